@@ -1,0 +1,1 @@
+//! How good tables are: edge-forwarding index, effective bisection bandwidth, path lengths, load.

@@ -1,0 +1,408 @@
+//! From nodes and cables in any order to a checked [`Fabric`].
+
+use std::collections::HashMap;
+
+use thiserror::Error;
+
+use super::ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, SwitchId};
+use super::node::{LinkState, Node, NodeKind, PortRef};
+use super::{Channel, Channels, EndPort, Fabric, Note};
+
+/// What no subnet can look like.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum FabricError {
+    /// Two nodes share a GUID.
+    #[error("node GUID {guid} is used twice: by '{first}' and by '{second}'")]
+    DuplicateNodeGuid {
+        /// The GUID.
+        guid: Guid,
+        /// Description of one node.
+        first: String,
+        /// Description of the other node.
+        second: String,
+    },
+    /// Two end ports share a LID.
+    #[error("LID {lid} is used twice: by port {first} and by port {second}")]
+    DuplicateLid {
+        /// The LID.
+        lid: u16,
+        /// Port GUID of one.
+        first: Guid,
+        /// Port GUID of the other.
+        second: Guid,
+    },
+    /// The LID range of an end port leaves the unicast space.
+    #[error(
+        "port {guid} with base LID {lid} and LMC {lmc} reaches beyond the last unicast LID, {}",
+        Lid::MAX
+    )]
+    LidRange {
+        /// Port GUID.
+        guid: Guid,
+        /// Base LID.
+        lid: u16,
+        /// Its LMC.
+        lmc: u8,
+    },
+    /// No LIDs are left for end ports that have none.
+    #[error("{needed} end ports need LIDs with LMC {lmc}, more than the unicast LID space holds")]
+    LidSpace {
+        /// End ports of the fabric.
+        needed: usize,
+        /// LMC asked for.
+        lmc: u8,
+    },
+    /// A port number that the node does not have.
+    #[error("'{node}' has {num_ports} ports, so there is no port {port}")]
+    NoSuchPort {
+        /// Description of the node.
+        node: String,
+        /// Its ports.
+        num_ports: u8,
+        /// The number asked for.
+        port: u8,
+    },
+    /// A cable into a port that already has another one.
+    #[error("'{node}' port {port} has two cables: to {first} and to {second}")]
+    TwoCables {
+        /// Description of the node.
+        node: String,
+        /// The port.
+        port: u8,
+        /// Where the first cable leads.
+        first: String,
+        /// Where the second cable leads.
+        second: String,
+    },
+    /// A node with more ports than InfiniBand numbers.
+    #[error("'{node}' has {ports} ports, more than 254")]
+    TooManyPorts {
+        /// Description of the node.
+        node: String,
+        /// Its ports.
+        ports: usize,
+    },
+}
+
+/// Collects nodes and cables; see the [module](super).
+#[derive(Clone, Debug, Default)]
+pub struct FabricBuilder {
+    nodes: Vec<Node>,
+}
+
+impl FabricBuilder {
+    /// An empty subnet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a fabric apart again, to change it.
+    pub fn from_fabric(fabric: &Fabric) -> Self {
+        Self { nodes: fabric.nodes.clone() }
+    }
+
+    /// Adds a node. The identifier returned is the builder's own, in order of addition; it does not
+    /// survive [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// [`FabricError::TooManyPorts`].
+    pub fn add(&mut self, node: Node) -> Result<NodeId, FabricError> {
+        if node.ports.is_empty() || node.ports.len() > 255 {
+            return Err(FabricError::TooManyPorts { node: node.description, ports: node.ports.len() });
+        }
+        self.nodes.push(node);
+        Ok(NodeId::at(self.nodes.len() - 1))
+    }
+
+    /// A node added before.
+    pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.index()]
+    }
+
+    /// A node added before.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// Number of nodes added so far.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether no node was added yet.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Plugs a cable. Saying the same cable twice, from either end, is no error.
+    ///
+    /// # Errors
+    /// [`FabricError::NoSuchPort`], [`FabricError::TwoCables`]. Nothing is changed then.
+    pub fn connect(&mut self, a: PortRef, b: PortRef) -> Result<(), FabricError> {
+        for (end, other) in [(a, b), (b, a)] {
+            let node = self.node(end.node);
+            if end.port == PortNum::ZERO || end.port.index() >= node.ports.len() {
+                return Err(FabricError::NoSuchPort {
+                    node: node.description.clone(),
+                    num_ports: node.num_ports(),
+                    port: end.port.0,
+                });
+            }
+            if let Some(first) = node.ports[end.port.index()].peer.filter(|&first| first != other) {
+                let name = |p: PortRef| format!("'{}' port {}", self.node(p.node).description, p.port);
+                return Err(FabricError::TwoCables {
+                    node: node.description.clone(),
+                    port: end.port.0,
+                    first: name(first),
+                    second: name(other),
+                });
+            }
+        }
+        self.nodes[a.node.index()].ports[a.port.index()].peer = Some(b);
+        self.nodes[b.node.index()].ports[b.port.index()].peer = Some(a);
+        Ok(())
+    }
+
+    /// Pulls the cable out of a port, if there is one.
+    pub fn disconnect(&mut self, end: PortRef) {
+        if let Some(other) = self.nodes[end.node.index()].ports[end.port.index()].peer.take() {
+            self.nodes[other.node.index()].ports[other.port.index()].peer = None;
+        }
+    }
+
+    /// Checks everything, sorts by GUID, gives LIDs to end ports that have none (in port GUID
+    /// order, each the lowest free range, with LMC `lmc` for adapters and routers and 0 for
+    /// switches), and builds the channel graph. A link counts where neither end is
+    /// [`LinkState::Down`].
+    ///
+    /// # Errors
+    /// Any [`FabricError`] but those of [`add`](Self::add) and [`connect`](Self::connect).
+    ///
+    /// Cost: O(n log n) in nodes and ports.
+    pub fn finish(self, lmc: Lmc) -> Result<Fabric, FabricError> {
+        let mut nodes = self.sorted()?;
+        let mut notes = Vec::new();
+        let mut switches = Vec::new();
+        let mut switch_of_node = vec![None; nodes.len()];
+        for (i, node) in nodes.iter().enumerate() {
+            match node.kind {
+                NodeKind::Switch => {
+                    switch_of_node[i] = Some(SwitchId::at(switches.len()));
+                    switches.push(NodeId::at(i));
+                }
+                NodeKind::Router => notes.push(Note::RouterPresent { node: NodeId::at(i) }),
+                NodeKind::ChannelAdapter => {}
+            }
+        }
+        let channels = channels(&nodes, &switches, &switch_of_node, &mut notes);
+        let (endports, lid_owner) = endports(&mut nodes, &switch_of_node, lmc, &mut notes)?;
+
+        let mut endports_first = vec![0_u32; switches.len() + 1];
+        for (s, _) in endports.iter().filter_map(|e| e.attachment) {
+            endports_first[s.index() + 1] += 1;
+        }
+        for s in 0..switches.len() {
+            endports_first[s + 1] += endports_first[s];
+        }
+        let mut next = endports_first.clone();
+        let mut endports_by_switch = vec![EndPortId(0); endports_first[switches.len()] as usize];
+        for (i, e) in endports.iter().enumerate() {
+            if let Some((s, _)) = e.attachment {
+                endports_by_switch[next[s.index()] as usize] = EndPortId::at(i);
+                next[s.index()] += 1;
+            }
+        }
+        Ok(Fabric {
+            nodes,
+            switches,
+            switch_of_node,
+            endports,
+            lid_owner,
+            endports_first,
+            endports_by_switch,
+            channels,
+            notes,
+        })
+    }
+
+    /// The nodes in GUID order, peers renumbered.
+    fn sorted(self) -> Result<Vec<Node>, FabricError> {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by_key(|&i| self.nodes[i].guid);
+        for w in order.windows(2) {
+            let (a, b) = (&self.nodes[w[0]], &self.nodes[w[1]]);
+            if a.guid == b.guid {
+                return Err(FabricError::DuplicateNodeGuid {
+                    guid: a.guid,
+                    first: a.description.clone(),
+                    second: b.description.clone(),
+                });
+            }
+        }
+        let mut place = vec![NodeId(0); order.len()];
+        for (new, &old) in order.iter().enumerate() {
+            place[old] = NodeId::at(new);
+        }
+        let mut old: Vec<Option<Node>> = self.nodes.into_iter().map(Some).collect();
+        let mut nodes: Vec<Node> = order.iter().filter_map(|&i| old[i].take()).collect();
+        for port in nodes.iter_mut().flat_map(|n| &mut n.ports) {
+            if let Some(peer) = &mut port.peer {
+                peer.node = place[peer.node.index()];
+            }
+        }
+        Ok(nodes)
+    }
+}
+
+/// Whether the cable in a port carries data: both ends are there and not down.
+fn live_peer(nodes: &[Node], node: usize, port: usize) -> Option<PortRef> {
+    let here = &nodes[node].ports[port];
+    let peer = here.peer?;
+    let there = &nodes[peer.node.index()].ports[peer.port.index()];
+    (here.state != LinkState::Down && there.state != LinkState::Down).then_some(peer)
+}
+
+fn channels(
+    nodes: &[Node],
+    switches: &[NodeId],
+    switch_of_node: &[Option<SwitchId>],
+    notes: &mut Vec<Note>,
+) -> Channels {
+    let mut list = Vec::new();
+    let mut at = HashMap::new();
+    for (s, &node) in switches.iter().enumerate() {
+        for port in 1..nodes[node.index()].ports.len() {
+            let Some(peer) = live_peer(nodes, node.index(), port) else { continue };
+            let Some(to) = switch_of_node[peer.node.index()] else { continue };
+            let here = PortNum(port as u8);
+            if to == SwitchId::at(s) {
+                if here <= peer.port {
+                    notes.push(Note::SelfLoop { node, ports: (here, peer.port) });
+                }
+                continue;
+            }
+            at.insert((SwitchId::at(s), here), ChannelId::at(list.len()));
+            list.push(Channel {
+                from: SwitchId::at(s),
+                to,
+                out_port: here,
+                in_port: peer.port,
+                reverse: ChannelId(0),
+            });
+        }
+    }
+    for channel in &mut list {
+        channel.reverse = at[&(channel.to, channel.in_port)];
+    }
+    let num_ports: Vec<u8> = switches.iter().map(|&n| nodes[n.index()].num_ports()).collect();
+    Channels::new(&num_ports, list)
+}
+
+type EndPorts = (Vec<EndPort>, Vec<Option<EndPortId>>);
+
+/// The end ports in port GUID order, and the owner of each LID. Gives LIDs where there are none.
+fn endports(
+    nodes: &mut [Node],
+    switch_of_node: &[Option<SwitchId>],
+    lmc: Lmc,
+    notes: &mut Vec<Note>,
+) -> Result<EndPorts, FabricError> {
+    struct Candidate {
+        guid: Guid,
+        node: usize,
+        port: usize,
+        attachment: Option<(SwitchId, PortNum)>,
+    }
+    let mut found = Vec::new();
+    for (i, node) in nodes.iter().enumerate() {
+        if let Some(s) = switch_of_node[i] {
+            let attachment = Some((s, PortNum::ZERO));
+            found.push(Candidate { guid: node.ports[0].guid, node: i, port: 0, attachment });
+            continue;
+        }
+        for (port, p) in node.ports.iter().enumerate().skip(1) {
+            if let Some(peer) = live_peer(nodes, i, port) {
+                let attachment = switch_of_node[peer.node.index()].map(|s| (s, peer.port));
+                found.push(Candidate { guid: p.guid, node: i, port, attachment });
+            }
+        }
+    }
+    found.sort_by_key(|c| (c.guid, c.node, c.port));
+
+    let mut owner: Vec<Option<EndPortId>> = Vec::new();
+    let mut claim = |base: Lid, lmc: Lmc, id: usize, found: &[Candidate]| {
+        let guid = found[id].guid;
+        let end = usize::from(base.get()) + usize::from(lmc.lids());
+        if end > usize::from(Lid::MAX) + 1 {
+            return Err(FabricError::LidRange { guid, lid: base.get(), lmc: lmc.get() });
+        }
+        if owner.len() < end {
+            owner.resize(end, None);
+        }
+        for (lid, slot) in owner.iter_mut().enumerate().take(end).skip(base.index()) {
+            if let Some(EndPortId(first)) = slot.replace(EndPortId::at(id)) {
+                let first = found[first as usize].guid;
+                return Err(FabricError::DuplicateLid { lid: lid as u16, first, second: guid });
+            }
+        }
+        Ok(())
+    };
+    for (id, c) in found.iter().enumerate() {
+        let port = &nodes[c.node].ports[c.port];
+        if let Some(lid) = port.lid {
+            claim(lid, port.lmc, id, &found)?;
+        }
+    }
+
+    let mut assigned = 0;
+    let mut next = [1_usize; 8];
+    for id in 0..found.len() {
+        let c = &found[id];
+        if nodes[c.node].ports[c.port].lid.is_some() {
+            continue;
+        }
+        let lmc = if nodes[c.node].is_switch() { Lmc::default() } else { lmc };
+        let step = usize::from(lmc.lids());
+        let cursor = &mut next[usize::from(lmc.get())];
+        *cursor = cursor.next_multiple_of(step);
+        while (*cursor..*cursor + step).any(|l| owner.get(l).copied().flatten().is_some()) {
+            *cursor += step;
+        }
+        let end = *cursor + step;
+        let base =
+            u16::try_from(*cursor).ok().and_then(Lid::new).filter(|_| end <= usize::from(Lid::MAX) + 1);
+        let base = base.ok_or(FabricError::LidSpace { needed: found.len(), lmc: lmc.get() })?;
+        if owner.len() < end {
+            owner.resize(end, None);
+        }
+        owner[*cursor..end].fill(Some(EndPortId::at(id)));
+        *cursor = end;
+        let port = &mut nodes[c.node].ports[c.port];
+        port.lid = Some(base);
+        port.lmc = lmc;
+        assigned += 1;
+    }
+    if assigned > 0 {
+        notes.push(Note::LidsAssigned { endports: assigned });
+    }
+
+    let mut list = Vec::with_capacity(found.len());
+    for (id, c) in found.iter().enumerate() {
+        let node = &nodes[c.node];
+        let port = &node.ports[c.port];
+        let Some(lid) = port.lid else { continue };
+        if c.attachment.is_none() {
+            notes.push(Note::Unattached { endport: EndPortId::at(id) });
+        }
+        list.push(EndPort {
+            node: NodeId::at(c.node),
+            port: PortNum(c.port as u8),
+            guid: c.guid,
+            kind: node.kind,
+            lid,
+            lmc: port.lmc,
+            attachment: c.attachment,
+        });
+    }
+    Ok((list, owner))
+}

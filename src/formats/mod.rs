@@ -1,0 +1,1 @@
+//! One file format a file, reader and writer together.

@@ -1,0 +1,3 @@
+//! The command `dfdn`.
+
+fn main() {}

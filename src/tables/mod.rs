@@ -1,0 +1,29 @@
+//! What an engine hands over and a switch is programmed with: forwarding tables, SL to VL
+//! mappings, the SL of a path, VL arbitration.
+
+mod lft;
+mod path_sl;
+mod sl2vl;
+mod vlarb;
+
+pub use lft::Lft;
+pub use path_sl::PathSl;
+pub use sl2vl::{Sl2Vl, SlVlRow};
+pub use vlarb::VlArb;
+
+/// A complete set of tables for one fabric.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    /// Name of the engine that computed them, or of where they were read from.
+    pub engine: String,
+    /// Out port by switch and destination LID.
+    pub lft: Lft,
+    /// VL by switch, in port, out port and SL.
+    pub sl2vl: Sl2Vl,
+    /// SL by source and destination LID.
+    pub path_sl: PathSl,
+    /// Arbitration among the VLs in use, the same on every port.
+    pub vlarb: VlArb,
+    /// What the engine wants a person to know, a sentence each.
+    pub remarks: Vec<String>,
+}

@@ -1,0 +1,102 @@
+//! SL to VL mapping tables.
+
+use crate::fabric::{Channels, Fabric, PortNum, Sl, SwitchId, Vl};
+
+/// The VLs of the sixteen SLs for one (in port, out port), four bits each: SL 0 in the highest.
+///
+/// Its big-endian bytes are the SLtoVLMappingTable attribute as it goes over the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlVlRow(pub u64);
+
+impl SlVlRow {
+    /// The same VL for every SL.
+    pub fn uniform(vl: Vl) -> Self {
+        Self(0x1111_1111_1111_1111 * u64::from(vl.0 & 0xf))
+    }
+
+    /// One VL per SL.
+    pub fn from_vls(vls: [Vl; Sl::COUNT]) -> Self {
+        Self(vls.iter().fold(0, |row, vl| row << 4 | u64::from(vl.0 & 0xf)))
+    }
+
+    /// The VL of an SL.
+    pub fn get(self, sl: Sl) -> Vl {
+        Vl((self.0 >> Self::shift(sl) & 0xf) as u8)
+    }
+
+    /// The same row with another VL for one SL.
+    #[must_use]
+    pub fn with(self, sl: Sl, vl: Vl) -> Self {
+        let shift = Self::shift(sl);
+        Self(self.0 & !(0xf << shift) | u64::from(vl.0 & 0xf) << shift)
+    }
+
+    /// The VLs in order of SL.
+    pub fn vls(self) -> [Vl; Sl::COUNT] {
+        std::array::from_fn(|sl| self.get(Sl(sl as u8)))
+    }
+
+    fn shift(sl: Sl) -> u32 {
+        60 - 4 * u32::from(sl.0 & 0xf)
+    }
+}
+
+/// For each switch and each (in port, out port) of it, port 0 included, a row of VLs by SL: one
+/// dense array of 8 bytes x sum over switches of (ports + 1)^2. A new table maps everything to VL 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sl2Vl {
+    first: Vec<usize>,
+    side: Vec<usize>,
+    rows: Vec<SlVlRow>,
+}
+
+impl Sl2Vl {
+    /// All rows map every SL to VL 0.
+    pub fn new(fabric: &Fabric) -> Self {
+        let channels: &Channels = fabric.channels();
+        let side: Vec<usize> = fabric.switch_ids().map(|s| channels.slots_of(s)).collect();
+        let mut first = Vec::with_capacity(side.len());
+        let mut len = 0;
+        for n in &side {
+            first.push(len);
+            len += n * n;
+        }
+        Self { first, side, rows: vec![SlVlRow::default(); len] }
+    }
+
+    /// Index of (switch, in port, out port) among all rows.
+    ///
+    /// # Panics
+    /// Where the switch does not have these ports.
+    pub fn index(&self, switch: SwitchId, in_port: PortNum, out_port: PortNum) -> usize {
+        let side = self.side[switch.index()];
+        assert!(in_port.index() < side && out_port.index() < side, "a port that the switch does not have");
+        self.first[switch.index()] + in_port.index() * side + out_port.index()
+    }
+
+    /// The row of (switch, in port, out port).
+    pub fn row(&self, switch: SwitchId, in_port: PortNum, out_port: PortNum) -> SlVlRow {
+        self.rows[self.index(switch, in_port, out_port)]
+    }
+
+    /// Replaces the row of (switch, in port, out port).
+    pub fn set(&mut self, switch: SwitchId, in_port: PortNum, out_port: PortNum, row: SlVlRow) {
+        let i = self.index(switch, in_port, out_port);
+        self.rows[i] = row;
+    }
+
+    /// All rows, to be indexed by [`Sl2Vl::index`].
+    pub fn rows(&self) -> &[SlVlRow] {
+        &self.rows
+    }
+
+    /// All rows, to be indexed by [`Sl2Vl::index`].
+    pub fn rows_mut(&mut self) -> &mut [SlVlRow] {
+        &mut self.rows
+    }
+
+    /// How many ports (port 0 included) the rows of a switch cover.
+    pub fn ports_of(&self, switch: SwitchId) -> usize {
+        self.side[switch.index()]
+    }
+}

@@ -1,0 +1,1 @@
+//! One seeded generator of fabrics a file, and faults to damage them with.

@@ -1,0 +1,1 @@
+//! The judge: reachability, loops, minimality and credit loops, from the tables alone.
