@@ -1,8 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+pub mod engine;
 pub mod evaluate;
 pub mod fabric;
 pub mod formats;
+pub mod lanes;
+pub mod routing;
 pub mod tables;
 pub mod topology;
 pub mod verify;

@@ -7,8 +7,8 @@ use crate::fabric::{EndPortId, Fabric, Lid, Sl, SwitchId};
 pub enum PathSl {
     /// Any SL of a set serves every pair (bit `n` = SL `n`); senders that ask get the lowest.
     Any(u16),
-    /// One SL by the source's switch and the destination LID: a dense array of switches x
-    /// [`Fabric::lid_table_len`] bytes.
+    /// One SL by destination LID and the source's switch: a dense array of
+    /// [`Fabric::lid_table_len`] x switches bytes, destination-major as [`Lft`](super::Lft).
     BySwitch(Vec<u8>),
     /// One SL by source end port and destination LID: a dense array of end ports x
     /// [`Fabric::lid_table_len`] bytes, [`PathSl::UNKNOWN`] where nothing is known (then any SL
@@ -38,7 +38,7 @@ impl PathSl {
         match self {
             Self::Any(set) => *set,
             Self::BySwitch(table) => match fabric.endport(source).attachment {
-                Some((SwitchId(s), _)) => bit(table[s as usize * stride + dlid.index()]),
+                Some((SwitchId(s), _)) => bit(table[dlid.index() * fabric.num_switches() + s as usize]),
                 None => u16::MAX,
             },
             Self::ByEndPort(table) => bit(table[source.index() * stride + dlid.index()]),

@@ -1,0 +1,215 @@
+//! The engines by name: a routing, lanes for it, and the judge over both.
+//!
+//! [`route`] is what the plugin and the command call. It hands out tables only if they passed
+//! [`verify`](crate::verify).
+
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::fabric::{Fabric, Sl, Vl};
+use crate::lanes::{LanesError, Offer, df_d2, df_dn};
+use crate::routing::{Hops, RoutingError, sssp};
+use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
+use crate::verify::{Verdict, verify};
+
+/// A named combination of routing and lanes.
+#[derive(Clone, Copy, Debug)]
+pub struct Engine {
+    /// Name, written as OpenSM would.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// Whether its tables are free of credit loops on every fabric. Those of a bare routing are
+    /// handed out although `verify` may object; see [`Routed::verdict`].
+    pub deadlock_free: bool,
+    run: fn(&Fabric, &Hops, Offer) -> Result<Plan, EngineError>,
+}
+
+/// Every engine, the default first.
+pub const ENGINES: &[Engine] = &[
+    Engine {
+        name: "dfdn",
+        about: "P-SSSP with DF-D2 up to switch diameter two, else with DF-DN",
+        deadlock_free: true,
+        run: dfdn,
+    },
+    Engine {
+        name: "sssp",
+        about: "P-SSSP on one lane; may have credit loops",
+        deadlock_free: false,
+        run: bare_sssp,
+    },
+];
+
+/// The engine of a name.
+///
+/// # Errors
+/// [`EngineError::Unknown`], with all names.
+pub fn by_name(name: &str) -> Result<&'static Engine, EngineError> {
+    ENGINES.iter().find(|e| e.name == name).ok_or_else(|| EngineError::Unknown {
+        name: name.to_owned(),
+        known: ENGINES.iter().map(|e| e.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// What to route with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Name of the engine.
+    pub engine: String,
+    /// Data VLs to plan with. `None`: as many as every switch-to-switch link states, or
+    /// [`Settings::VLS_UNSTATED`] where none states any.
+    pub vls: Option<u8>,
+    /// SLs that may be given out, `1..=16`.
+    pub sls: u8,
+}
+
+impl Settings {
+    /// Data VLs assumed where the fabric states none: what most switches offer.
+    pub const VLS_UNSTATED: u8 = 8;
+
+    /// The lanes that a fabric offers under these settings.
+    ///
+    /// # Errors
+    /// [`EngineError::Setting`] for numbers that InfiniBand does not have.
+    pub fn offer(&self, fabric: &Fabric) -> Result<Offer, EngineError> {
+        let vls = self.vls.or(fabric.min_data_vls()).unwrap_or(Self::VLS_UNSTATED);
+        if !(1..=Vl::MAX_DATA).contains(&vls) {
+            return Err(EngineError::Setting { name: "vls", value: vls, least: 1, most: Vl::MAX_DATA });
+        }
+        if !(1..=Sl::COUNT as u8).contains(&self.sls) {
+            let most = Sl::COUNT as u8;
+            return Err(EngineError::Setting { name: "sls", value: self.sls, least: 1, most });
+        }
+        Ok(Offer { vls, sls: self.sls })
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { engine: ENGINES[0].name.to_owned(), vls: None, sls: Sl::COUNT as u8 }
+    }
+}
+
+/// Why no tables were handed out.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// No engine has this name.
+    #[error("there is no engine '{name}'; there are {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// A number out of range.
+    #[error("{name} must be {least} to {most}, not {value}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What it was.
+        value: u8,
+        /// The least value allowed.
+        least: u8,
+        /// The largest value allowed.
+        most: u8,
+    },
+    /// The fabric cannot be routed.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// The lanes do not suffice.
+    #[error("{engine}: {source}")]
+    Lanes {
+        /// The engine.
+        engine: &'static str,
+        /// What is missing.
+        source: LanesError,
+    },
+    /// The judge rejected what an engine computed. A defect of dfdn, never of the fabric.
+    #[error("{engine} computed tables that are not safe, which is a defect of dfdn; please report it: {why}")]
+    Rejected {
+        /// The engine.
+        engine: String,
+        /// What the judge objects to.
+        why: String,
+    },
+}
+
+/// What an engine computes before it is judged.
+struct Plan {
+    lft: crate::tables::Lft,
+    sl2vl: Sl2Vl,
+    path_sl: PathSl,
+    vls: u8,
+    remarks: Vec<String>,
+}
+
+/// Tables that passed the judge, with what was found out on the way.
+#[derive(Clone, Debug)]
+pub struct Routed {
+    /// The tables.
+    pub routes: Routes,
+    /// What the judge says of them.
+    pub verdict: Verdict,
+    /// Distances between the switches.
+    pub hops: Hops,
+    /// VLs and SLs that the fabric offers.
+    pub offer: Offer,
+    /// Time for distances, routing and lanes.
+    pub computing: Duration,
+    /// Time for the judgement.
+    pub judging: Duration,
+}
+
+/// Routes a fabric: distances, forwarding tables, lanes, verdict.
+///
+/// # Errors
+/// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed
+/// out; those of a bare routing are, with the objection in [`Routed::verdict`], as long as they
+/// reach everything.
+pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
+    let engine = by_name(&settings.engine)?;
+    let offer = settings.offer(fabric)?;
+    let start = Instant::now();
+    let hops = Hops::new(fabric)?;
+    let plan = (engine.run)(fabric, &hops, offer)?;
+    let routes = Routes {
+        engine: engine.name.to_owned(),
+        lft: plan.lft,
+        sl2vl: plan.sl2vl,
+        path_sl: plan.path_sl,
+        vlarb: VlArb::fair(plan.vls),
+        remarks: plan.remarks,
+    };
+    let computing = start.elapsed();
+    let start = Instant::now();
+    let verdict = verify(fabric, &routes);
+    let bare = !engine.deadlock_free && verdict.reachable && verdict.loop_free;
+    if !verdict.is_safe() && !bare {
+        let why = verdict.explain(fabric);
+        return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
+    }
+    Ok(Routed { routes, verdict, hops, offer, computing, judging: start.elapsed() })
+}
+
+/// P-SSSP with DF-D2 where the switch diameter allows it, else with DF-DN (Schneider et al.).
+fn dfdn(fabric: &Fabric, hops: &Hops, offer: Offer) -> Result<Plan, EngineError> {
+    let lft = sssp(fabric, hops);
+    let diameter = usize::from(hops.diameter());
+    let (lanes, method) = match diameter {
+        0..=2 => (df_d2(fabric, diameter, offer), "DF-D2"),
+        _ => (df_dn(fabric, &lft, offer), "DF-DN"),
+    };
+    let lanes = lanes.map_err(|source| EngineError::Lanes { engine: method, source })?;
+    let mut remarks = vec![format!("{method} at switch diameter {diameter}")];
+    if let PathSl::Any(_) = lanes.path_sl {
+        remarks.push("one SL suffices: no host has to query PathRecords, and every SL is safe".to_owned());
+    }
+    Ok(Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks })
+}
+
+fn bare_sssp(fabric: &Fabric, hops: &Hops, _: Offer) -> Result<Plan, EngineError> {
+    let lft = sssp(fabric, hops);
+    Ok(Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks: Vec::new() })
+}

@@ -1,0 +1,168 @@
+//! DF-DN: a VL more at every hop.
+
+use super::{Lanes, LanesError, Offer};
+use crate::fabric::{Channels, EndPort, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
+
+/// The SL to VL mapping and the SLs of DF-DN (Schneider et al., section V and Fig. 6).
+///
+/// The first channel of a path is on VL 0, each further one on the next VL. A switch does not know
+/// the VL that a packet came on, so for each path the SL columns are searched from SL 0 for the
+/// first one in which every turn of the path maps to the VL that it needs or is still unused. Fig. 6
+/// as printed keeps only the last hop of a path and counts from the first switch on; section V is
+/// followed: the first switch always gives VL 0 and needs no entry, nor does the last one, which
+/// delivers.
+///
+/// SLs that no path needs get a copy of the column of SL 0, so that where one SL suffices any SL does.
+///
+/// A path is known by its first switch and its destination LID, since all ports from which packets
+/// are injected give VL 0. The paths of all switches to all LIDs count, so adapters, routers and
+/// port 0 are covered as sources and destinations alike. Destinations come in LID order, sources in
+/// GUID order.
+///
+/// - `fabric`: S switches, D destination LIDs.
+/// - `lft`: loop-free tables that reach every LID.
+/// - `offer`: lanes of the fabric.
+///
+/// # Errors
+/// [`LanesError::TooFewVls`] where a path has more channels than there are VLs,
+/// [`LanesError::TooFewSls`] where the columns do not suffice; both say how many would.
+///
+/// Cost: O(S D H) time with H the mean path length; 8 bytes a turn and one byte a (switch, LID).
+pub fn df_dn(fabric: &Fabric, lft: &Lft, offer: Offer) -> Result<Lanes, LanesError> {
+    let mut columns = Columns::new(fabric);
+    let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
+    let mut path = Vec::new();
+    let mut longest = 0;
+    let mut needed_sls = 1;
+    let destinations = fabric.endports().iter().filter(|e| e.attachment.is_some());
+    let mut lids: Vec<(Lid, &EndPort)> = destinations.flat_map(|e| e.lids().map(move |lid| (lid, e))).collect();
+    lids.sort_by_key(|&(lid, _)| lid);
+
+    // The VLs first: without enough of them there is no point in searching SLs.
+    let mut depth = vec![0_usize; fabric.num_switches()];
+    for &(lid, _) in &lids {
+        longest = longest.max(deepest(fabric.channels(), lft.to(lid), &mut depth));
+    }
+    if longest > usize::from(offer.vls) {
+        return Err(LanesError::TooFewVls { needed: longest, offered: offer.vls });
+    }
+
+    for &(lid, _) in &lids {
+        let ports = lft.to(lid);
+        let sls = &mut path_sl[lid.index() * fabric.num_switches()..][..fabric.num_switches()];
+        for source in fabric.switch_ids() {
+            columns.turns_of(fabric.channels(), ports, source, &mut path);
+            let sl = columns.place(&path);
+            needed_sls = needed_sls.max(sl + 1);
+            sls[source.index()] = sl as u8;
+        }
+    }
+    if needed_sls > usize::from(offer.sls) {
+        return Err(LanesError::TooFewSls { needed: needed_sls, offered: offer.sls });
+    }
+    let path_sl = match needed_sls {
+        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(offer.sls))),
+        _ => PathSl::BySwitch(path_sl),
+    };
+    Ok(Lanes { sl2vl: columns.finish(needed_sls), path_sl, vls: longest.max(1) as u8 })
+}
+
+/// Channels of the longest path to one LID. `depth` is scratch space, one entry a switch.
+fn deepest(channels: &Channels, ports: &[u8], depth: &mut [usize]) -> usize {
+    const UNKNOWN: usize = usize::MAX;
+    depth.fill(UNKNOWN);
+    let mut trail = Vec::new();
+    let mut deepest = 0;
+    for start in 0..ports.len() {
+        let mut at = start;
+        let base = loop {
+            if depth[at] != UNKNOWN {
+                break depth[at];
+            }
+            match channels.at_port(SwitchId::at(at), PortNum(ports[at])) {
+                Some(c) => trail.push(std::mem::replace(&mut at, channels.get(c).to.index())),
+                None => {
+                    depth[at] = 0;
+                    break 0;
+                }
+            }
+        };
+        let mut d = base;
+        while let Some(s) = trail.pop() {
+            d += 1;
+            depth[s] = d;
+        }
+        deepest = deepest.max(d);
+    }
+    deepest
+}
+
+/// The SL2VL tables under construction: sixteen SLs a plane, as many planes as it takes, so that a
+/// failure can say how many SLs it would have taken. VL 0 means unused.
+struct Columns {
+    planes: Vec<Sl2Vl>,
+}
+
+impl Columns {
+    fn new(fabric: &Fabric) -> Self {
+        Self { planes: vec![Sl2Vl::new(fabric)] }
+    }
+
+    /// The turns of the path from `source`: indices of rows, in order.
+    fn turns_of(&self, channels: &Channels, ports: &[u8], source: SwitchId, turns: &mut Vec<usize>) {
+        turns.clear();
+        let next = |s: SwitchId| {
+            let c = channels.at_port(s, PortNum(ports[s.index()]))?;
+            Some(channels.get(c))
+        };
+        let Some(mut incoming) = next(source) else { return };
+        while let Some(outgoing) = next(incoming.to) {
+            turns.push(self.planes[0].index(incoming.to, incoming.in_port, outgoing.out_port));
+            incoming = outgoing;
+        }
+    }
+
+    /// The first SL in which the path fits, entered there.
+    fn place(&mut self, turns: &[usize]) -> usize {
+        for plane in 0.. {
+            if plane == self.planes.len() {
+                let mut fresh = self.planes[0].clone();
+                fresh.rows_mut().fill(SlVlRow::default());
+                self.planes.push(fresh);
+            }
+            let rows = self.planes[plane].rows_mut();
+            let mut fits = LOW_BITS;
+            for (i, &turn) in turns.iter().enumerate() {
+                let row = rows[turn].0;
+                let wanted = row ^ SlVlRow::uniform(Vl(i as u8 + 1)).0;
+                fits &= zero_nibbles(row) | zero_nibbles(wanted);
+            }
+            if fits != 0 {
+                let sl = Sl((fits.leading_zeros() / 4) as u8);
+                for (i, &turn) in turns.iter().enumerate() {
+                    rows[turn] = rows[turn].with(sl, Vl(i as u8 + 1));
+                }
+                return plane * Sl::COUNT + usize::from(sl.0);
+            }
+        }
+        unreachable!("the range has no end")
+    }
+
+    /// The first plane, the columns beyond the first `used` ones replaced by that of SL 0.
+    fn finish(mut self, used: usize) -> Sl2Vl {
+        let mut sl2vl = self.planes.swap_remove(0);
+        let spare = u64::MAX.checked_shr(4 * used as u32).unwrap_or(0);
+        for row in sl2vl.rows_mut() {
+            row.0 = row.0 & !spare | SlVlRow::uniform(row.get(Sl(0))).0 & spare;
+        }
+        sl2vl
+    }
+}
+
+const LOW_BITS: u64 = 0x1111_1111_1111_1111;
+
+/// The lowest bit of each nibble that is zero.
+fn zero_nibbles(x: u64) -> u64 {
+    !(x | x >> 1 | x >> 2 | x >> 3) & LOW_BITS
+}

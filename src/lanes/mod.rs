@@ -1,0 +1,61 @@
+//! Which VL and SL: one way to make forwarding tables free of credit loops a file.
+
+mod df_d2;
+mod df_dn;
+
+use thiserror::Error;
+
+use crate::tables::{PathSl, Sl2Vl};
+
+pub use df_d2::df_d2;
+pub use df_dn::df_dn;
+
+/// VLs and SLs for given forwarding tables.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    /// VL by switch, in port, out port and SL.
+    pub sl2vl: Sl2Vl,
+    /// SL by source and destination.
+    pub path_sl: PathSl,
+    /// VLs in use: 0 to `vls` - 1.
+    pub vls: u8,
+}
+
+/// How many lanes a fabric offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Data VLs that every switch-to-switch link operates, `1..=15`.
+    pub vls: u8,
+    /// SLs that may be given out, `1..=16`.
+    pub sls: u8,
+}
+
+/// Why forwarding tables cannot be made free of credit loops.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum LanesError {
+    /// More VLs are needed than every switch-to-switch link operates.
+    #[error(
+        "{needed} VLs are needed and {offered} are offered by every switch-to-switch link. \
+         Raise max_op_vls, replace the links that offer fewer, or choose another engine"
+    )]
+    TooFewVls {
+        /// VLs that this method needs here.
+        needed: usize,
+        /// VLs that there are.
+        offered: u8,
+    },
+    /// More SLs are needed than may be given out.
+    #[error("{needed} SLs are needed and {offered} may be given out. Choose another engine for this fabric")]
+    TooFewSls {
+        /// SLs that this method needs here.
+        needed: usize,
+        /// SLs that there are.
+        offered: u8,
+    },
+    /// DF-D2 on a fabric where some path has more than two switch-to-switch channels.
+    #[error("DF-D2 serves paths of at most two channels between switches, and this fabric has one of {hops}")]
+    DiameterAboveTwo {
+        /// Channels of the longest path.
+        hops: usize,
+    },
+}
