@@ -5,6 +5,8 @@ pub mod evaluate;
 pub mod fabric;
 pub mod formats;
 pub mod lanes;
+#[cfg(feature = "plugin")]
+pub mod plugin;
 pub mod routing;
 pub mod tables;
 pub mod topology;

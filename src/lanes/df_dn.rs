@@ -36,7 +36,8 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, offer: Offer) -> Result<Lanes, LanesErr
     let mut longest = 0;
     let mut needed_sls = 1;
     let destinations = fabric.endports().iter().filter(|e| e.attachment.is_some());
-    let mut lids: Vec<(Lid, &EndPort)> = destinations.flat_map(|e| e.lids().map(move |lid| (lid, e))).collect();
+    let mut lids: Vec<(Lid, &EndPort)> =
+        destinations.flat_map(|e| e.lids().map(move |lid| (lid, e))).collect();
     lids.sort_by_key(|&(lid, _)| lid);
 
     // The VLs first: without enough of them there is no point in searching SLs.

@@ -1,0 +1,81 @@
+//! OpenSM's C interface as bindgen reads it, and the functions that the opensm process exports.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unreachable_pub,
+    dead_code,
+    unsafe_op_in_unsafe_fn,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block
+)]
+mod bindings {
+    include!(concat!(env!("OUT_DIR"), "/opensm.rs"));
+}
+
+pub(super) use bindings::*;
+
+type LogFn = unsafe extern "C" fn(*mut osm_log_t, osm_log_level_t, *const c_char, ...);
+type RegisterFn = unsafe extern "C" fn(
+    *mut osm_opensm_t,
+    *const external_routing_engine_module_t,
+    *mut c_void,
+) -> cl_status_t;
+type SetHopsFn = unsafe extern "C" fn(*mut osm_switch_t, u16, u8, u8) -> cl_status_t;
+type ClearHopsFn = unsafe extern "C" fn(*mut osm_switch_t);
+
+// The types above are those of the headers. Constants only: a use of these functions at run time
+// would put their names among the symbols that the library needs to load.
+const _: LogFn = osm_log;
+const _: RegisterFn = osm_register_external_routing_engine;
+const _: SetHopsFn = osm_switch_set_hops;
+const _: ClearHopsFn = osm_switch_clear_hops;
+
+/// Functions of the opensm process, looked up by name when the plugin is created. A library that
+/// named them as undefined symbols would fail to load as a whole, with a message of the dynamic
+/// loader, where one of them is missing; this way `create` can say which and what to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostFunctions {
+    pub(super) log: LogFn,
+    pub(super) register: RegisterFn,
+    pub(super) set_hops: SetHopsFn,
+    pub(super) clear_hops: ClearHopsFn,
+}
+
+impl HostFunctions {
+    /// Looks all of them up; the name of the first one that is missing otherwise.
+    pub(super) fn find() -> Result<Self, &'static str> {
+        fn symbol(name: &'static CStr) -> Result<*mut c_void, &'static str> {
+            // SAFETY: the name is NUL-terminated and RTLD_DEFAULT is a valid handle.
+            let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            if address.is_null() { Err(name.to_str().unwrap_or("?")) } else { Ok(address) }
+        }
+        let log = symbol(c"osm_log")?;
+        let register = symbol(c"osm_register_external_routing_engine")?;
+        let set_hops = symbol(c"osm_switch_set_hops")?;
+        let clear_hops = symbol(c"osm_switch_clear_hops")?;
+        Ok(Self {
+            // SAFETY: OpenSM's function of this name; its type is checked against the header above.
+            log: unsafe { std::mem::transmute::<*mut c_void, LogFn>(log) },
+            // SAFETY: as above.
+            register: unsafe { std::mem::transmute::<*mut c_void, RegisterFn>(register) },
+            // SAFETY: as above.
+            set_hops: unsafe { std::mem::transmute::<*mut c_void, SetHopsFn>(set_hops) },
+            // SAFETY: as above.
+            clear_hops: unsafe { std::mem::transmute::<*mut c_void, ClearHopsFn>(clear_hops) },
+        })
+    }
+}
+
+/// What a callback returns when it did its work.
+pub(super) const DONE: c_int = 0;
+/// What a callback returns when it failed: OpenSM tries the next engine. (A positive number would
+/// make OpenSM run its own default for the step, which installs min-hop tables without a word.)
+pub(super) const FAILED: c_int = -1;
+/// OpenSM's TRUE.
+pub(super) const TRUE: boolean_t = 1;

@@ -1,0 +1,397 @@
+//! The functions that OpenSM calls.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use arc_swap::ArcSwapOption;
+
+use super::abi::{self, DONE, FAILED};
+use super::guard::{guarded, install_hook};
+use super::host::{self, Host};
+use super::message::Message;
+use super::program::{self, Programmed};
+use super::psl;
+use super::recheck::recheck;
+use super::snapshot::{Snapshot, data_vls, snapshot};
+use crate::engine::{self, Routed, Settings};
+use crate::fabric::Fabric;
+
+/// Name of the engine, as in `routing_engine dfdn`.
+const NAME: &CStr = c"dfdn";
+
+/// How many sweeps in a row are asked for because SL2VL rows were clipped.
+const MAX_FORCED_SWEEPS: u32 = 3;
+
+/// What OpenSM looks for in the library: its version, to the letter, and three functions.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[allow(non_upper_case_globals)]
+pub static osm_event_plugin: EventPlugin = EventPlugin(abi::osm_event_plugin_t {
+    osm_version: abi::OSM_VERSION.as_ptr().cast::<c_char>(),
+    create: Some(create),
+    delete: Some(delete),
+    report: Some(report),
+});
+
+/// The exported table, laid out as OpenSM's `osm_event_plugin_t`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct EventPlugin(abi::osm_event_plugin_t);
+
+// SAFETY: constant; the pointers in it lead to constants and functions.
+unsafe impl Sync for EventPlugin {}
+
+/// The plugin: one for each OpenSM object, from `create` to `delete`, and the context of its engine.
+struct Plugin {
+    host: Host,
+    /// Computed and verified, hop counts written, forwarding tables not yet.
+    pending: Mutex<Option<Pending>>,
+    /// What is in the switches.
+    programmed: ArcSwapOption<Programmed>,
+    /// Sweeps asked for in a row.
+    forced_sweeps: AtomicU32,
+}
+
+struct Pending {
+    fabric: Fabric,
+    routed: Routed,
+    started: Instant,
+}
+
+/// Runs a callback's body with the plugin behind its context. A panic is logged and becomes `failed`.
+fn with_plugin<T>(context: *const c_void, failed: T, body: impl FnOnce(&Plugin) -> T) -> T {
+    // SAFETY: OpenSM passes what `create` gave it, until `delete`; NULL never.
+    let Some(plugin) = (unsafe { context.cast::<Plugin>().as_ref() }) else { return failed };
+    match guarded(|| body(plugin)) {
+        Ok(value) => value,
+        Err(text) => {
+            let text = format!("{text}. This is a defect of dfdn; OpenSM goes on without it");
+            // Logging itself may be what failed.
+            let _ = guarded(|| plugin.host.log(Message::Panic, &text));
+            failed
+        }
+    }
+}
+
+/// Loads the plugin. NULL makes OpenSM go on without it.
+unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
+    install_hook();
+    let created = guarded(|| {
+        let host = match Host::new(osm) {
+            Ok(host) => host,
+            Err(error) => {
+                eprintln!("dfdn: ERR {}: not loaded: {error}", Message::NotRegistered.code());
+                return std::ptr::null_mut();
+            }
+        };
+        if host.force_qos_on() {
+            host.log(
+                Message::QosForcedOn,
+                "qos was FALSE and is now on: without it OpenSM would program no SL2VL tables and credit loops \
+                 were possible. Put 'qos TRUE' into opensm.conf to say so yourself",
+            );
+        }
+        let plugin = Box::into_raw(Box::new(Plugin {
+            host,
+            pending: Mutex::new(None),
+            programmed: ArcSwapOption::empty(),
+            forced_sweeps: AtomicU32::new(0),
+        }));
+        let context = plugin.cast::<c_void>();
+        let module =
+            abi::external_routing_engine_module_t { name: NAME.as_ptr(), setup: Some(setup), context };
+        // SAFETY: OpenSM copies the module; name and function live as long as the library.
+        let status = unsafe { (host.functions().register)(host.as_ptr(), &raw const module, context) };
+        if status != 0 {
+            host.log(
+                Message::NotRegistered,
+                "OpenSM refused the engine 'dfdn', as it does when a plugin of this name is loaded already: name \
+                 it once in event_plugin_name",
+            );
+            // SAFETY: made above and given to nobody.
+            drop(unsafe { Box::from_raw(plugin) });
+            return std::ptr::null_mut();
+        }
+        host.log(
+            Message::Ready,
+            concat!(
+                "version ",
+                env!("CARGO_PKG_VERSION"),
+                " ready; it routes where opensm.conf says 'routing_engine dfdn' (and with \
+                 'routing_engine dfdn,no_fallback' nothing else does when it cannot)"
+            ),
+        );
+        context
+    });
+    created.unwrap_or_else(|text| {
+        eprintln!("dfdn: ERR {}: not loaded: {text}", Message::Panic.code());
+        std::ptr::null_mut()
+    })
+}
+
+/// Unloads the plugin. OpenSM has destroyed its engines before, so nobody calls it any more.
+unsafe extern "C" fn delete(plugin: *mut c_void) {
+    let _ = guarded(|| {
+        if !plugin.is_null() {
+            // SAFETY: what `create` gave out, given back once. No thread of ours is left: the pool of
+            // `build_lid_matrices` joins its threads before it returns.
+            drop(unsafe { Box::from_raw(plugin.cast::<Plugin>()) });
+        }
+    });
+}
+
+/// Fills the callback table of the engine `dfdn`. Its context was set by OpenSM.
+unsafe extern "C" fn setup(engine: *mut abi::osm_routing_engine, _: *mut abi::osm_opensm) -> c_int {
+    // SAFETY: OpenSM passes its new engine and nobody else knows of it yet.
+    let Some(engine) = (unsafe { engine.as_mut() }) else { return FAILED };
+    engine.build_lid_matrices = Some(build_lid_matrices);
+    engine.ucast_build_fwd_tables = Some(ucast_build_fwd_tables);
+    engine.update_sl2vl = Some(update_sl2vl);
+    engine.update_vlarb = Some(update_vlarb);
+    engine.path_sl = Some(path_sl);
+    engine.destroy = Some(destroy);
+    DONE
+}
+
+/// The engine goes; what it uses belongs to the plugin, which is freed by `delete`.
+unsafe extern "C" fn destroy(_: *mut c_void) {}
+
+/// Reads the subnet, computes and verifies everything, writes hop counts.
+unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
+    with_plugin(context, FAILED, |plugin| match plugin.compute() {
+        Ok(()) => DONE,
+        Err((message, text)) => {
+            plugin.host.log(message, &text);
+            FAILED
+        }
+    })
+}
+
+/// Writes the forwarding tables and publishes what the other callbacks look up.
+unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
+    let result = with_plugin(context, None, |plugin| Some(plugin.commit()));
+    match result {
+        Some(Ok(())) => DONE,
+        Some(Err((message, text))) => with_plugin(context, FAILED, |plugin| {
+            program::clear_hops(&plugin.host);
+            plugin.host.log(message, &text);
+            FAILED
+        }),
+        None => with_plugin(context, FAILED, |plugin| {
+            program::clear_hops(&plugin.host);
+            FAILED
+        }),
+    }
+}
+
+/// The SL2VL row of (in port, out port): VL 0 where a packet leaves or enters an adapter.
+unsafe extern "C" fn update_sl2vl(
+    context: *mut c_void,
+    port: *mut abi::osm_physp_t,
+    in_port: u8,
+    out_port: u8,
+    table: *mut abi::ib_slvl_table_t,
+) {
+    with_plugin(context, (), |plugin| {
+        let programmed = plugin.programmed.load();
+        let Some(programmed) = programmed.as_deref() else { return };
+        // SAFETY: OpenSM passes one of its ports.
+        let Some(port) = (unsafe { port.as_ref() }) else { return };
+        let switch = host::node_of(port).and_then(|node| programmed.switch(host::node_guid(node)));
+        let row = switch.and_then(|s| programmed.row(s, in_port, out_port)).unwrap_or_default();
+        // SAFETY: OpenSM passes a table of its own stack.
+        if let Some(table) = unsafe { table.as_mut() } {
+            table.raw_vl_by_sl = row.0.to_be_bytes();
+        }
+    });
+}
+
+/// Blocks 0 and 1 are the low-priority table, 2 and 3 the high-priority one. All VLs in use get the
+/// same weight in the low table; only where that has fewer entries than there are VLs do the rest
+/// go into the high one.
+unsafe extern "C" fn update_vlarb(
+    context: *mut c_void,
+    port: *mut abi::osm_physp_t,
+    _: u8,
+    block: *mut abi::ib_vl_arb_table_t,
+    length: c_uint,
+    number: c_uint,
+) {
+    with_plugin(context, (), |plugin| {
+        const BLOCK: usize = 32;
+        let programmed = plugin.programmed.load();
+        let Some(programmed) = programmed.as_deref() else { return };
+        // SAFETY: OpenSM passes one of its ports.
+        let Some(port) = (unsafe { port.as_ref() }) else { return };
+        // SAFETY: OpenSM passes a block of its own stack.
+        let Some(block) = (unsafe { block.as_mut() }) else { return };
+        // A port with fewer VLs than are in use (an adapter's) arbitrates among those that it has:
+        // an entry beyond them would be folded onto a lower VL and double its weight.
+        // SAFETY: only reads the port's own PortInfo.
+        let cap = data_vls(unsafe { abi::ib_port_info_get_vl_cap(&port.port_info) });
+        let entries: Vec<_> = programmed.routes.vlarb.low.iter().filter(|(vl, _)| vl.0 < cap).collect();
+        let low_room = usize::from(port.port_info.vl_arb_low_cap).min(entries.len());
+        let (entries, first) = match number {
+            0 | 1 => (&entries[..low_room], number as usize * BLOCK),
+            _ => (&entries[low_room..], (number as usize - 2) * BLOCK),
+        };
+        for (i, slot) in block.vl_entry.iter_mut().enumerate().take(length as usize) {
+            let entry = entries.get(first + i);
+            slot.vl = entry.map_or(0, |(vl, _)| vl.0);
+            slot.weight = entry.map_or(0, |(_, weight)| *weight);
+        }
+    });
+}
+
+/// The SL of a path; LIDs in network order. Called from the SA's threads, several at once.
+unsafe extern "C" fn path_sl(
+    context: *mut c_void,
+    hint: u8,
+    slid: abi::ib_net16_t,
+    dlid: abi::ib_net16_t,
+) -> u8 {
+    with_plugin(context, hint, |plugin| match plugin.programmed.load().as_deref() {
+        Some(programmed) => programmed.path_sl(hint, u16::from_be(slid), u16::from_be(dlid)),
+        None => hint,
+    })
+}
+
+/// Events of the subnet.
+unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
+    with_plugin(context, (), |plugin| {
+        let ours = psl::is_ours(&plugin.host, context);
+        match event {
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE if ours => plugin.recheck(),
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP if plugin.host.dumps_routing() => {
+                plugin.write_psl(ours)
+            }
+            _ => {}
+        }
+    });
+}
+
+type Failure = (Message, String);
+
+impl Plugin {
+    fn compute(&self) -> Result<(), Failure> {
+        let started = Instant::now();
+        let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *pending = None;
+        #[cfg(feature = "fault-injection")]
+        provoke("panic");
+        let Snapshot { fabric, without_lid, no_sl_mapping } =
+            snapshot(&self.host).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
+        for note in fabric.notes() {
+            self.host.log(Message::FabricNote, &fabric.explain(note));
+        }
+        if let Some(first) = without_lid.first() {
+            let text = format!(
+                "{} adapter ports have no LID and are left out of the tables, first {first}",
+                without_lid.len()
+            );
+            self.host.log(Message::FabricNote, &text);
+        }
+        let routed = in_own_threads(|| engine::route(&fabric, &Settings::default()))
+            .map_err(|error| (Message::RouteFailed, error))?
+            .map_err(|error| (Message::RouteFailed, error.to_string()))?;
+        if let Some(error) = no_sl_mapping.filter(|_| routed.routes.vlarb.low.len() > 1) {
+            return Err((Message::RouteFailed, error.to_string()));
+        }
+        program::write_hops(&self.host, &fabric, &routed.hops)
+            .map_err(|error| (Message::CommitFailed, error.to_string()))?;
+        *pending = Some(Pending { fabric, routed, started });
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<(), Failure> {
+        let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let nothing = || (Message::NothingToCommit, "no tables were computed in this sweep".to_owned());
+        let Pending { fabric, routed, started } = pending.take().ok_or_else(nothing)?;
+        program::write_lfts(&self.host, &fabric, &routed.routes.lft)
+            .map_err(|error| (Message::CommitFailed, error.to_string()))?;
+        self.host.log(Message::Routed, &summary(&fabric, &routed, started));
+        self.programmed.store(Some(std::sync::Arc::new(Programmed::new(fabric, routed.routes))));
+        Ok(())
+    }
+
+    /// Looks for clipped SL2VL rows and asks for another sweep where there are any.
+    fn recheck(&self) {
+        let programmed = self.programmed.load();
+        let Some(programmed) = programmed.as_deref() else { return };
+        let found = self.host.locked(|| recheck(&self.host, programmed));
+        let Some(example) = found.example else {
+            self.forced_sweeps.store(0, Ordering::Relaxed);
+            let text = format!("all {} SL2VL rows between switches are in place as verified", found.rows);
+            self.host.log(Message::Programmed, &text);
+            return;
+        };
+        let count =
+            format!("{} of {} SL2VL rows are not in place, first {example}", found.different, found.rows);
+        if self.forced_sweeps.fetch_add(1, Ordering::Relaxed) < MAX_FORCED_SWEEPS {
+            let text = format!(
+                "{count}. The fabric is not yet safe from credit loops; another heavy sweep is asked for, which \
+                 opensm -o does not make"
+            );
+            self.host.log(Message::RowsDiffer, &text);
+            self.host.force_heavy_sweep();
+        } else {
+            let text = format!(
+                "{count}, after {MAX_FORCED_SWEEPS} more sweeps. The fabric is not safe from credit loops: look \
+                 for failed SL2VL MADs above and for switches that refuse their tables"
+            );
+            self.host.log(Message::RowsStayDifferent, &text);
+        }
+    }
+
+    fn write_psl(&self, ours: bool) {
+        let any_sl = ours
+            && self
+                .programmed
+                .load()
+                .as_deref()
+                .is_some_and(|p| matches!(p.routes.path_sl, crate::tables::PathSl::Any(_)));
+        match self.host.locked(|| psl::write(&self.host, any_sl)) {
+            Ok(psl::Outcome::Written(adapters)) => {
+                self.host.log(Message::PslWritten, &format!("SLs of {adapters} adapters written to psl"));
+            }
+            Ok(psl::Outcome::Skipped(why)) => self.host.log(Message::PslSkipped, &format!("no psl: {why}")),
+            Err(why) => self.host.log(Message::PslFailed, &why),
+        }
+    }
+}
+
+/// `12 switches, 48 adapters, 72 links: DF-D2 ..., 2 VLs, 1 SL, ...; 3.1 ms`.
+fn summary(fabric: &Fabric, routed: &Routed, started: Instant) -> String {
+    let verdict = &routed.verdict;
+    format!(
+        "{fabric}: {}; {} of {} VLs, {} SLs, verified: every pair reachable, deadlock-free; {:.3} s from snapshot \
+         to commit ({:.3} s computing, {:.3} s verifying)",
+        routed.routes.remarks.join("; "),
+        verdict.vls_all,
+        routed.offer.vls,
+        verdict.sls_all,
+        started.elapsed().as_secs_f64(),
+        routed.computing.as_secs_f64(),
+        routed.judging.as_secs_f64(),
+    )
+}
+
+/// Runs `body` with as many threads as there are cores, and joins them before it returns: a thread
+/// that outlived the library would run in unmapped memory after OpenSM closed it.
+fn in_own_threads<T: Send>(body: impl FnOnce() -> T + Send) -> Result<T, String> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build_scoped(|thread| thread.run(), |pool| pool.install(body))
+        .map_err(|error| format!("cannot start {threads} threads: {error}"))
+}
+
+/// Fails on purpose where a test asks for it; in no build but the one for those tests.
+#[cfg(feature = "fault-injection")]
+fn provoke(what: &str) {
+    if std::env::var("DFDN_PROVOKE").is_ok_and(|wanted| wanted == what) {
+        panic!("provoked");
+    }
+}

@@ -1,0 +1,249 @@
+//! A handle to the running OpenSM: its log, its tables as iterators, its options.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::ptr::{self, NonNull};
+
+use super::abi::{self, HostFunctions, osm_node_t, osm_opensm_t, osm_physp_t, osm_switch_t};
+use super::message::Message;
+use crate::fabric::Guid;
+
+/// The OpenSM that loaded the plugin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Host {
+    osm: NonNull<osm_opensm_t>,
+    functions: HostFunctions,
+}
+
+// SAFETY: OpenSM's object lives longer than the plugin and OpenSM calls plugins from many threads;
+// what is read through this handle is read in callbacks, which OpenSM makes under its own lock, or
+// under that lock taken here.
+unsafe impl Send for Host {}
+// SAFETY: as above.
+unsafe impl Sync for Host {}
+
+/// Why the plugin must not trust what it is given.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HostError {
+    /// `create` got no object.
+    #[error("OpenSM passed no object to the plugin")]
+    Null,
+    /// The headers that the plugin was built with do not describe this process.
+    #[error(
+        "OpenSM's structures are not where this libdfdn.so expects them ({0}): it was built with headers of an \
+         OpenSM that was configured differently. Rebuild it on this host with the headers of the installed OpenSM"
+    )]
+    Layout(&'static str),
+    /// A function that the plugin calls is not exported by the process.
+    #[error("this OpenSM does not export {0}(), which dfdn needs: use OpenSM 3.3.23")]
+    MissingFunction(&'static str),
+}
+
+impl Host {
+    /// Checks that the object is what the headers say before anything in it is trusted.
+    pub(super) fn new(osm: *mut osm_opensm_t) -> Result<Self, HostError> {
+        let osm = NonNull::new(osm).ok_or(HostError::Null)?;
+        check_layout(osm)?;
+        let functions = HostFunctions::find().map_err(HostError::MissingFunction)?;
+        Ok(Self { osm, functions })
+    }
+
+    fn osm(&self) -> &osm_opensm_t {
+        // SAFETY: `create` was given this object, which OpenSM frees after it deleted its plugins.
+        unsafe { self.osm.as_ref() }
+    }
+
+    /// The object itself, for OpenSM's functions.
+    pub(super) fn as_ptr(&self) -> *mut osm_opensm_t {
+        self.osm.as_ptr()
+    }
+
+    /// The functions of the process.
+    pub(super) fn functions(&self) -> &HostFunctions {
+        &self.functions
+    }
+
+    /// Writes a line to OpenSM's log.
+    pub(super) fn log(&self, message: Message, text: &str) {
+        let line = message.line(text);
+        // SAFETY: address of a field of the live object; OpenSM locks its log by itself.
+        let log = unsafe { &raw mut (*self.osm.as_ptr()).log };
+        let length = line.len() as c_int;
+        // SAFETY: the format is constant and takes a length and that many bytes; the text is shorter
+        // than osm_log's buffer of 4096 bytes, which `Message::line` sees to.
+        unsafe {
+            (self.functions.log)(
+                log,
+                message.flags(),
+                c"%.*s\n".as_ptr(),
+                length,
+                line.as_ptr().cast::<c_char>(),
+            )
+        };
+    }
+
+    /// Whether OpenSM's log flags ask for dumps of routing tables.
+    pub(super) fn dumps_routing(&self) -> bool {
+        u32::from(self.osm().log.level) & abi::OSM_LOG_ROUTING != 0
+    }
+
+    /// The folder that OpenSM writes its dumps to.
+    pub(super) fn dump_folder(&self) -> Option<PathBuf> {
+        c_string(self.osm().subn.opt.dump_files_dir).map(PathBuf::from)
+    }
+
+    /// `max_op_vls` of the configuration, as PortInfo codes it.
+    pub(super) fn max_op_vls(&self) -> u8 {
+        self.osm().subn.opt.max_op_vls
+    }
+
+    /// Turns QoS on: without it OpenSM programs neither SL2VL nor VL arbitration. Returns whether it
+    /// was off. Configuration that is read again does not turn it off any more.
+    pub(super) fn force_qos_on(&self) -> bool {
+        let was_on = self.osm().subn.opt.qos == abi::TRUE;
+        // SAFETY: a plain flag of the live object; `create` runs before any sweep.
+        unsafe { (*self.osm.as_ptr()).subn.opt.qos = abi::TRUE };
+        !was_on
+    }
+
+    /// Asks for another heavy sweep right after the current one.
+    pub(super) fn force_heavy_sweep(&self) {
+        // SAFETY: a plain flag that OpenSM's own threads set without a lock, read by the sweep.
+        unsafe { (*self.osm.as_ptr()).subn.force_heavy_sweep = abi::TRUE };
+    }
+
+    /// The engine whose tables are in use.
+    pub(super) fn engine_used(&self) -> Option<&abi::osm_routing_engine> {
+        // SAFETY: NULL or an engine that lives as long as OpenSM routes.
+        unsafe { self.osm().routing_engine_used.as_ref() }
+    }
+
+    /// Holds OpenSM's lock shared while `body` runs, as its SA does to read the subnet.
+    pub(super) fn locked<T>(&self, body: impl FnOnce() -> T) -> T {
+        struct Unlock(*mut abi::cl_plock_t);
+        impl Drop for Unlock {
+            fn drop(&mut self) {
+                // SAFETY: acquired below, released once.
+                unsafe { abi::cl_plock_release(self.0) };
+            }
+        }
+        // SAFETY: address of a field of the live object.
+        let lock = unsafe { &raw mut (*self.osm.as_ptr()).lock };
+        // SAFETY: an initialized lock; `report` is called without it.
+        unsafe { abi::cl_plock_acquire(lock) };
+        let _unlock = Unlock(lock);
+        body()
+    }
+
+    /// All discovered nodes.
+    pub(super) fn nodes(&self) -> Items<'_, osm_node_t> {
+        Items::of(&self.osm().subn.node_guid_tbl)
+    }
+
+    /// All switches.
+    pub(super) fn switches(&self) -> Items<'_, osm_switch_t> {
+        Items::of(&self.osm().subn.sw_guid_tbl)
+    }
+}
+
+/// Compares pointers that OpenSM keeps to parts of its own object with where the headers put those
+/// parts. The version string does not show how OpenSM was configured; this does.
+fn check_layout(osm: NonNull<osm_opensm_t>) -> Result<(), HostError> {
+    // SAFETY: OpenSM's object. With other headers its size may differ, but all fields read here lie
+    // in the smallest of them, and only addresses are compared.
+    let object = unsafe { osm.as_ref() };
+    let subn = &raw const object.subn;
+    let log = &raw const object.log;
+    let checks = [
+        ("osm_version", c_string(object.osm_version).as_deref().map(str::as_bytes) == version()),
+        ("subn.p_osm", ptr::eq(object.subn.p_osm, osm.as_ptr())),
+        ("sm.p_subn", ptr::eq(object.sm.p_subn, subn)),
+        ("sm.p_log", ptr::eq(object.sm.p_log, log)),
+        ("sm.p_lock", ptr::eq(object.sm.p_lock, &raw const object.lock)),
+        ("sm.p_disp", ptr::eq(object.sm.p_disp, &raw const object.disp)),
+        ("sm.ucast_mgr.p_subn", ptr::eq(object.sm.ucast_mgr.p_subn, subn)),
+        ("sm.ucast_mgr.p_log", ptr::eq(object.sm.ucast_mgr.p_log, log)),
+        ("sa.p_subn", ptr::eq(object.sa.p_subn, subn)),
+        ("sa.p_log", ptr::eq(object.sa.p_log, log)),
+        ("qos of options", object.subn.opt.qos <= abi::TRUE),
+    ];
+    match checks.iter().find(|(_, holds)| !holds) {
+        Some((what, _)) => Err(HostError::Layout(what)),
+        None => Ok(()),
+    }
+}
+
+fn version() -> Option<&'static [u8]> {
+    CStr::from_bytes_until_nul(abi::OSM_VERSION).ok().map(CStr::to_bytes)
+}
+
+/// A C string of OpenSM, invalid UTF-8 replaced; `None` for NULL.
+pub(super) fn c_string(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not NULL, and OpenSM's strings are NUL-terminated and live in its object.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
+}
+
+/// The objects in one of OpenSM's maps, in the order of their keys. Each begins with the map's item.
+pub(super) struct Items<'a, T> {
+    next: *mut abi::cl_map_item_t,
+    end: *const abi::cl_map_item_t,
+    kind: PhantomData<&'a T>,
+}
+
+impl<'a, T> Items<'a, T> {
+    fn of(map: &'a abi::cl_qmap_t) -> Self {
+        // SAFETY: an initialized map.
+        let next = unsafe { abi::cl_qmap_head(map) };
+        // SAFETY: an initialized map.
+        let end = unsafe { abi::cl_qmap_end(map) };
+        Self { next, end, kind: PhantomData }
+    }
+}
+
+impl<'a, T> Iterator for Items<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        if ptr::eq(self.next, self.end) {
+            return None;
+        }
+        let item = self.next;
+        // SAFETY: not the end, so an item of the map; OpenSM's lock keeps the map unchanged.
+        self.next = unsafe { abi::cl_qmap_next(item) };
+        // SAFETY: nodes and switches begin with their map item.
+        unsafe { item.cast::<T>().as_ref() }
+    }
+}
+
+/// Node GUID in host order.
+pub(super) fn node_guid(node: &osm_node_t) -> Guid {
+    Guid(u64::from_be(node.node_info.node_guid))
+}
+
+/// A port of a node, if OpenSM knows it.
+pub(super) fn physp(node: &osm_node_t, port: usize) -> Option<&osm_physp_t> {
+    if port >= node.physp_tbl_size as usize {
+        return None;
+    }
+    // SAFETY: `port` is within the node's table of ports; the function only reads.
+    let physp = unsafe { abi::osm_node_get_physp_ptr(ptr::from_ref(node).cast_mut(), port as u32) };
+    // SAFETY: NULL for a port that was not discovered, else an element of the node's table.
+    unsafe { physp.as_ref() }
+}
+
+/// The port at the other end of the cable.
+pub(super) fn remote(physp: &osm_physp_t) -> Option<&osm_physp_t> {
+    // SAFETY: NULL or a port of a node that OpenSM holds.
+    unsafe { physp.p_remote_physp.as_ref() }
+}
+
+/// The node of a port.
+pub(super) fn node_of(physp: &osm_physp_t) -> Option<&osm_node_t> {
+    // SAFETY: NULL or the node that holds the port.
+    unsafe { physp.p_node.as_ref() }
+}

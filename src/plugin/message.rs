@@ -1,0 +1,122 @@
+//! The log lines: each kind has a stable id that scripts and the README can name.
+
+use super::abi::{OSM_LOG_ERROR, OSM_LOG_INFO, OSM_LOG_SYS, OSM_LOG_VERBOSE};
+
+/// The longest text that is logged, in bytes. `osm_log` formats into a buffer of 4096 bytes on the
+/// stack, and a longer message aborts OpenSM.
+const MAX_BYTES: usize = 3500;
+
+macro_rules! messages {
+    ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $level:ident;)*) => {
+        /// A kind of log line. The number never changes its meaning and is never used again.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Message {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Message {
+            /// All kinds.
+            #[cfg(test)]
+            const ALL: &[Message] = &[$(Message::$name,)*];
+
+            /// The id.
+            pub(super) fn code(self) -> &'static str {
+                match self { $(Message::$name => $code,)* }
+            }
+
+            fn level(self) -> Level {
+                match self { $(Message::$name => Level::$level,)* }
+            }
+        }
+    };
+}
+
+messages! {
+    /// The engine is registered; OpenSM will ask it for tables.
+    Ready = "DF01", Info;
+    /// `qos` was off and has been turned on: without it OpenSM programs no SL2VL tables.
+    QosForcedOn = "DF02", Loud;
+    /// Tables were computed, verified and handed to OpenSM.
+    Routed = "DF03", Info;
+    /// Something about the fabric that was left out or is not covered.
+    FabricNote = "DF04", Info;
+    /// SL2VL rows as sent are those of the tables: the fabric is programmed as it was verified.
+    Programmed = "DF05", Info;
+    /// `psl` was written.
+    PslWritten = "DF06", Verbose;
+    /// `psl` was not written, and why.
+    PslSkipped = "DF07", Info;
+    /// Registration failed.
+    NotRegistered = "DF20", Error;
+    /// OpenSM's structures cannot be read as a fabric.
+    SnapshotFailed = "DF21", Error;
+    /// The fabric cannot be routed, or not with the lanes it has.
+    RouteFailed = "DF22", Error;
+    /// OpenSM's tables do not fit what was computed.
+    CommitFailed = "DF23", Error;
+    /// Forwarding tables were asked for without the lid matrices before them.
+    NothingToCommit = "DF24", Error;
+    /// SL2VL rows as sent differ from those of the tables; another sweep was asked for.
+    RowsDiffer = "DF25", Loud;
+    /// SL2VL rows still differ after several sweeps.
+    RowsStayDifferent = "DF26", Error;
+    /// `psl` could not be written.
+    PslFailed = "DF27", Error;
+    /// A defect in dfdn; OpenSM goes on without it.
+    Panic = "DF99", Error;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Error,
+    Loud,
+    Info,
+    Verbose,
+}
+
+impl Message {
+    /// OpenSM's log flags for the line. Errors and surprises go to the system log too.
+    pub(super) fn flags(self) -> u8 {
+        let flags = match self.level() {
+            Level::Error => OSM_LOG_ERROR | OSM_LOG_SYS,
+            Level::Loud => OSM_LOG_INFO | OSM_LOG_SYS,
+            Level::Info => OSM_LOG_INFO,
+            Level::Verbose => OSM_LOG_VERBOSE,
+        };
+        flags as u8
+    }
+
+    /// The whole line: id and text, on one line, short enough for `osm_log`.
+    pub(super) fn line(self, text: &str) -> String {
+        let error = if self.level() == Level::Error { "ERR " } else { "" };
+        let mut line = format!("dfdn: {error}{}: {text}", self.code());
+        if line.len() > MAX_BYTES {
+            let cut = (0..=MAX_BYTES - 4).rev().find(|&i| line.is_char_boundary(i)).unwrap_or(0);
+            line.truncate(cut);
+            line.push_str(" ...");
+        }
+        line.replace(|c: char| c.is_control(), " ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_BYTES, Message};
+
+    #[test]
+    fn ids_are_unique() {
+        let mut codes: Vec<_> = Message::ALL.iter().map(|m| m.code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), Message::ALL.len());
+    }
+
+    #[test]
+    fn lines_are_short_and_single() {
+        let text = "é\n%s%n\t".repeat(4000);
+        let line = Message::Panic.line(&text);
+        assert!(line.len() <= MAX_BYTES, "{}", line.len());
+        assert!(line.starts_with("dfdn: ERR DF99: é "));
+        assert!(!line.contains(char::is_control));
+    }
+}

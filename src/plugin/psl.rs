@@ -1,0 +1,81 @@
+//! The file `psl`: which SL each adapter pair is told, for whatever engine is in use, so that
+//! ibdmchk and `dfdn verify` can judge the dumps of stock engines too.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::abi;
+use super::host::Host;
+use super::snapshot::snapshot;
+use crate::fabric::Fabric;
+
+/// Up to how many adapter ports the file is written: a line for each pair of them.
+pub(super) const MAX_ADAPTERS: usize = 2048;
+
+/// What was done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The file is there, with this many adapters.
+    Written(usize),
+    /// There is none, and why.
+    Skipped(String),
+}
+
+/// Writes `psl` into OpenSM's dump folder, or removes one that is out of date.
+///
+/// `any_sl`: whether the tables in use serve every pair with every SL.
+///
+/// # Errors
+/// The text of what went wrong.
+pub(super) fn write(host: &Host, any_sl: bool) -> Result<Outcome, String> {
+    let folder = host.dump_folder().ok_or("OpenSM names no dump folder")?;
+    let file = Path::new(&folder).join("psl");
+    let skip = |why: String| match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", file.display()))
+        }
+        _ => Ok(Outcome::Skipped(why)),
+    };
+    let Some(engine) = host.engine_used() else { return skip("no engine is in use".to_owned()) };
+    let Some(path_sl) = engine.path_sl else { return skip("the engine gives out no SLs".to_owned()) };
+    if any_sl {
+        return skip("every SL serves every pair".to_owned());
+    }
+    let fabric = snapshot(host).map_err(|error| error.to_string())?.fabric;
+    let adapters = fabric.adapters().count();
+    if adapters > MAX_ADAPTERS {
+        return skip(format!("{adapters} adapters are more than {MAX_ADAPTERS}"));
+    }
+    let ask = |slid: u16, dlid: u16| {
+        // SAFETY: the callback and the context of the engine in use, LIDs in network order, under
+        // OpenSM's lock as its SA calls it.
+        unsafe { path_sl(engine.context, 0, slid.to_be(), dlid.to_be()) }
+    };
+    write_file(&folder, &file, &fabric, ask)
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    Ok(Outcome::Written(adapters))
+}
+
+fn write_file(folder: &Path, file: &Path, fabric: &Fabric, ask: impl Fn(u16, u16) -> u8) -> io::Result<()> {
+    let beside = tempfile::NamedTempFile::new_in(folder)?;
+    let mut out = BufWriter::with_capacity(1 << 20, beside);
+    for (from, source) in fabric.adapters() {
+        let guid = fabric.node(source.node).guid;
+        for (to, destination) in fabric.adapters() {
+            if from == to {
+                continue;
+            }
+            for dlid in destination.lids() {
+                writeln!(out, "{guid} {dlid} {}", ask(source.lid.get(), dlid.get()) & 0xf)?;
+            }
+        }
+    }
+    let beside = out.into_inner()?;
+    beside.persist(file)?;
+    Ok(())
+}
+
+/// Whether the engine in use is the one with this context.
+pub(super) fn is_ours(host: &Host, context: *const std::ffi::c_void) -> bool {
+    host.engine_used().is_some_and(|engine: &abi::osm_routing_engine| std::ptr::eq(engine.context, context))
+}
