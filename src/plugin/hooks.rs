@@ -299,7 +299,7 @@ impl Plugin {
         if let Some(error) = no_sl_mapping.filter(|_| routed.routes.vlarb.low.len() > 1) {
             return Err((Message::RouteFailed, error.to_string()));
         }
-        program::write_hops(&self.host, &fabric, &routed.hops)
+        program::write_hops(&self.host, &fabric, &routed)
             .map_err(|error| (Message::CommitFailed, error.to_string()))?;
         *pending = Some(Pending { fabric, routed, started });
         Ok(())
@@ -353,8 +353,8 @@ impl Plugin {
                 .as_deref()
                 .is_some_and(|p| matches!(p.routes.path_sl, crate::tables::PathSl::Any(_)));
         match self.host.locked(|| psl::write(&self.host, any_sl)) {
-            Ok(psl::Outcome::Written(adapters)) => {
-                self.host.log(Message::PslWritten, &format!("SLs of {adapters} adapters written to psl"));
+            Ok(psl::Outcome::Written(endports)) => {
+                self.host.log(Message::PslWritten, &format!("SLs of {endports} end ports written to psl"));
             }
             Ok(psl::Outcome::Skipped(why)) => self.host.log(Message::PslSkipped, &format!("no psl: {why}")),
             Err(why) => self.host.log(Message::PslFailed, &why),

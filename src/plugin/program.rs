@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use super::abi;
 use super::host::{self, Host};
+use crate::engine::Routed;
 use crate::fabric::{Fabric, Guid, Lid, PortNum, Sl, SwitchId};
-use crate::routing::Hops;
 use crate::tables::{Lft, PathSl, Routes, SlVlRow};
 
 /// Why OpenSM's tables cannot take what was computed. Nothing is left half-written.
@@ -71,7 +71,8 @@ fn switches<'a>(host: &'a Host, fabric: &Fabric) -> Result<Vec<&'a abi::osm_swit
 ///
 /// # Errors
 /// [`CommitError`].
-pub(super) fn write_hops(host: &Host, fabric: &Fabric, hops: &Hops) -> Result<(), CommitError> {
+pub(super) fn write_hops(host: &Host, fabric: &Fabric, routed: &Routed) -> Result<(), CommitError> {
+    let hops = &routed.hops;
     let switches = switches(host, fabric)?;
     for (s, &switch) in switches.iter().enumerate() {
         let from = SwitchId::at(s);

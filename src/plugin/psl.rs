@@ -1,5 +1,6 @@
-//! The file `psl`: which SL each adapter pair is told, for whatever engine is in use, so that
-//! ibdmchk and `dfdn verify` can judge the dumps of stock engines too.
+//! The file `psl`: which SL each pair of end ports is told, for whatever engine is in use, so that
+//! ibdmchk and `dfdn verify` can judge the dumps of stock engines too. Switches are sources and
+//! destinations beside the adapters: ibdmchk passes over their lines, `dfdn verify` needs them.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -9,13 +10,13 @@ use super::host::Host;
 use super::snapshot::snapshot;
 use crate::fabric::Fabric;
 
-/// Up to how many adapter ports the file is written: a line for each pair of them.
-pub(super) const MAX_ADAPTERS: usize = 2048;
+/// Up to how many end ports the file is written: a line for each pair of them.
+pub(super) const MAX_ENDPORTS: usize = 2500;
 
 /// What was done.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The file is there, with this many adapters.
+    /// The file is there, with this many end ports.
     Written(usize),
     /// There is none, and why.
     Skipped(String),
@@ -42,9 +43,9 @@ pub(super) fn write(host: &Host, any_sl: bool) -> Result<Outcome, String> {
         return skip("every SL serves every pair".to_owned());
     }
     let fabric = snapshot(host).map_err(|error| error.to_string())?.fabric;
-    let adapters = fabric.adapters().count();
-    if adapters > MAX_ADAPTERS {
-        return skip(format!("{adapters} adapters are more than {MAX_ADAPTERS}"));
+    let endports = fabric.endports().len();
+    if endports > MAX_ENDPORTS {
+        return skip(format!("{endports} end ports are more than {MAX_ENDPORTS}"));
     }
     let ask = |slid: u16, dlid: u16| {
         // SAFETY: the callback and the context of the engine in use, LIDs in network order, under
@@ -53,18 +54,15 @@ pub(super) fn write(host: &Host, any_sl: bool) -> Result<Outcome, String> {
     };
     write_file(&folder, &file, &fabric, ask)
         .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-    Ok(Outcome::Written(adapters))
+    Ok(Outcome::Written(endports))
 }
 
 fn write_file(folder: &Path, file: &Path, fabric: &Fabric, ask: impl Fn(u16, u16) -> u8) -> io::Result<()> {
     let beside = tempfile::NamedTempFile::new_in(folder)?;
     let mut out = BufWriter::with_capacity(1 << 20, beside);
-    for (from, source) in fabric.adapters() {
+    for source in fabric.endports() {
         let guid = fabric.node(source.node).guid;
-        for (to, destination) in fabric.adapters() {
-            if from == to {
-                continue;
-            }
+        for destination in fabric.endports().iter().filter(|d| d.lid != source.lid) {
             for dlid in destination.lids() {
                 writeln!(out, "{guid} {dlid} {}", ask(source.lid.get(), dlid.get()) & 0xf)?;
             }

@@ -1,0 +1,135 @@
+//! Which module may use which: the table of the architecture, enforced.
+//!
+//! Change the table and the code together.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// (module, modules that it may use). `cli` may use everything but `plugin`.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("fabric", &[]),
+    ("topology", &["fabric"]),
+    ("tables", &["fabric"]),
+    ("ordering", &["fabric", "tables"]),
+    ("routing", &["fabric", "tables", "ordering"]),
+    ("lanes", &["fabric", "tables", "ordering"]),
+    ("engine", &["fabric", "tables", "ordering", "routing", "lanes", "verify"]),
+    ("verify", &["fabric", "tables"]),
+    ("evaluate", &["fabric", "tables"]),
+    ("simulate", &["fabric", "tables"]),
+    ("reconfigure", &["fabric", "tables", "verify", "simulate"]),
+    ("formats", &["fabric", "tables"]),
+    ("plugin", &["fabric", "tables", "engine", "formats"]),
+    (
+        "cli",
+        &[
+            "fabric", "topology", "tables", "ordering", "routing", "lanes", "engine", "verify", "evaluate",
+            "simulate", "reconfigure", "formats",
+        ],
+    ),
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a readable folder") {
+        let path = entry.expect("a readable entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The code of a file without its comments and without its test module at the end.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Names of top-level modules in `crate::NAME` and `crate::{NAME..., NAME...}`.
+fn used(code: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let name = |text: &str| -> String { text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect() };
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        match rest.strip_prefix('{') {
+            None => {
+                names.insert(name(rest));
+            }
+            Some(list) => {
+                let mut depth = 0;
+                let mut item = String::new();
+                for c in list.chars() {
+                    match c {
+                        '{' => depth += 1,
+                        '}' if depth == 0 => break,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => {
+                            names.insert(name(&item));
+                            item.clear();
+                            continue;
+                        }
+                        _ => {}
+                    }
+                    item.push(c);
+                }
+                names.insert(name(&item));
+            }
+        }
+    }
+    names.remove("");
+    names
+}
+
+#[test]
+fn modules_use_only_what_they_may() {
+    let mut files = Vec::new();
+    sources(&src(), &mut files);
+    let mut wrong = Vec::new();
+    let mut seen = BTreeSet::new();
+    for file in files {
+        let inside = file.strip_prefix(src()).expect("below src");
+        let Some(module) = inside.iter().next().and_then(|m| m.to_str()).filter(|m| !m.ends_with(".rs")) else {
+            continue;
+        };
+        seen.insert(module.to_owned());
+        let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == module) else {
+            wrong.push(format!("module {module} is not in the table"));
+            continue;
+        };
+        // Test modules in files of their own may use anything: they compare modules.
+        if inside.iter().any(|part| part == "tests.rs" || part == "tests") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("readable source");
+        for name in used(&code(&text)) {
+            if name != module && !allowed.contains(&name.as_str()) {
+                wrong.push(format!("{} uses {name}", inside.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not allowed:\n{}", wrong.join("\n"));
+    assert!(seen.contains("fabric") && seen.contains("verify"), "the sources were not found");
+}
+
+#[test]
+fn unsafe_stays_in_the_plugin() {
+    let mut files = Vec::new();
+    sources(&src(), &mut files);
+    for file in files.iter().filter(|f| !f.starts_with(src().join("plugin"))) {
+        let text = fs::read_to_string(file).expect("readable source");
+        assert!(!code(&text).contains("unsafe"), "unsafe in {}", file.display());
+    }
+}
+
+#[test]
+fn the_reader_of_imports_reads_groups() {
+    let code = "use crate::fabric::{A, B};\nuse crate::{tables::Lft, verify::{x, y}, lanes};\ncrate::engine::route()";
+    let names: Vec<_> = used(code).into_iter().collect();
+    assert_eq!(names, ["engine", "fabric", "lanes", "tables", "verify"]);
+}
