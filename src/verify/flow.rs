@@ -122,7 +122,7 @@ impl Flow {
     }
 
     /// Adds the packets of the sources on a switch to what comes from behind it.
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "the inner step of `run`, split off to be read")]
     fn inject(
         &mut self,
         plan: &Plan<'_>,

@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fabric::{EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Lft, Routes, Sl2Vl, SlVlRow};
 
 use flow::{Flow, Injection};
@@ -376,7 +376,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The first channel with a VL in use that one of its ends cannot operate, and how many it can.
-    fn illegal_vl(&self) -> Option<(crate::fabric::ChannelId, Vl, u8)> {
+    fn illegal_vl(&self) -> Option<(ChannelId, Vl, u8)> {
         self.fabric.channels().iter().find_map(|(id, c)| {
             let data_vls = |s: SwitchId, port: PortNum| self.fabric.switch(s).ports[port.index()].data_vls;
             let limit =

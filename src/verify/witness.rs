@@ -333,7 +333,7 @@ impl Finder<'_> {
             let (from, _) = self.fabric.endport(packet.source).attachment?;
             let (path, fault) = self.follow(from, dlid);
             let minimal = distance[from.index()];
-            (fault.is_none() && path.len() > usize::from(minimal)).then(|| Witness::Detour {
+            (fault.is_none() && path.len() > usize::from(minimal)).then_some(Witness::Detour {
                 packet,
                 hops: path.len() as u16,
                 minimal,
