@@ -647,7 +647,7 @@ fn random_case(dice: &mut Dice<'_>) -> (Fabric, Routes) {
 fn random_cases_are_of_every_kind() {
     let mut state = 1_u64;
     let mut seen = [[0; 2]; 5];
-    for _ in 0..300 {
+    for _ in 0..600 {
         let mut draw = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 40) as u16
