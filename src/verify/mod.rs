@@ -1,1 +1,465 @@
 //! The judge: reachability, loops, minimality and credit loops, from the tables alone.
+//!
+//! It shares no code with what computes routes and lanes, so that a mistake there is found here.
+//! [`verify`] looks at every LID of every end port that hangs off a switch (adapters and routers
+//! with their whole LMC range, switch port 0) from every such end port. It never walks pair by
+//! pair: the forwarding entries for one LID form a tree, and everything is counted along the tree.
+//! Only when a property fails are single pairs walked, to find a [`Witness`].
+
+mod flow;
+mod graph;
+mod hops;
+mod policy;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod witness;
+
+use std::collections::HashSet;
+
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::tables::{Lft, Routes, Sl2Vl, SlVlRow};
+
+use flow::{Flow, Injection};
+use graph::Graph;
+use hops::{Distances, HopCounts};
+pub use policy::SlPolicy;
+use policy::{Senders, SlsInUse};
+use tree::Tree;
+use witness::Finder;
+pub use witness::{Fault, Packet, Wait, Witness};
+
+/// Destinations that are looked at together: what fits into a word, and about a cache line of a
+/// forwarding table.
+const BLOCK: usize = 64;
+
+/// What holds for some tables, and what they cost.
+///
+/// An *adapter pair* is an adapter (or router) end port and a LID of another one; with LMC > 0 each
+/// LID counts. A *hop* is a switch-to-switch channel. Hop figures are over the adapter pairs that
+/// arrive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// No virtual channels wait for each other in a circle. Over all pairs whose entries lead to
+    /// the destination.
+    pub deadlock_free: bool,
+    /// Every packet arrives: entries lead to the destination and no SL in use maps to VL 15.
+    pub reachable: bool,
+    /// No packet goes in circles.
+    pub loop_free: bool,
+    /// No channel carries a VL that an end of it cannot operate, where they state what they can.
+    pub vls_legal: bool,
+    /// Every adapter pair has as few hops as the cables permit.
+    pub minimal: bool,
+    /// Adapter pairs that arrive.
+    pub pairs: u64,
+    /// Share of them with more hops than necessary.
+    pub nonminimal_share: f64,
+    /// Mean over them of (hops + 1) / (least possible hops + 1): switches passed.
+    pub mean_stretch: f64,
+    /// Mean hops.
+    pub mean_hops: f64,
+    /// Most hops.
+    pub max_hops: u16,
+    /// Largest distance in hops between switches with adapters, as the cables permit.
+    pub diameter: u16,
+    /// Largest distance in hops between any two switches that are connected.
+    pub diameter_all: u16,
+    /// Distinct VLs that packets between adapters use on switch-to-switch channels.
+    pub vls: u32,
+    /// The same over all pairs.
+    pub vls_all: u32,
+    /// Distinct SLs that adapters use to adapters. A pair that may use any of several counts with
+    /// the lowest, so a set that serves every pair counts as one.
+    pub sls: u32,
+    /// The same over all pairs.
+    pub sls_all: u32,
+    /// (Channel, VL) in use.
+    pub virtual_channels: usize,
+    /// Dependencies between them.
+    pub dependencies: usize,
+    /// Strongly connected components of the dependency graph that have a cycle.
+    pub cyclic_components: usize,
+    /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL, detour.
+    pub witnesses: Vec<Witness>,
+}
+
+impl Verdict {
+    /// Whether the tables may go to switches: every packet arrives, none circles, none deadlocks,
+    /// all VLs exist. Detours are safe.
+    pub fn is_safe(&self) -> bool {
+        self.deadlock_free && self.reachable && self.loop_free && self.vls_legal
+    }
+
+    /// The witness of the gravest failure.
+    pub fn witness(&self) -> Option<&Witness> {
+        self.witnesses.first()
+    }
+
+    /// Everything for machines, with names, GUIDs and ports instead of indices.
+    pub fn to_json(&self, fabric: &Fabric) -> Value {
+        json!({
+            "safe": self.is_safe(),
+            "deadlock_free": self.deadlock_free,
+            "reachable": self.reachable,
+            "loop_free": self.loop_free,
+            "vls_legal": self.vls_legal,
+            "minimal": self.minimal,
+            "pairs": self.pairs,
+            "nonminimal_share": self.nonminimal_share,
+            "mean_stretch": self.mean_stretch,
+            "mean_hops": self.mean_hops,
+            "max_hops": self.max_hops,
+            "diameter": self.diameter,
+            "diameter_all": self.diameter_all,
+            "vls": self.vls,
+            "vls_all": self.vls_all,
+            "sls": self.sls,
+            "sls_all": self.sls_all,
+            "virtual_channels": self.virtual_channels,
+            "dependencies": self.dependencies,
+            "cyclic_components": self.cyclic_components,
+            "witness": self.witness().map(|w| w.to_json(fabric)),
+            "witnesses": self.witnesses.iter().map(|w| w.to_json(fabric)).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Judges tables whose senders use the SLs that they are told.
+///
+/// # Panics
+/// Where the tables were made for another fabric.
+pub fn verify(fabric: &Fabric, routes: &Routes) -> Verdict {
+    verify_with(fabric, routes, SlPolicy::AsTold)
+}
+
+/// Judges tables under an assumption about the SLs that senders use. The verdict, witnesses
+/// included, does not depend on the number of threads.
+///
+/// # Panics
+/// Where the tables were made for another fabric.
+///
+/// Cost: O(LIDs x switches x SLs that need telling apart) in time, O(sum over switches of ports^2 x
+/// VLs) in memory; O(LIDs x end ports) more in time where SLs depend on the source end port.
+pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdict {
+    let destinations = destinations(fabric);
+    let plan = Plan::new(fabric, routes, policy);
+    let tally =
+        destinations.par_chunks(BLOCK).map(|block| plan.judge(block)).reduce(Tally::default, Tally::merge);
+    let cycles = plan.graph.cycles(fabric, &plan.turns);
+
+    let finder = Finder { fabric, routes, policy };
+    let mut witnesses = Vec::new();
+    witnesses.extend(tally.unreachable.and_then(|lid| finder.unreachable(lid)));
+    witnesses.extend(tally.looping.and_then(|lid| finder.looping(lid)));
+    if let Some(cycle) = &cycles.example {
+        let next = cycle.iter().cycle().skip(1);
+        let wait = |(&first, &second): (&_, &_)| {
+            let packet = finder.packet_over(&destinations, first, Some(second))?;
+            Some(Wait { channel: first.0, vl: first.1, packet })
+        };
+        let waits: Option<Vec<Wait>> = cycle.iter().zip(next).map(wait).collect();
+        witnesses.push(Witness::CreditLoop(waits.expect("some packet made each dependency")));
+    }
+    let illegal = plan.illegal_vl();
+    if let Some((channel, vl, data_vls)) = illegal {
+        let packet = finder.packet_over(&destinations, (channel, vl), None);
+        let packet = packet.expect("some packet used each virtual channel");
+        witnesses.push(Witness::IllegalVl { wait: Wait { channel, vl, packet }, data_vls });
+    }
+    witnesses.extend(tally.detour.and_then(|lid| {
+        let (root, _) = fabric.endport(fabric.owner_of(lid)?).attachment?;
+        let distances = Distances::new(fabric.channels(), fabric.num_switches(), vec![root.index()]);
+        finder.detour(lid, distances.to(root.index()))
+    }));
+
+    Verdict {
+        deadlock_free: cycles.example.is_none(),
+        reachable: tally.unreachable.is_none(),
+        loop_free: tally.looping.is_none(),
+        vls_legal: illegal.is_none(),
+        minimal: tally.detour.is_none(),
+        pairs: tally.hops.pairs(),
+        nonminimal_share: tally.hops.nonminimal_share(),
+        mean_stretch: tally.hops.mean_stretch(),
+        mean_hops: tally.hops.mean(),
+        max_hops: tally.hops.max(),
+        diameter: tally.diameter,
+        diameter_all: tally.diameter_all,
+        vls: tally.adapter_vls.count_ones(),
+        vls_all: plan.graph.used_anywhere().count_ones(),
+        sls: tally.sls.adapters.count_ones(),
+        sls_all: tally.sls.all.count_ones(),
+        virtual_channels: cycles.virtual_channels,
+        dependencies: cycles.dependencies,
+        cyclic_components: cycles.components,
+        witnesses,
+    }
+}
+
+/// A LID and where it is at home.
+#[derive(Clone, Copy, Debug)]
+struct Destination {
+    /// The switch that it hangs off.
+    root: usize,
+    lid: Lid,
+    /// The switch's port to it; 0 for the switch itself.
+    port: u8,
+    owner: EndPortId,
+}
+
+/// All LIDs, those on one switch together.
+fn destinations(fabric: &Fabric) -> Vec<Destination> {
+    let mut list = Vec::new();
+    for s in fabric.switch_ids() {
+        let first = list.len();
+        for &owner in fabric.endports_on(s) {
+            let end = fabric.endport(owner);
+            let port = end.attachment.map_or(0, |(_, port)| port.0);
+            list.extend(end.lids().map(|lid| Destination { root: s.index(), lid, port, owner }));
+        }
+        list[first..].sort_unstable_by_key(|d| d.lid);
+    }
+    list
+}
+
+/// Numbers the turns of all switches, those that leave by the same port together: that is how a
+/// tree visits them.
+struct Turns {
+    first: Vec<usize>,
+    side: Vec<usize>,
+    len: usize,
+}
+
+impl Turns {
+    fn new(fabric: &Fabric) -> Self {
+        let side: Vec<usize> = fabric.switch_ids().map(|s| fabric.channels().slots_of(s)).collect();
+        let mut len = 0;
+        let mut first = Vec::with_capacity(side.len());
+        for n in &side {
+            first.push(len);
+            len += n * n;
+        }
+        Self { first, side, len }
+    }
+
+    fn at(&self, switch: usize, out_port: u8, in_port: u8) -> usize {
+        self.first[switch] + usize::from(out_port) * self.side[switch] + usize::from(in_port)
+    }
+}
+
+/// Where a port leads.
+#[derive(Clone, Copy)]
+struct Ahead {
+    /// The next switch, `u32::MAX` if no channel leaves by the port.
+    to: u32,
+    in_port: u8,
+}
+
+/// What is looked up for every destination, in the order in which it is needed.
+struct Plan<'a> {
+    fabric: &'a Fabric,
+    routes: &'a Routes,
+    policy: SlPolicy,
+    turns: Turns,
+    /// By turn.
+    rows: Vec<SlVlRow>,
+    first_slot: Vec<usize>,
+    /// By slot.
+    ahead: Vec<Ahead>,
+    /// By slot.
+    injections: Vec<Injection>,
+    /// Port of its switch by end port.
+    injection_port: Vec<u8>,
+    /// Number of adapter end ports by switch.
+    adapters: Vec<u32>,
+    /// By set of SLs: the same with one SL for each class of SLs that all rows treat alike.
+    merge: Vec<u16>,
+    graph: Graph,
+}
+
+impl<'a> Plan<'a> {
+    fn new(fabric: &'a Fabric, routes: &'a Routes, policy: SlPolicy) -> Self {
+        let channels = fabric.channels();
+        let turns = Turns::new(fabric);
+        let mut rows = Vec::with_capacity(turns.len);
+        for s in fabric.switch_ids() {
+            let side = channels.slots_of(s) as u8;
+            let row = |out: u8, inp: u8| routes.sl2vl.row(s, PortNum(inp), PortNum(out));
+            rows.extend((0..side).flat_map(|out| (0..side).map(move |inp| row(out, inp))));
+        }
+        let injection_port: Vec<u8> =
+            fabric.endports().iter().map(|e| e.attachment.map_or(0, |(_, port)| port.0)).collect();
+        let mut ahead = vec![Ahead { to: u32::MAX, in_port: 0 }; channels.num_slots()];
+        let mut injections = vec![Injection::default(); channels.num_slots()];
+        for c in channels.as_slice() {
+            let slot = channels.first_slot(c.from) + c.out_port.index();
+            ahead[slot] = Ahead { to: c.to.0, in_port: c.in_port.0 };
+            for &source in fabric.endports_on(c.from) {
+                let port = injection_port[source.index()];
+                let row = rows[turns.at(c.from.index(), c.out_port.0, port)];
+                injections[slot].add(row, fabric.endport(source).is_adapter());
+            }
+        }
+        let (merge, lanes) = merge(&routes.sl2vl);
+        Self {
+            fabric,
+            routes,
+            policy,
+            graph: Graph::new(lanes, turns.len, channels.num_slots()),
+            turns,
+            rows,
+            first_slot: fabric.switch_ids().map(|s| channels.first_slot(s)).collect(),
+            ahead,
+            injections,
+            injection_port,
+            adapters: fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u32).collect(),
+            merge,
+        }
+    }
+
+    fn turn(&self, switch: usize, out_port: u8, in_port: u8) -> usize {
+        self.turns.at(switch, out_port, in_port)
+    }
+
+    fn slot(&self, switch: usize, port: u8) -> usize {
+        self.first_slot[switch] + usize::from(port)
+    }
+
+    fn ahead(&self, switch: usize, port: u8) -> Ahead {
+        if usize::from(port) < self.turns.side[switch] {
+            self.ahead[self.slot(switch, port)]
+        } else {
+            Ahead { to: u32::MAX, in_port: 0 }
+        }
+    }
+
+    /// Judges at most [`BLOCK`] destinations.
+    fn judge(&self, block: &[Destination]) -> Tally {
+        let switches = self.fabric.num_switches();
+        let mut columns = vec![Lft::NO_PATH; block.len() * switches];
+        for s in self.fabric.switch_ids() {
+            let row = self.routes.lft.row(s);
+            for (i, d) in block.iter().enumerate() {
+                columns[i * switches + s.index()] = row[d.lid.index()];
+            }
+        }
+        let mut roots: Vec<usize> = block.iter().map(|d| d.root).collect();
+        roots.dedup();
+        let distances = Distances::new(self.fabric.channels(), switches, roots);
+        let (diameter, diameter_all) = distances.diameters(self);
+        let (senders, sls) = Senders::new(self.fabric, &self.routes.path_sl, self.policy, &self.merge, block);
+
+        let mut tally = Tally { diameter, diameter_all, sls, ..Tally::default() };
+        let mut tree = Tree::new(switches);
+        let mut flow = Flow::new(switches);
+        for (i, d) in block.iter().enumerate() {
+            tree.grow(self, d, &columns[i * switches..][..switches]);
+            let outcome = flow.run(self, &senders, i, d, &tree);
+            tally.adapter_vls |= outcome.adapter_vls;
+            if tree.dead_end || tree.looping || outcome.dropped {
+                tally.unreachable = first(tally.unreachable, Some(d.lid));
+            }
+            if tree.looping {
+                tally.looping = first(tally.looping, Some(d.lid));
+            }
+            if self.fabric.endport(d.owner).is_adapter()
+                && tally.hops.add(self, d, &tree, distances.to(d.root))
+            {
+                tally.detour = first(tally.detour, Some(d.lid));
+            }
+        }
+        tally
+    }
+
+    /// The first channel with a VL in use that one of its ends cannot operate, and how many it can.
+    fn illegal_vl(&self) -> Option<(ChannelId, Vl, u8)> {
+        self.fabric.channels().iter().find_map(|(id, c)| {
+            let data_vls = |s: SwitchId, port: PortNum| self.fabric.switch(s).ports[port.index()].data_vls;
+            let limit =
+                [data_vls(c.from, c.out_port), data_vls(c.to, c.in_port)].into_iter().flatten().min()?;
+            let used = self.graph.used(self.slot(c.from.index(), c.out_port.0));
+            bits(used).find(|&vl| vl >= usize::from(limit)).map(|vl| (id, Vl(vl as u8), limit))
+        })
+    }
+}
+
+/// [`Plan::merge`], and one more than the highest data VL in any row.
+fn merge(sl2vl: &Sl2Vl) -> (Vec<u16>, usize) {
+    let mut distinct = HashSet::new();
+    let mut last = None;
+    for &row in sl2vl.rows() {
+        if last.replace(row) != Some(row) {
+            distinct.insert(row);
+        }
+    }
+    let mut alike = [u16::MAX; Sl::COUNT];
+    let mut highest = 0;
+    for row in distinct {
+        let vls = row.vls();
+        for (sl, vl) in vls.iter().enumerate() {
+            let same = vls.iter().enumerate().filter(|&(_, other)| other == vl);
+            alike[sl] &= same.fold(0, |set, (other, _)| set | 1 << other);
+            highest = highest.max(if vl.0 < Vl::MAX_DATA { vl.0 } else { 0 });
+        }
+    }
+    let mut merge = vec![0; 1 << Sl::COUNT];
+    for set in 1..merge.len() {
+        merge[set] = merge[set & (set - 1)] | policy::lowest(alike[set.trailing_zeros() as usize]);
+    }
+    (merge, usize::from(highest) + 1)
+}
+
+/// What a block of destinations contributes. Merging is commutative and exact.
+#[derive(Default)]
+struct Tally {
+    hops: HopCounts,
+    diameter: u16,
+    diameter_all: u16,
+    adapter_vls: u16,
+    sls: SlsInUse,
+    /// The lowest LID that some packet does not reach.
+    unreachable: Option<Lid>,
+    /// The lowest LID with a circle.
+    looping: Option<Lid>,
+    /// The lowest LID of an adapter with a path that is too long.
+    detour: Option<Lid>,
+}
+
+impl Tally {
+    fn merge(mut self, other: Self) -> Self {
+        self.hops.merge(other.hops);
+        Self {
+            diameter: self.diameter.max(other.diameter),
+            diameter_all: self.diameter_all.max(other.diameter_all),
+            adapter_vls: self.adapter_vls | other.adapter_vls,
+            sls: SlsInUse {
+                adapters: self.sls.adapters | other.sls.adapters,
+                all: self.sls.all | other.sls.all,
+            },
+            unreachable: first(self.unreachable, other.unreachable),
+            looping: first(self.looping, other.looping),
+            detour: first(self.detour, other.detour),
+            hops: self.hops,
+        }
+    }
+}
+
+/// The lower of two LIDs, if there is one.
+fn first(a: Option<Lid>, b: Option<Lid>) -> Option<Lid> {
+    a.into_iter().chain(b).min()
+}
+
+/// The numbers of the bits in a set, ascending.
+fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = set.trailing_zeros() as usize;
+        (set != 0).then(|| {
+            set &= set - 1;
+            bit
+        })
+    })
+}

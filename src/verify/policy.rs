@@ -1,0 +1,127 @@
+//! Which SLs the senders use: as the tables tell them, or as careless software does.
+
+use crate::fabric::{EndPortId, Fabric, Lid, Sl};
+use crate::tables::PathSl;
+
+use super::Destination;
+
+/// What SL a packet from one end port to a LID may carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlPolicy {
+    /// Each sender uses an SL that the tables allow for its path ([`PathSl::allowed`]).
+    #[default]
+    AsTold,
+    /// Every sender uses this one, whatever it was told.
+    Fixed(Sl),
+    /// Every sender may use any of the sixteen.
+    Any,
+    /// From `a` to `b` both the SLs told for (a, b) and those told for (b, any LID of a) may be in
+    /// use: what happens where replies carry the SL of their request.
+    WithReplies,
+}
+
+impl SlPolicy {
+    /// The SLs that may be in use from `source` to `dlid`, bit `n` = SL `n`.
+    pub fn mask(self, fabric: &Fabric, path_sl: &PathSl, source: EndPortId, dlid: Lid) -> u16 {
+        match self {
+            Self::AsTold => path_sl.allowed(fabric, source, dlid),
+            Self::Fixed(sl) => 1 << (sl.0 & 0xf),
+            Self::Any => u16::MAX,
+            Self::WithReplies => {
+                let replies = fabric.owner_of(dlid).map_or(0, |owner| {
+                    let slids = fabric.endport(source).lids();
+                    slids.fold(0, |all, slid| all | path_sl.allowed(fabric, owner, slid))
+                });
+                replies | path_sl.allowed(fabric, source, dlid)
+            }
+        }
+    }
+}
+
+/// The lowest SL of a set, as a set.
+pub(super) fn lowest(sls: u16) -> u16 {
+    sls & sls.wrapping_neg()
+}
+
+/// SLs by source for some destinations, merged to one SL of each class that the SL2VL tables treat
+/// alike; as coarse as policy and tables permit.
+pub(super) enum Senders {
+    /// The same set for every pair.
+    Same(u16),
+    /// Destinations x switches: one set for all sources on a switch.
+    BySwitch(Vec<u16>),
+    /// Destinations x end ports.
+    ByEndPort(Vec<u16>),
+}
+
+/// The SLs in use, over pairs of adapters and over all pairs; the lowest where a pair may use
+/// several.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SlsInUse {
+    pub(super) adapters: u16,
+    pub(super) all: u16,
+}
+
+impl Senders {
+    /// Cost: O(1) where one set serves all; else O(destinations x switches) or O(destinations x
+    /// end ports).
+    pub(super) fn new(
+        fabric: &Fabric,
+        path_sl: &PathSl,
+        policy: SlPolicy,
+        merge: &[u16],
+        destinations: &[Destination],
+    ) -> (Self, SlsInUse) {
+        let mut used = SlsInUse::default();
+        let mut note = |sls: u16, adapters: usize, all: usize, to_adapter: bool| {
+            used.adapters |= if to_adapter && adapters > 0 { lowest(sls) } else { 0 };
+            used.all |= if all > 0 { lowest(sls) } else { 0 };
+        };
+        let same = match (policy, path_sl) {
+            (SlPolicy::Fixed(sl), _) => Some(1 << (sl.0 & 0xf)),
+            (SlPolicy::Any, _) => Some(u16::MAX),
+            (_, PathSl::Any(set)) => Some(*set),
+            _ => None,
+        };
+        if let Some(sls) = same {
+            let adapters = fabric.adapters().count();
+            for d in destinations {
+                let to_adapter = fabric.endport(d.owner).is_adapter();
+                note(sls, adapters.saturating_sub(1), adapters + fabric.num_switches() - 1, to_adapter);
+            }
+            return (Self::Same(merge[usize::from(sls)]), used);
+        }
+        if let (SlPolicy::AsTold, PathSl::BySwitch(_)) = (policy, path_sl) {
+            let mut table = Vec::with_capacity(destinations.len() * fabric.num_switches());
+            let on: Vec<(EndPortId, usize, usize)> = fabric
+                .switch_ids()
+                .map(|s| (fabric.endports_on(s)[0], fabric.num_adapters_on(s), fabric.endports_on(s).len()))
+                .collect();
+            for d in destinations {
+                let to_adapter = fabric.endport(d.owner).is_adapter();
+                for (s, &(source, adapters, all)) in on.iter().enumerate() {
+                    let own = usize::from(s == d.root);
+                    let sls = path_sl.allowed(fabric, source, d.lid);
+                    note(sls, adapters.saturating_sub(own), all - own, to_adapter);
+                    table.push(merge[usize::from(sls)]);
+                }
+            }
+            return (Self::BySwitch(table), used);
+        }
+        let len = fabric.endports().len();
+        let mut table = vec![0; destinations.len() * len];
+        for (e, port) in fabric.endports().iter().enumerate() {
+            if port.attachment.is_none() {
+                continue;
+            }
+            let source = EndPortId::at(e);
+            for (i, d) in destinations.iter().enumerate().filter(|(_, d)| d.owner != source) {
+                let to_adapter = fabric.endport(d.owner).is_adapter();
+                let told = path_sl.allowed(fabric, source, d.lid);
+                note(told, usize::from(port.is_adapter()), 1, to_adapter);
+                table[i * len + e] = merge[usize::from(policy.mask(fabric, path_sl, source, d.lid))];
+            }
+        }
+        (Self::ByEndPort(table), used)
+    }
+}

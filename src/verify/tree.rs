@@ -1,0 +1,94 @@
+//! Reachability and loops: where the forwarding entries for one LID lead from every switch.
+
+use crate::tables::Lft;
+
+use super::{Destination, Plan};
+
+const NONE: u32 = u32::MAX;
+
+/// The entries for one LID as an in-tree to its switch. Buffers are reused from LID to LID.
+pub(super) struct Tree {
+    /// Out port by switch.
+    pub(super) out: Vec<u8>,
+    /// Next switch, valid for all but the root in `order`.
+    pub(super) to: Vec<u32>,
+    /// The port by which the next switch is entered.
+    pub(super) in_port: Vec<u8>,
+    /// The switches from which packets arrive: the root first, each after the one it sends to,
+    /// those that send to the same one in a row.
+    pub(super) order: Vec<u32>,
+    /// Channels to the root, valid for the switches in `order`.
+    pub(super) hops: Vec<u16>,
+    /// Packets of some switch end in the wrong place.
+    pub(super) dead_end: bool,
+    /// Packets of some switch go in circles.
+    pub(super) looping: bool,
+    child: Vec<u32>,
+    sibling: Vec<u32>,
+}
+
+impl Tree {
+    pub(super) fn new(switches: usize) -> Self {
+        Self {
+            out: vec![Lft::NO_PATH; switches],
+            to: vec![NONE; switches],
+            in_port: vec![0; switches],
+            order: Vec::with_capacity(switches),
+            hops: vec![0; switches],
+            dead_end: false,
+            looping: false,
+            child: vec![NONE; switches],
+            sibling: vec![NONE; switches],
+        }
+    }
+
+    /// Replaces the tree by that of another LID, whose out ports by switch are `column`.
+    ///
+    /// Cost: O(switches).
+    pub(super) fn grow(&mut self, plan: &Plan<'_>, destination: &Destination, column: &[u8]) {
+        let root = destination.root;
+        self.out.copy_from_slice(column);
+        self.child.fill(NONE);
+        for (s, &out) in column.iter().enumerate() {
+            let ahead = plan.ahead(s, out);
+            self.to[s] = ahead.to;
+            self.in_port[s] = ahead.in_port;
+            if ahead.to != NONE {
+                self.sibling[s] = self.child[ahead.to as usize];
+                self.child[ahead.to as usize] = s as u32;
+            }
+        }
+        self.order.clear();
+        if column[root] == destination.port {
+            self.hops[root] = 0;
+            self.gather(root);
+        }
+        (self.dead_end, self.looping) = (false, false);
+        let arrived = self.order.len();
+        if arrived < column.len() {
+            for s in 0..column.len() {
+                if self.to[s] == NONE && !(s == root && column[root] == destination.port) {
+                    self.gather(s);
+                }
+            }
+            self.dead_end = self.order.len() > arrived;
+            self.looping = self.order.len() < column.len();
+            self.order.truncate(arrived);
+        }
+    }
+
+    /// Appends to `order` all switches whose packets come to `end`.
+    fn gather(&mut self, end: usize) {
+        let mut next = self.order.len();
+        self.order.push(end as u32);
+        while let Some(&s) = self.order.get(next) {
+            let mut child = self.child[s as usize];
+            while child != NONE {
+                self.hops[child as usize] = self.hops[s as usize].saturating_add(1);
+                self.order.push(child);
+                child = self.sibling[child as usize];
+            }
+            next += 1;
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Proof of what is wrong: found by walking single pairs, and told in words.
+
+use serde_json::{Value, json};
+
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, NodeId, PortNum, Sl, SwitchId, Vl};
+use crate::tables::Routes;
+
+use super::policy::SlPolicy;
+use super::{Destination, bits};
+
+/// A pair, and the SL that its packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The end port that sends.
+    pub source: EndPortId,
+    /// The LID it sends to.
+    pub dlid: Lid,
+    /// The SL in use.
+    pub sl: Sl,
+}
+
+/// Why a packet does not arrive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The switch has no entry for the LID.
+    NoEntry,
+    /// The entry names a port without a live cable, or one that the switch does not have.
+    NoLink(PortNum),
+    /// The entry names a port whose cable leads back to the same switch.
+    BackToItself(PortNum),
+    /// The entry delivers to this node, which does not own the LID.
+    WrongNode(PortNum, NodeId),
+    /// The packet comes back to this switch: the switches of the circle.
+    Loop(Vec<SwitchId>),
+    /// The SL is mapped to VL 15 for (in port, out port): the packet is dropped.
+    Vl15(PortNum, PortNum),
+}
+
+/// A virtual channel of a credit loop, and a packet that holds it and waits for the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Its VL.
+    pub vl: Vl,
+    /// The packet.
+    pub packet: Packet,
+}
+
+/// One example of a property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// A packet that does not arrive.
+    Unreachable {
+        /// The packet.
+        packet: Packet,
+        /// Where it fails.
+        at: SwitchId,
+        /// Why.
+        fault: Fault,
+    },
+    /// A packet that goes in circles.
+    Loop {
+        /// The packet.
+        packet: Packet,
+        /// The circle, each switch forwarding to the next and the last to the first.
+        switches: Vec<SwitchId>,
+    },
+    /// Virtual channels that wait for each other, each for the next and the last for the first.
+    CreditLoop(Vec<Wait>),
+    /// A packet on a VL that an end of the link cannot operate.
+    IllegalVl {
+        /// The channel, its VL and the packet.
+        wait: Wait,
+        /// Data VLs that the link can operate.
+        data_vls: u8,
+    },
+    /// A packet between adapters whose path is longer than it could be.
+    Detour {
+        /// The packet.
+        packet: Packet,
+        /// Switch-to-switch channels of its path.
+        hops: u16,
+        /// The fewest that the cables permit.
+        minimal: u16,
+    },
+}
+
+impl Witness {
+    /// The witness in plain words, over several lines.
+    pub fn explain(&self, fabric: &Fabric) -> String {
+        match self {
+            Self::Unreachable { packet, at, fault } => format!(
+                "{} does not arrive: at {} {}",
+                packet.describe(fabric),
+                fabric.describe_switch(*at),
+                fault.describe(fabric, packet)
+            ),
+            Self::Loop { packet, switches } => {
+                let path: Vec<String> = switches.iter().map(|&s| fabric.describe_switch(s)).collect();
+                format!(
+                    "{} goes in circles: {} and again {}",
+                    packet.describe(fabric),
+                    path.join(" -> "),
+                    path[0]
+                )
+            }
+            Self::CreditLoop(waits) => {
+                let mut text = format!("{} virtual channels wait for each other:", waits.len());
+                for (i, wait) in waits.iter().enumerate() {
+                    let next = &waits[(i + 1) % waits.len()];
+                    text += &format!(
+                        "\n  {} VL {}\n    waits for {} VL {} because of {}",
+                        fabric.describe_channel(wait.channel),
+                        wait.vl.0,
+                        fabric.describe_channel(next.channel),
+                        next.vl.0,
+                        wait.packet.describe(fabric)
+                    );
+                }
+                text
+            }
+            Self::IllegalVl { wait, data_vls } => format!(
+                "{} travels {} on VL {}, but the link can operate {data_vls} data VLs only",
+                wait.packet.describe(fabric),
+                fabric.describe_channel(wait.channel),
+                wait.vl.0
+            ),
+            Self::Detour { packet, hops, minimal } => format!(
+                "{} takes {hops} hops between switches where {minimal} would do",
+                packet.describe(fabric)
+            ),
+        }
+    }
+
+    /// The witness with names, GUIDs and ports, for machines.
+    pub fn to_json(&self, fabric: &Fabric) -> Value {
+        let switch = |s: SwitchId| node(fabric, fabric.switch_node_id(s));
+        let wait = |w: &Wait| {
+            let c = fabric.channels().get(w.channel);
+            json!({
+                "from": switch(c.from), "out_port": c.out_port.0,
+                "to": switch(c.to), "in_port": c.in_port.0,
+                "vl": w.vl.0, "packet": w.packet.to_json(fabric),
+            })
+        };
+        let mut value = match self {
+            Self::Unreachable { packet, at, fault } => json!({
+                "kind": "unreachable", "packet": packet.to_json(fabric), "at": switch(*at),
+                "reason": fault.describe(fabric, packet),
+            }),
+            Self::Loop { packet, switches } => json!({
+                "kind": "loop", "packet": packet.to_json(fabric),
+                "switches": switches.iter().map(|&s| switch(s)).collect::<Vec<_>>(),
+            }),
+            Self::CreditLoop(waits) => json!({
+                "kind": "credit_loop", "waits": waits.iter().map(wait).collect::<Vec<_>>(),
+            }),
+            Self::IllegalVl { wait: w, data_vls } => json!({
+                "kind": "illegal_vl", "channel": wait(w), "data_vls": data_vls,
+            }),
+            Self::Detour { packet, hops, minimal } => json!({
+                "kind": "detour", "packet": packet.to_json(fabric), "hops": hops, "minimal": minimal,
+            }),
+        };
+        value["text"] = json!(self.explain(fabric));
+        value
+    }
+}
+
+impl Packet {
+    /// The packet in words.
+    pub fn describe(&self, fabric: &Fabric) -> String {
+        let source = fabric.endport(self.source);
+        let owner = fabric.owner_of(self.dlid).map(|e| fabric.describe(fabric.endport(e).node));
+        format!(
+            "a packet from {} port {} to {} LID {} with SL {}",
+            fabric.describe(source.node),
+            source.port,
+            owner.unwrap_or_default(),
+            self.dlid,
+            self.sl.0
+        )
+    }
+
+    fn to_json(self, fabric: &Fabric) -> Value {
+        let source = fabric.endport(self.source);
+        let owner = fabric.owner_of(self.dlid).map(|e| node(fabric, fabric.endport(e).node));
+        json!({
+            "source": node(fabric, source.node), "source_port": source.port.0,
+            "source_lid": source.lid.get(), "destination": owner, "dlid": self.dlid.get(),
+            "sl": self.sl.0,
+        })
+    }
+}
+
+impl Fault {
+    fn describe(&self, fabric: &Fabric, packet: &Packet) -> String {
+        let dlid = packet.dlid;
+        match self {
+            Self::NoEntry => format!("there is no entry for LID {dlid}"),
+            Self::NoLink(port) => format!("LID {dlid} leads out of port {port}, which has no live cable"),
+            Self::BackToItself(port) => {
+                format!("LID {dlid} leads out of port {port}, whose cable leads back to the same switch")
+            }
+            Self::WrongNode(port, node) => {
+                let node = fabric.describe(*node);
+                format!("LID {dlid} leads out of port {port} to {node}, which does not own it")
+            }
+            Self::Loop(switches) => format!("it comes around again after {} hops", switches.len()),
+            Self::Vl15(in_port, out_port) => {
+                let sl = packet.sl.0;
+                format!("SL {sl} maps to VL 15 from port {in_port} to port {out_port}: it is dropped")
+            }
+        }
+    }
+}
+
+fn node(fabric: &Fabric, id: NodeId) -> Value {
+    let n = fabric.node(id);
+    json!({ "name": n.description, "guid": n.guid.to_string() })
+}
+
+/// The channels and VLs of a packet, and where and why it ends too early, if it does.
+type Walk = (Vec<(ChannelId, Vl)>, Option<(SwitchId, Fault)>);
+
+/// Walks single pairs. For use when something is known to be wrong.
+pub(super) struct Finder<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) routes: &'a Routes,
+    pub(super) policy: SlPolicy,
+}
+
+impl Finder<'_> {
+    /// The channels of a path by the forwarding tables alone, and why it fails if it does.
+    fn follow(&self, from: SwitchId, dlid: Lid) -> (Vec<ChannelId>, Option<(SwitchId, Fault)>) {
+        let fabric = self.fabric;
+        let home = fabric.owner_of(dlid).and_then(|e| fabric.endport(e).attachment);
+        let mut path: Vec<ChannelId> = Vec::new();
+        let mut at = from;
+        loop {
+            let Some(port) = self.routes.lft.get(at, dlid) else {
+                return (path, Some((at, Fault::NoEntry)));
+            };
+            if Some((at, port)) == home {
+                return (path, None);
+            }
+            let Some(channel) = fabric.channels().at_port(at, port) else {
+                return (path, Some((at, self.dead_end(at, port))));
+            };
+            path.push(channel);
+            at = fabric.channels().get(channel).to;
+            if let Some(first) = path.iter().position(|&c| fabric.channels().get(c).from == at) {
+                let circle = path[first..].iter().map(|&c| fabric.channels().get(c).from).collect();
+                return (path, Some((at, Fault::Loop(circle))));
+            }
+        }
+    }
+
+    /// What is wrong with a port that no channel leaves by.
+    fn dead_end(&self, at: SwitchId, port: PortNum) -> Fault {
+        let fabric = self.fabric;
+        let end = fabric.endports_on(at).iter().map(|&e| fabric.endport(e));
+        if let Some(end) = end.into_iter().find(|e| e.attachment == Some((at, port))) {
+            return Fault::WrongNode(port, end.node);
+        }
+        let peer = fabric.switch(at).ports.get(port.index()).and_then(|p| p.peer);
+        match peer {
+            Some(peer) if peer.node == fabric.switch_node_id(at) => Fault::BackToItself(port),
+            _ => Fault::NoLink(port),
+        }
+    }
+
+    /// The way of a packet that is injected at a port of a switch.
+    fn walk(&self, packet: &Packet) -> Option<Walk> {
+        let fabric = self.fabric;
+        let (from, injection) = fabric.endport(packet.source).attachment?;
+        let (path, fault) = self.follow(from, packet.dlid);
+        let mut walk = Vec::with_capacity(path.len());
+        let (mut at, mut in_port) = (from, injection);
+        for &channel in &path {
+            let c = fabric.channels().get(channel);
+            let vl = self.routes.sl2vl.row(at, in_port, c.out_port).get(packet.sl);
+            if vl.0 == Vl::MAX_DATA {
+                return Some((walk, fault.or(Some((at, Fault::Vl15(in_port, c.out_port))))));
+            }
+            walk.push((channel, vl));
+            (at, in_port) = (c.to, c.in_port);
+        }
+        if fault.is_none() {
+            let out_port = self.routes.lft.get(at, packet.dlid)?;
+            if self.routes.sl2vl.row(at, in_port, out_port).get(packet.sl).0 == Vl::MAX_DATA {
+                return Some((walk, Some((at, Fault::Vl15(in_port, out_port)))));
+            }
+        }
+        Some((walk, fault))
+    }
+
+    /// All packets to a LID, in order of source and SL.
+    fn packets(&self, dlid: Lid) -> impl Iterator<Item = Packet> + '_ {
+        let ids = (0..self.fabric.endports().len()).map(EndPortId::at);
+        ids.filter(move |&e| {
+            self.fabric.owner_of(dlid) != Some(e) && self.fabric.endport(e).attachment.is_some()
+        })
+        .flat_map(move |source| self.packets_from(source, dlid))
+    }
+
+    fn packets_from(&self, source: EndPortId, dlid: Lid) -> impl Iterator<Item = Packet> + use<> {
+        let sls = self.policy.mask(self.fabric, &self.routes.path_sl, source, dlid);
+        bits(sls).map(move |sl| Packet { source, dlid, sl: Sl(sl as u8) })
+    }
+
+    /// The first packet to a LID that does not arrive.
+    pub(super) fn unreachable(&self, dlid: Lid) -> Option<Witness> {
+        self.packets(dlid).find_map(|packet| {
+            let (at, fault) = self.walk(&packet)?.1?;
+            Some(Witness::Unreachable { packet, at, fault })
+        })
+    }
+
+    /// The first packet to a LID that goes in circles.
+    pub(super) fn looping(&self, dlid: Lid) -> Option<Witness> {
+        self.packets(dlid).find_map(|packet| match self.walk(&packet)?.1? {
+            (_, Fault::Loop(switches)) => Some(Witness::Loop { packet, switches }),
+            _ => None,
+        })
+    }
+
+    /// The first packet between adapters to a LID that takes a longer path than necessary.
+    pub(super) fn detour(&self, dlid: Lid, distance: &[u16]) -> Option<Witness> {
+        let adapters = self.packets(dlid).filter(|p| self.fabric.endport(p.source).is_adapter());
+        adapters.into_iter().find_map(|packet| {
+            let (from, _) = self.fabric.endport(packet.source).attachment?;
+            let (path, fault) = self.follow(from, dlid);
+            let minimal = distance[from.index()];
+            (fault.is_none() && path.len() > usize::from(minimal)).then_some(Witness::Detour {
+                packet,
+                hops: path.len() as u16,
+                minimal,
+            })
+        })
+    }
+
+    /// A packet that travels a virtual channel and then, if so asked, directly another one; between
+    /// adapters if there is one.
+    ///
+    /// Cost: O(destinations), and for those whose entries fit, a walk from each source behind the
+    /// channel, until one is found.
+    pub(super) fn packet_over(
+        &self,
+        destinations: &[Destination],
+        first: (ChannelId, Vl),
+        second: Option<(ChannelId, Vl)>,
+    ) -> Option<Packet> {
+        let fabric = self.fabric;
+        let adapter = |e: EndPortId| fabric.endport(e).is_adapter();
+        let enters = |(channel, _): (ChannelId, Vl), dlid: Lid| {
+            let c = fabric.channels().get(channel);
+            self.routes.lft.get(c.from, dlid) == Some(c.out_port)
+        };
+        let start = fabric.channels().get(first.0).from;
+        let fits = |d: &&Destination| {
+            enters(first, d.lid)
+                && second.is_none_or(|second| enters(second, d.lid))
+                && self.follow(start, d.lid).1.is_none()
+        };
+        let travels = |packet: &Packet| {
+            self.walk(packet).is_some_and(|(walk, _)| {
+                let place = walk.iter().position(|&step| step == first);
+                place.is_some_and(|i| second.is_none_or(|second| walk.get(i + 1) == Some(&second)))
+            })
+        };
+        [true, false].into_iter().find_map(|adapters_only| {
+            let to = destinations.iter().filter(|d| !adapters_only || adapter(d.owner)).filter(fits);
+            to.into_iter().find_map(|d| {
+                let behind = self.behind(start, d.lid);
+                let sources = behind.iter().flat_map(|&s| fabric.endports_on(s));
+                let sources = sources.filter(|&&e| e != d.owner && (!adapters_only || adapter(e)));
+                sources.flat_map(|&e| self.packets_from(e, d.lid)).find(travels)
+            })
+        })
+    }
+
+    /// The switches whose packets to a LID come through a switch from which packets arrive.
+    fn behind(&self, switch: SwitchId, dlid: Lid) -> Vec<SwitchId> {
+        let channels = self.fabric.channels();
+        let mut found = vec![switch];
+        let mut next = 0;
+        while let Some(&s) = found.get(next) {
+            for (_, out) in channels.out(s) {
+                if self.routes.lft.get(out.to, dlid) == Some(out.in_port) {
+                    found.push(out.to);
+                }
+            }
+            next += 1;
+        }
+        found
+    }
+}
