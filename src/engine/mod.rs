@@ -187,7 +187,7 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let verdict = verify(fabric, &routes);
     let bare = !engine.deadlock_free && verdict.reachable && verdict.loop_free;
     if !verdict.is_safe() && !bare {
-        let why = verdict.explain(fabric);
+        let why = verdict.witness().map_or_else(String::new, |w| w.explain(fabric));
         return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
     }
     Ok(Routed { routes, verdict, hops, offer, computing, judging: start.elapsed() })

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
-use crate::tables::{Lft, Routes, Sl2Vl, SlVlRow};
+use crate::tables::{Routes, Sl2Vl, SlVlRow};
 
 use flow::{Flow, Injection};
 use graph::Graph;
@@ -340,13 +340,6 @@ impl<'a> Plan<'a> {
     /// Judges at most [`BLOCK`] destinations.
     fn judge(&self, block: &[Destination]) -> Tally {
         let switches = self.fabric.num_switches();
-        let mut columns = vec![Lft::NO_PATH; block.len() * switches];
-        for s in self.fabric.switch_ids() {
-            let row = self.routes.lft.row(s);
-            for (i, d) in block.iter().enumerate() {
-                columns[i * switches + s.index()] = row[d.lid.index()];
-            }
-        }
         let mut roots: Vec<usize> = block.iter().map(|d| d.root).collect();
         roots.dedup();
         let distances = Distances::new(self.fabric.channels(), switches, roots);
@@ -357,7 +350,7 @@ impl<'a> Plan<'a> {
         let mut tree = Tree::new(switches);
         let mut flow = Flow::new(switches);
         for (i, d) in block.iter().enumerate() {
-            tree.grow(self, d, &columns[i * switches..][..switches]);
+            tree.grow(self, d, self.routes.lft.to(d.lid));
             let outcome = flow.run(self, &senders, i, d, &tree);
             tally.adapter_vls |= outcome.adapter_vls;
             if tree.dead_end || tree.looping || outcome.dropped {

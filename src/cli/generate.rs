@@ -1,0 +1,223 @@
+//! `dfdn generate`: fabrics of every family.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use serde_json::json;
+
+use super::{Failure, Outcome, output};
+use crate::fabric::Fabric;
+use crate::formats::{ibnetdiscover, json as json_format};
+use crate::topology::{
+    Candidates, Deimos, Director, Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Odin, Oft, Random,
+    RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, fail_links, fail_switches,
+};
+
+/// Write a fabric of a family, as ibsim and `dfdn` read it
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  \
+    dfdn generate dragonfly --p 4 -o df4.net\n  \
+    dfdn generate slim-fly --q 5 --cas 4\n  \
+    dfdn generate torus --dims 4,4,4 --cas 2 --fail-links 3 --seed 7")]
+pub(super) struct Args {
+    #[command(subcommand)]
+    family: Family,
+    /// Adapters on each switch that has adapters
+    #[arg(long, global = true)]
+    cas: Option<u32>,
+    /// Take down this many links between switches; all adapters stay connected
+    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    fail_links: usize,
+    /// Take down this many switches that have no adapters (any switch where all have some)
+    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    fail_switches: usize,
+    /// What random choices depend on
+    #[arg(long, global = true, default_value_t = 1)]
+    seed: u64,
+    /// File to write; standard output if left out
+    #[arg(short, long, global = true, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Family {
+    /// Groups of fully connected switches, the groups fully connected: a = 2p, h = p, g = a h + 1
+    Dragonfly {
+        /// Adapters on a switch
+        #[arg(long)]
+        p: u32,
+        /// Switches in a group
+        #[arg(long)]
+        a: Option<u32>,
+        /// Global links of a switch
+        #[arg(long)]
+        h: Option<u32>,
+        /// Groups
+        #[arg(long)]
+        g: Option<u32>,
+    },
+    /// McKay-Miller-Siran graph: 2 q^2 switches, diameter two
+    SlimFly {
+        /// Prime power of the form 4w-1, 4w or 4w+1
+        #[arg(long)]
+        q: u32,
+    },
+    /// Two-level orthogonal fat tree
+    Oft {
+        /// Ports of a lower switch to upper switches; k-1 a prime power
+        #[arg(long)]
+        k: u32,
+    },
+    /// Folded Clos network of k-port switches
+    FatTree {
+        /// Ports of a switch
+        #[arg(long)]
+        k: u32,
+        /// Levels of switches
+        #[arg(long, default_value_t = 3)]
+        levels: u32,
+        /// Ports of a leaf for adapters, the others going up; more than k/2 oversubscribes
+        #[arg(long)]
+        down: Option<u32>,
+    },
+    /// Extended generalized fat tree XGFT(h; m1..mh; w1..wh)
+    Xgft {
+        /// Children by level
+        #[arg(long, value_delimiter = ',', required = true)]
+        m: Vec<u32>,
+        /// Parents by level
+        #[arg(long, value_delimiter = ',', required = true)]
+        w: Vec<u32>,
+    },
+    /// Grid with wrap-around links
+    Torus {
+        /// Switches in each dimension
+        #[arg(long, value_delimiter = ',', required = true)]
+        dims: Vec<u32>,
+    },
+    /// Grid
+    Mesh {
+        /// Switches in each dimension
+        #[arg(long, value_delimiter = ',', required = true)]
+        dims: Vec<u32>,
+    },
+    /// 2^n switches, a link where the numbers differ in one bit
+    Hypercube {
+        /// Dimensions
+        #[arg(long)]
+        n: u32,
+    },
+    /// Grid with each line fully connected
+    Hyperx {
+        /// Switches in each dimension
+        #[arg(long, value_delimiter = ',', required = true)]
+        dims: Vec<u32>,
+    },
+    /// Kautz graph K(d, n), both directions of each arc
+    Kautz {
+        /// Arcs from a switch
+        #[arg(long)]
+        d: u32,
+        /// Letters of a word
+        #[arg(long)]
+        n: u32,
+    },
+    /// Random regular graph
+    Random {
+        /// Switches
+        #[arg(long)]
+        switches: u32,
+        /// Links of a switch
+        #[arg(long)]
+        degree: u32,
+    },
+    /// Switches whose free ports are cabled at random
+    RandomIrregular {
+        /// Switches
+        #[arg(long)]
+        switches: u32,
+        /// Ports of a switch
+        #[arg(long, default_value_t = 24)]
+        ports: u32,
+    },
+    /// One cycle
+    Ring {
+        /// Switches
+        #[arg(long)]
+        switches: u32,
+    },
+    /// One director switch: a two-level Clos of 24-port chips
+    Director {
+        /// Ports of the chassis
+        #[arg(long, default_value_t = 144)]
+        ports: u32,
+    },
+    /// A 144-port director with 128 adapters
+    Odin,
+    /// Three 288-port directors in a chain of 30 cables each, 724 adapters
+    Deimos,
+}
+
+impl Args {
+    fn topology(&self) -> Topology {
+        let cas = self.cas;
+        let each = cas.unwrap_or(1);
+        let seed = self.seed;
+        match self.family.clone() {
+            Family::Dragonfly { p, a, h, g } => {
+                let (a, h) = (a.unwrap_or(2 * p), h.unwrap_or(p));
+                let g = g.unwrap_or(a.saturating_mul(h).saturating_add(1));
+                Dragonfly { a, h, g, p: cas.unwrap_or(p) }.into()
+            }
+            Family::SlimFly { q } => SlimFly { q, cas }.into(),
+            Family::Oft { k } => Oft { k, cas }.into(),
+            Family::FatTree { k, levels, down } => FatTree { k, levels, down, cas }.into(),
+            Family::Xgft { m, w } => Xgft { m, w, cas }.into(),
+            Family::Torus { dims } => Torus { dims, cas: each }.into(),
+            Family::Mesh { dims } => Mesh { dims, cas: each }.into(),
+            Family::Hypercube { n } => Hypercube { n, cas: each }.into(),
+            Family::Hyperx { dims } => HyperX { dims, cas: each }.into(),
+            Family::Kautz { d, n } => Kautz { d, n, cas: each }.into(),
+            Family::Random { switches, degree } => Random { switches, degree, cas: each, seed }.into(),
+            Family::RandomIrregular { switches, ports } => {
+                RandomIrregular { switches, ports, cas: cas.unwrap_or(ports / 2), seed }.into()
+            }
+            Family::Ring { switches } => Ring { switches, cas: each }.into(),
+            Family::Director { ports } => Director { ports, adapters: cas }.into(),
+            Family::Odin => Odin.into(),
+            Family::Deimos => Deimos.into(),
+        }
+    }
+
+    fn build(&self) -> Result<Fabric, TopologyError> {
+        let mut fabric = self.topology().build()?;
+        if self.fail_switches > 0 {
+            let spare = fabric.switch_ids().any(|s| fabric.num_adapters_on(s) == 0);
+            let candidates = if spare { Candidates::WithoutAdapters } else { Candidates::Any };
+            fabric = fail_switches(&fabric, self.fail_switches, candidates, self.seed)?;
+        }
+        if self.fail_links > 0 {
+            fabric = fail_links(&fabric, self.fail_links, self.seed)?;
+        }
+        Ok(fabric)
+    }
+}
+
+pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    let fabric = args.build()?;
+    let output = args.output.as_deref();
+    if json && output.is_none() {
+        output::to_file_or_stdout(None, |mut out| json_format::write(&mut out, &fabric))?;
+        return Ok(Outcome::Fine);
+    }
+    output::to_file_or_stdout(output, |mut out| ibnetdiscover::write(&mut out, &fabric))?;
+    if json {
+        output::json(&json!({
+            "family": args.topology().name(),
+            "switches": fabric.num_switches(),
+            "cas": fabric.adapters().count(),
+            "links": fabric.num_links(),
+        }))?;
+    }
+    Ok(Outcome::Fine)
+}

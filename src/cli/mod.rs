@@ -1,0 +1,120 @@
+//! The command: arguments, one file a subcommand. None holds an algorithm.
+//!
+//! Every subcommand prints its result on standard output, as text or with `--json` as one JSON
+//! object; warnings and progress go to standard error. Exit codes: 0 fine, 1 a property does not
+//! hold, 2 usage or unreadable input.
+
+mod generate;
+mod output;
+mod route;
+mod verify;
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::fabric::Fabric;
+use crate::formats;
+
+/// Deadlock-free routing for InfiniBand, without OpenSM: make fabrics, route them, judge tables.
+#[derive(Debug, Parser)]
+#[command(
+    name = "dfdn",
+    version,
+    max_term_width = 100,
+    after_help = "FABRIC is a file in ibnetdiscover's text format (also ibsim's short form), an \
+                  opensm-subnet.lst, or '-' for standard input.\n\
+                  Exit codes: 0 fine, 1 a property does not hold, 2 usage or unreadable input."
+)]
+pub struct Cli {
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Generate(generate::Args),
+    Route(route::Args),
+    Verify(verify::Args),
+}
+
+/// How a subcommand ended that did its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Everything holds.
+    Fine,
+    /// A property does not hold.
+    Fails,
+}
+
+type Failure = Box<dyn Error>;
+
+/// Runs the command with the arguments of the process.
+pub fn main() -> ExitCode {
+    env_logger::Builder::from_env(env_logger::Env::new().filter_or("DFDN_LOG", "warn"))
+        .format(|out, record| writeln!(out, "dfdn: {}: {}", record.level().as_str().to_lowercase(), record.args()))
+        .init();
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Generate(args) => generate::run(&args, cli.json),
+        Command::Route(args) => route::run(&args, cli.json),
+        Command::Verify(args) => verify::run(&args, cli.json),
+    };
+    match result {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Fails) => ExitCode::from(1),
+        Err(failure) if closed_pipe(failure.as_ref()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "dfdn: error: {}", chain(failure.as_ref()));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whoever reads our output has seen enough: no error.
+fn closed_pipe(failure: &(dyn Error + 'static)) -> bool {
+    failure.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// An error and what caused it, without what the text says already.
+fn chain(failure: &dyn Error) -> String {
+    let mut text = failure.to_string();
+    let mut cause = failure.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            let _ = write!(text, ": {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Reads a fabric and passes on what its reader and builder want a person to know.
+fn load_fabric(path: &Path) -> Result<Fabric, Failure> {
+    let (fabric, warnings) = formats::load_fabric(path)?;
+    for warning in warnings {
+        log::warn!("{}: {warning}", path.display());
+    }
+    for note in fabric.notes() {
+        log::info!("{}", fabric.explain(note));
+    }
+    Ok(fabric)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}
