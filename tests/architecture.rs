@@ -24,8 +24,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "fabric", "topology", "tables", "ordering", "routing", "lanes", "engine", "verify", "evaluate",
-            "simulate", "reconfigure", "formats",
+            "fabric",
+            "topology",
+            "tables",
+            "ordering",
+            "routing",
+            "lanes",
+            "engine",
+            "verify",
+            "evaluate",
+            "simulate",
+            "reconfigure",
+            "formats",
         ],
     ),
 ];
@@ -54,7 +64,9 @@ fn code(text: &str) -> String {
 /// Names of top-level modules in `crate::NAME` and `crate::{NAME..., NAME...}`.
 fn used(code: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let name = |text: &str| -> String { text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect() };
+    let name = |text: &str| -> String {
+        text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
     for (at, _) in code.match_indices("crate::") {
         let rest = &code[at + "crate::".len()..];
         match rest.strip_prefix('{') {
@@ -94,7 +106,8 @@ fn modules_use_only_what_they_may() {
     let mut seen = BTreeSet::new();
     for file in files {
         let inside = file.strip_prefix(src()).expect("below src");
-        let Some(module) = inside.iter().next().and_then(|m| m.to_str()).filter(|m| !m.ends_with(".rs")) else {
+        let Some(module) = inside.iter().next().and_then(|m| m.to_str()).filter(|m| !m.ends_with(".rs"))
+        else {
             continue;
         };
         seen.insert(module.to_owned());

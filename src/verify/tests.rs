@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeKind, PortRef};
-use crate::tables::{PathSl, VlArb};
+use crate::tables::{Lft, PathSl, VlArb};
 
 /// Switches with 12 ports and adapters; cables take the next free port of either side.
 struct Build {
