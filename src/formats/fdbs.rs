@@ -25,8 +25,8 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
         if let Some((_, rest)) = line.split_once("Switch 0x") {
             headers += 1;
             let word = rest.split_whitespace().next().unwrap_or_default();
-            let guid = guid(word)
-                .ok_or_else(|| FormatError::new(number, "the header of a switch names no GUID"))?;
+            let guid =
+                guid(word).ok_or_else(|| FormatError::new(number, "the header of a switch names no GUID"))?;
             current = switches.find(guid, None);
             match current {
                 None => warnings.add(number, "switch that the fabric does not have"),

@@ -230,9 +230,7 @@ impl Reader {
                         .hint("the fabric may have changed while it was discovered"));
                 }
             }
-            self.builder
-                .connect(cable.here, there)
-                .map_err(|e| FormatError::fabric(cable.line, &e))?;
+            self.builder.connect(cable.here, there).map_err(|e| FormatError::fabric(cable.line, &e))?;
             let one_sided = !own.contains_key(&there);
             let p = &mut self.builder.node_mut(cable.here.node).ports[cable.here.port.index()];
             (p.width, p.speed) = (cable.width, cable.speed);
@@ -392,7 +390,13 @@ pub fn write(out: &mut impl Write, fabric: &Fabric) -> io::Result<()> {
         if node.is_switch() {
             write!(out, "({:x})", node.ports[0].guid.0)?;
         }
-        write!(out, "\n{word}\t{} \"{}\"\t\t# \"{}\"", node.num_ports(), id(node), one_line(&node.description))?;
+        write!(
+            out,
+            "\n{word}\t{} \"{}\"\t\t# \"{}\"",
+            node.num_ports(),
+            id(node),
+            one_line(&node.description)
+        )?;
         if node.is_switch() {
             let kind = if node.enhanced_port0 { "enhanced" } else { "base" };
             write!(out, " {kind} port 0 lid {} lmc {}", lid(&node.ports[0]), node.ports[0].lmc.get())?;

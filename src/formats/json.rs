@@ -36,7 +36,8 @@ pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
         let bad = |what: &str| FormatError::new(0, format!("node {i} ('{name}'): {what}"));
         for (p, port) in node.ports.iter_mut().enumerate() {
             // Derived readers take any number.
-            if port.lid.is_some_and(|lid| Lid::new(lid.get()).is_none()) || Lmc::new(port.lmc.get()).is_none() {
+            if port.lid.is_some_and(|lid| Lid::new(lid.get()).is_none()) || Lmc::new(port.lmc.get()).is_none()
+            {
                 return Err(bad("a LID or LMC is out of range"));
             }
             if let Some(peer) = port.peer.take() {

@@ -139,7 +139,7 @@ pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> 
 }
 
 fn open(path: &Path) -> Result<impl BufRead + use<>, FormatError> {
-    let file = File::open(path)
-        .map_err(|e| FormatError::new(0, format!("cannot open it: {e}")).in_file(path))?;
+    let file =
+        File::open(path).map_err(|e| FormatError::new(0, format!("cannot open it: {e}")).in_file(path))?;
     Ok(BufReader::with_capacity(1 << 20, file))
 }

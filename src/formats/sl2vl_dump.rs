@@ -120,7 +120,9 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result
 /// The ports of a switch that have a link, which OpenSM and ibdmchk want to see.
 pub(super) fn linked_ports(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = u8> {
     let ports = &fabric.switch(switch).ports;
-    (1..ports.len()).filter(|&p| ports[p].peer.is_some() && ports[p].state != LinkState::Down).map(|p| p as u8)
+    (1..ports.len())
+        .filter(|&p| ports[p].peer.is_some() && ports[p].state != LinkState::Down)
+        .map(|p| p as u8)
 }
 
 fn write_row(out: &mut impl Write, in_port: u8, out_port: u8, row: SlVlRow) -> io::Result<()> {

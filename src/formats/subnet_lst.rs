@@ -124,7 +124,8 @@ pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> 
 fn cable(line: usize, text: &str) -> Result<Cable, String> {
     let (first, rest) = side(text)?;
     let (second, rest) = side(rest)?;
-    let mut cable = Cable { line, sides: [first, second], width: None, state: LinkState::Active, speed: None };
+    let mut cable =
+        Cable { line, sides: [first, second], width: None, state: LinkState::Active, speed: None };
     for (key, value) in rest.split_whitespace().filter_map(|word| word.split_once('=')) {
         match key {
             "PHY" => cable.width = value.strip_suffix('x').and_then(|n| n.parse().ok()),
@@ -152,9 +153,9 @@ fn side(text: &str) -> Result<(Side, &str), String> {
     let (name, lid, port, rest) = rest
         .match_indices("} LID:")
         .find_map(|(end, mark)| {
-            let (tail, rest) = rest[end + mark.len()..].split_once('}')?;
+            let (tail, after) = rest[end + mark.len()..].split_once('}')?;
             let (lid, port) = tail.split_once("PN:")?;
-            Some((&rest[..end], hex(lid.trim())?, hex(port.trim())?, rest))
+            Some((&rest[..end], hex(lid.trim())?, hex(port.trim())?, after))
         })
         .ok_or("the fields LID and PN after the node's name are missing")?;
     let mut words = fields.split_whitespace();

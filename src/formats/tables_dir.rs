@@ -7,9 +7,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use super::{
-    FormatError, Warning, fdbs, guid2lid, lfts_dump, open, psl, sl2vl_dump, slvl, subnet_lst,
-};
+use super::{FormatError, Warning, fdbs, guid2lid, lfts_dump, open, psl, sl2vl_dump, slvl, subnet_lst};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 

@@ -1,13 +1,14 @@
 //! Round trips, damaged texts, and the fabrics in `DFDN_FABRICS` that are not part of the project.
 
+use std::io;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::fabric::{
-    EndPortId, FabricBuilder, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, PortNum, PortRef, Sl,
-    SwitchId, Vl,
+    EndPortId, FabricBuilder, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, PortNum, PortRef,
+    Sl, SwitchId, Vl,
 };
 use crate::tables::{Lft, PathSl, Routes, Sl2Vl, SlVlRow, VlArb};
 
@@ -26,8 +27,6 @@ fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<u8> {
     write(&mut out).unwrap();
     out
 }
-
-use std::io;
 
 /// Shortest ways in breadth-first order, so that every entry of every format is there.
 fn routes(fabric: &Fabric) -> Routes {
@@ -167,6 +166,9 @@ fn subnet_list_keeps_what_it_can_say() {
     assert_eq!(warnings, []);
     assert_eq!(f.endports(), back.endports());
     assert_eq!(f.channels().as_slice(), back.channels().as_slice());
+    for (a, b) in f.nodes().iter().zip(back.nodes()) {
+        assert_eq!((&a.description, a.guid, &a.ports), (&b.description, b.guid, &b.ports));
+    }
 }
 
 #[test]
@@ -179,7 +181,9 @@ fn tables_survive_a_folder() {
     assert_eq!(back.lft, r.lft);
     assert_eq!(back.sl2vl, r.sl2vl);
     // The two ports of H2 hang off switches with different SLs, which the format cannot tell apart.
-    for (i, e) in f.endports().iter().enumerate().filter(|(_, e)| f.node(e.node).description != "other {name}") {
+    for (i, e) in
+        f.endports().iter().enumerate().filter(|(_, e)| f.node(e.node).description != "other {name}")
+    {
         for lid in (1..f.lid_table_len()).filter_map(|l| Lid::new(l as u16)) {
             let id = EndPortId::at(i);
             assert_eq!(back.path_sl.allowed(&f, id, lid), r.path_sl.allowed(&f, id, lid), "{e:?} to {lid}");
@@ -243,6 +247,9 @@ fn fabrics_of_others_load() {
         ("ibutils/subnet.lst", 62, 3, 172),
         ("ibutils/RhinoBased512.lst", 216, 512, 2752),
         ("pentagon/pentagon.ibnl.net", 5, 11, 21),
+        ("xpander/xpander_n16_d3.net", 16, 64, 88),
+        ("xpander/xpander_n128_d16.net", 128, 512, 1536),
+        ("xpander/xpander_n216_d11.net", 216, 864, 2052),
     ] {
         let path = dir.join(name);
         if !path.exists() {
