@@ -5,7 +5,7 @@
 //! The first side of a line is what counts: some versions of OpenSM print type, device or revision
 //! of the second side wrongly. The format has neither LMC nor nodes without cables.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Write};
 
 use super::lines::{Lines, guid, hex, one_line, quote};
@@ -49,6 +49,8 @@ pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> 
             warnings.add(number, "text that is no cable was passed over");
         }
     }
+
+    retype_switches(&mut cables, &mut warnings);
 
     let mut builder = FabricBuilder::new();
     let mut ids: HashMap<Guid, (NodeId, usize)> = HashMap::new();
@@ -119,6 +121,26 @@ pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> 
     }
     let fabric = builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e))?;
     Ok((fabric, warnings.0))
+}
+
+/// Some old files call every node a CA. Only the ports of a switch share one port GUID.
+fn retype_switches(cables: &mut [Cable], warnings: &mut Warnings) {
+    let mut first_port: HashMap<(Guid, Guid), PortNum> = HashMap::new();
+    let mut switches = HashSet::new();
+    for side in cables.iter().flat_map(|c| &c.sides) {
+        let first = first_port.entry((side.node.guid, side.port_guid)).or_insert(side.port);
+        if *first != side.port {
+            switches.insert(side.node.guid);
+        }
+    }
+    for c in cables {
+        for side in &mut c.sides {
+            if side.node.kind == NodeKind::ChannelAdapter && switches.contains(&side.node.guid) {
+                side.node.kind = NodeKind::Switch;
+                warnings.add(c.line, "a CA whose ports share one port GUID is taken as a switch");
+            }
+        }
+    }
 }
 
 fn cable(line: usize, text: &str) -> Result<Cable, String> {
