@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Failure, Outcome, output};
 use crate::engine::{self, Routed, Settings};
-use crate::fabric::{Fabric, FabricBuilder, Lmc};
+use crate::fabric::{Fabric, FabricBuilder, Lmc, Note};
 use crate::formats::{self, WriteOptions};
 
 /// Route a fabric and say what it takes, and write the tables
@@ -84,19 +84,14 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
 
 /// Gives adapters without a stated LID ranges of the LMC that is asked for.
 fn with_lmc(fabric: Fabric, lmc: u8) -> Result<Fabric, Failure> {
-    use crate::fabric::Note;
-    let made_up = fabric.notes().iter().any(|n| matches!(n, Note::LidsAssigned { .. }));
-    match Lmc::new(lmc) {
-        Some(lmc) if lmc.get() > 0 => {
-            if !made_up {
-                return Err("--lmc is for fabrics without LIDs; this one states them".into());
-            }
-            let mut builder = FabricBuilder::from_fabric(&fabric);
-            builder.forget_lids();
-            Ok(builder.finish(lmc)?)
-        }
-        _ => Ok(fabric),
+    let Some(lmc) = Lmc::new(lmc).filter(|lmc| lmc.get() > 0) else { return Ok(fabric) };
+    let all_made_up = Note::LidsAssigned { endports: fabric.endports().len() };
+    if !fabric.notes().contains(&all_made_up) {
+        return Err("--lmc is for fabrics without LIDs; this one states some".into());
     }
+    let mut builder = FabricBuilder::from_fabric(&fabric);
+    builder.forget_lids();
+    Ok(builder.finish(lmc)?)
 }
 
 fn json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
