@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         log::info!("not written: {why}");
     }
     if json {
-        output::json(&json(&fabric, &routed))?;
+        output::json(&as_json(&fabric, &routed))?;
     } else {
         let mut out = io::stdout().lock();
         text(&mut out, &fabric, &routed)?;
@@ -94,7 +94,7 @@ fn with_lmc(fabric: Fabric, lmc: u8) -> Result<Fabric, Failure> {
     Ok(builder.finish(lmc)?)
 }
 
-fn json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
+fn as_json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
     let v = &routed.verdict;
     let mut value = v.to_json(fabric);
     let more = json!({
@@ -102,7 +102,6 @@ fn json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
         "switches": fabric.num_switches(),
         "cas": fabric.adapters().count(),
         "links": fabric.num_links(),
-        "max_channel_load": routed.max_channel_load,
         "vls_offered": routed.offer.vls,
         "sls_offered": routed.offer.sls,
         "seconds": routed.computing.as_secs_f64(),
@@ -120,6 +119,5 @@ fn text(out: &mut impl Write, fabric: &Fabric, routed: &Routed) -> io::Result<()
     let seconds = |d: std::time::Duration| d.as_secs_f64();
     let time = format!("{:.3} s, and {:.3} s to verify", seconds(routed.computing), seconds(routed.judging));
     output::line(out, "time", time)?;
-    output::line(out, "largest channel load", routed.max_channel_load)?;
     super::verify::text(out, fabric, &routed.routes, &routed.verdict)
 }

@@ -7,6 +7,7 @@ pub mod guid2lid;
 pub mod ibnetdiscover;
 pub mod json;
 pub mod lfts_dump;
+mod lids;
 mod lines;
 pub mod psl;
 pub mod sl2vl_dump;

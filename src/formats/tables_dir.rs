@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use super::{FormatError, Warning, fdbs, guid2lid, lfts_dump, open, psl, sl2vl_dump, slvl, subnet_lst};
+use super::{FormatError, Warning, fdbs, guid2lid, lfts_dump, lids, open, psl, sl2vl_dump, slvl, subnet_lst};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 
@@ -22,14 +22,16 @@ pub struct WriteOptions {
     pub large_files: bool,
 }
 
-/// Reads a folder of tables: `opensm-lfts.dump` or else `opensm.fdbs`; `opensm-sl2vl.dump` or else
+/// Reads a folder of tables, and gives the fabric the LIDs that they speak of: `opensm-lfts.dump` or else `opensm.fdbs`; `opensm-sl2vl.dump` or else
 /// all on VL 0; `psl` or else every SL on every path (SL 0 where there is only VL 0). What was
 /// assumed or passed over is in [`Routes::remarks`].
 ///
 /// # Errors
 /// No forwarding tables, or a file that its reader refuses.
-pub fn load_tables(dir: &Path, fabric: &Fabric) -> Result<Routes, FormatError> {
-    let mut remarks = Vec::new();
+pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), FormatError> {
+    let (owned, adopted) = lids::adopt(dir, fabric)?;
+    let fabric = &owned;
+    let mut remarks: Vec<String> = adopted.into_iter().collect();
     let mut keep = |name: &str, warnings: Vec<Warning>| {
         remarks.extend(warnings.iter().map(|w| format!("{name}: {w}")));
     };
@@ -74,14 +76,15 @@ pub fn load_tables(dir: &Path, fabric: &Fabric) -> Result<Routes, FormatError> {
         remarks.push("no psl: every SL may be used on every path".to_owned());
     }
     let vls = sl2vl.rows().iter().flat_map(|r| r.vls()).map(|vl| vl.0).filter(|&vl| vl < 15).max();
-    Ok(Routes {
+    let routes = Routes {
         engine: dir.display().to_string(),
         lft,
         sl2vl,
         path_sl,
         vlarb: VlArb::fair(vls.unwrap_or(0) + 1),
         remarks,
-    })
+    };
+    Ok((owned, routes))
 }
 
 /// Writes a folder of tables: `opensm-lfts.dump`, `opensm-sl2vl.dump`, `opensm-subnet.lst`,
