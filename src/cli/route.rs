@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{Failure, Outcome, output};
 use crate::engine::{self, Routed, Settings};
+use crate::evaluate::channel_load;
 use crate::fabric::{Fabric, FabricBuilder, Lmc, Note};
 use crate::formats::{self, WriteOptions};
 
@@ -70,11 +71,13 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     for why in &left_out {
         log::info!("not written: {why}");
     }
+    // A fabric with fewer than two adapters has no load.
+    let max_load = channel_load(&fabric, &routed.routes).map_or(0, |load| load.edge_forwarding_index);
     if json {
-        output::json(&as_json(&fabric, &routed))?;
+        output::json(&as_json(&fabric, &routed, max_load))?;
     } else {
         let mut out = io::stdout().lock();
-        text(&mut out, &fabric, &routed)?;
+        text(&mut out, &fabric, &routed, max_load)?;
         if let Some(folder) = written {
             output::line(&mut out, "written to", folder.display())?;
         }
@@ -94,7 +97,7 @@ fn with_lmc(fabric: Fabric, lmc: u8) -> Result<Fabric, Failure> {
     Ok(builder.finish(lmc)?)
 }
 
-fn as_json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
+fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value {
     let v = &routed.verdict;
     let mut value = v.to_json(fabric);
     let more = json!({
@@ -102,6 +105,7 @@ fn as_json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
         "switches": fabric.num_switches(),
         "cas": fabric.adapters().count(),
         "links": fabric.num_links(),
+        "max_channel_load": max_load,
         "vls_offered": routed.offer.vls,
         "sls_offered": routed.offer.sls,
         "seconds": routed.computing.as_secs_f64(),
@@ -114,10 +118,11 @@ fn as_json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
     value
 }
 
-fn text(out: &mut impl Write, fabric: &Fabric, routed: &Routed) -> io::Result<()> {
+fn text(out: &mut impl Write, fabric: &Fabric, routed: &Routed, max_load: u64) -> io::Result<()> {
     output::line(out, "engine", &routed.routes.engine)?;
     let seconds = |d: std::time::Duration| d.as_secs_f64();
     let time = format!("{:.3} s, and {:.3} s to verify", seconds(routed.computing), seconds(routed.judging));
     output::line(out, "time", time)?;
+    output::line(out, "largest channel load", max_load)?;
     super::verify::text(out, fabric, &routed.routes, &routed.verdict)
 }

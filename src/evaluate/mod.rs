@@ -121,6 +121,17 @@ impl fmt::Display for DeadEnd {
     }
 }
 
+/// Routes on each channel alone; see [`evaluate`] for arguments and errors.
+///
+/// # Errors
+/// As [`evaluate`].
+///
+/// Cost: O(D S).
+pub fn channel_load(fabric: &Fabric, routes: &Routes) -> Result<ChannelLoad, EvaluateError> {
+    let paths = paths::Paths::new(fabric, &routes.lft)?;
+    Ok(ChannelLoad::new(trees::count(&paths)?.load))
+}
+
 /// Judges the tables of a fabric.
 ///
 /// - `fabric`: S switches, C channels, P adapter ports with D LIDs.
