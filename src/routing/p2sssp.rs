@@ -1,0 +1,197 @@
+//! P²-SSSP: minimal routing, balanced after every single pair.
+
+use super::{Hops, RoutingError, ends_on};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
+use crate::tables::Lft;
+
+/// Forwarding tables by P²-SSSP (Hoefler et al., section III.B and Fig. 3(a)).
+///
+/// One pair of a source adapter and a destination LID after the other takes the minimal path whose
+/// channels carry the fewest routes so far, and is counted on it at once. A switch that already has
+/// an entry for the LID keeps it, so a path chooses freely only until it meets an earlier one. As in
+/// [`sssp`](super::sssp) the cost is (hops, sum of routes along the path), which is what the paper's
+/// weights of P^2 + routes amount to.
+///
+/// Its edge-forwarding index is often lower than that of P-SSSP, its effective bisection bandwidth
+/// often as well (section IV.F): the many paths to one destination, which P² balances, never
+/// compete in a bisection. The networks with which the paper shows it are lost with its drawings; a
+/// test of this file has one of our own.
+///
+/// Sources come switch by switch in GUID order, on each switch in port GUID order; to each source
+/// the destinations come in the same order, each with all LIDs of its LMC range. Then the entries
+/// that no pair of adapters needs are filled in along the least loaded paths: those of switches that
+/// no route crosses and those of switch LIDs (management traffic, no load). Ties go to the lowest
+/// port of the switch.
+///
+/// - `fabric`: S switches, D destination LIDs.
+/// - `hops`: distances of the same fabric.
+///
+/// Returns tables that reach every LID of every attached end port from every switch. They may have
+/// credit loops.
+///
+/// # Errors
+/// [`RoutingError::TooMuchWork`] beyond [`P2SSSP_LIMIT`].
+///
+/// Cost: S D searches, not P^2, for all adapters of a switch follow the first of them; each looks at
+/// the channels around the minimal paths of its pair that are still open. That is D times a tree in
+/// sparse networks, so about as dear as P-SSSP, and much more where many minimal paths lie side by
+/// side. O(S + C) memory beside the tables.
+pub fn p2sssp(fabric: &Fabric, hops: &Hops) -> Result<Lft, RoutingError> {
+    let work = work(fabric, hops);
+    if work > P2SSSP_LIMIT {
+        return Err(RoutingError::TooMuchWork {
+            method: "P²-SSSP",
+            work,
+            limit: P2SSSP_LIMIT,
+            instead: "SSSP, which balances nearly as well",
+        });
+    }
+    Ok(route(fabric, hops))
+}
+
+/// The most channels that [`p2sssp`] is willing to look at, estimated by LIDs x switches x mean hops
+/// x mean channels a switch: a few minutes.
+pub const P2SSSP_LIMIT: u64 = 20_000_000_000;
+
+/// Channels of the switches along one path from each switch to each LID: what has to be looked at if
+/// the minimal paths of a pair do not fan out.
+fn work(fabric: &Fabric, hops: &Hops) -> u64 {
+    let switches = fabric.num_switches().max(1) as u64;
+    let to = |target: SwitchId| {
+        let hops: u64 = hops.row(target).iter().map(|&h| u64::from(h)).sum();
+        let lids: u64 = fabric.endports_on(target).iter().map(|&e| u64::from(fabric.endport(e).lmc.lids())).sum();
+        hops * lids
+    };
+    fabric.switch_ids().map(to).sum::<u64>().saturating_mul(fabric.channels().len() as u64) / switches
+}
+
+fn route(fabric: &Fabric, hops: &Hops) -> Lft {
+    let mut lft = Lft::new(fabric);
+    let mut lids: Vec<(SwitchId, Lid, bool)> = Vec::new();
+    for target in fabric.switch_ids() {
+        for (end, port) in ends_on(fabric, target) {
+            for lid in end.lids() {
+                lft.set(target, lid, port);
+                lids.push((target, lid, end.is_adapter()));
+            }
+        }
+    }
+    let mut search = Search::new(fabric, hops);
+    for source in fabric.switch_ids() {
+        let adapters = fabric.num_adapters_on(source) as u64;
+        // The first adapter on a switch leaves no choice to the others.
+        for routes in [1, adapters.saturating_sub(1)] {
+            if routes.min(adapters) == 0 {
+                continue;
+            }
+            for &(target, lid, _) in lids.iter().filter(|&&(_, _, is_adapter)| is_adapter) {
+                search.route(source, target, routes, lft.to_mut(lid));
+            }
+        }
+    }
+    for source in fabric.switch_ids() {
+        for &(target, lid, _) in &lids {
+            search.route(source, target, 0, lft.to_mut(lid));
+        }
+    }
+    lft
+}
+
+/// Routes one pair at a time.
+struct Search<'a> {
+    fabric: &'a Fabric,
+    hops: &'a Hops,
+    /// Routes by channel.
+    load: Vec<u64>,
+    /// Switches on the paths that are open to the pair at hand, the source first, the target last.
+    open: Vec<SwitchId>,
+    /// By switch: the last pair that it was open to.
+    pair: Vec<u64>,
+    pairs: u64,
+    /// By switch: least load of the way to the target, and its first channel.
+    best: Vec<(u64, ChannelId)>,
+}
+
+impl<'a> Search<'a> {
+    fn new(fabric: &'a Fabric, hops: &'a Hops) -> Self {
+        let n = fabric.num_switches();
+        Self {
+            fabric,
+            hops,
+            load: vec![0; fabric.channels().len()],
+            open: Vec::with_capacity(n),
+            pair: vec![0; n],
+            pairs: 0,
+            best: vec![(0, ChannelId(0)); n],
+        }
+    }
+
+    /// Finds the path of a pair, enters it in `ports` and counts it `routes` times.
+    fn route(&mut self, source: SwitchId, target: SwitchId, routes: u64, ports: &mut [u8]) {
+        let channels = self.fabric.channels();
+        if ports[source.index()] == Lft::NO_PATH {
+            self.find(source, target, ports);
+        } else if routes == 0 {
+            return;
+        }
+        let mut at = source;
+        while at != target {
+            let port = &mut ports[at.index()];
+            if *port == Lft::NO_PATH {
+                *port = channels.get(self.best[at.index()].1).out_port.0;
+            }
+            let id = channels.at_port(at, PortNum(*port)).expect("an entry that leads to the target");
+            self.load[id.index()] += routes;
+            at = channels.get(id).to;
+        }
+    }
+
+    /// Sets `best` for the switches on all minimal paths of a pair that the entries leave open.
+    fn find(&mut self, source: SwitchId, target: SwitchId, ports: &[u8]) {
+        self.pairs += 1;
+        self.open.clear();
+        self.open.push(source);
+        let mut head = 0;
+        while let Some(&s) = self.open.get(head) {
+            head += 1;
+            for c in onward(self.fabric, self.hops.row(target), ports, s, target) {
+                let to = self.fabric.channels().get(c).to;
+                if std::mem::replace(&mut self.pair[to.index()], self.pairs) != self.pairs {
+                    self.open.push(to);
+                }
+            }
+        }
+        // Breadth first along minimal paths is by falling distance: in reverse, what lies ahead of a
+        // switch is known when its turn comes.
+        for &s in self.open.iter().rev() {
+            let ahead = |c: ChannelId| {
+                let to = self.fabric.channels().get(c).to;
+                (self.load[c.index()] + self.best[to.index()].0, c)
+            };
+            let options = onward(self.fabric, self.hops.row(target), ports, s, target);
+            self.best[s.index()] = options.map(ahead).min().unwrap_or((0, ChannelId(0)));
+        }
+    }
+}
+
+/// The channels by which a switch may send to a target: that of its entry, or all that lead nearer.
+fn onward(
+    fabric: &Fabric,
+    hops: &[u8],
+    ports: &[u8],
+    switch: SwitchId,
+    target: SwitchId,
+) -> impl Iterator<Item = ChannelId> {
+    let channels = fabric.channels();
+    let entry = match ports[switch.index()] {
+        Lft::NO_PATH => None,
+        port => channels.at_port(switch, PortNum(port)),
+    };
+    let range = match entry {
+        _ if switch == target => 0..0,
+        Some(c) => c.index()..c.index() + 1,
+        None => channels.out_range(switch),
+    };
+    let left = hops[switch.index()];
+    range.map(ChannelId::at).filter(move |&c| hops[channels.get(c).to.index()] < left)
+}
