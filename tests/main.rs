@@ -1,2 +1,4 @@
 //! The integration tests, one binary of modules.
+
 mod architecture;
+mod host;

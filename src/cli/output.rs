@@ -1,6 +1,6 @@
 //! Results on standard output and in files.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde_json::Value;
@@ -44,8 +44,3 @@ pub(super) fn line(out: &mut impl Write, name: &str, value: impl std::fmt::Displ
     writeln!(out, "{name:<22} {value}")
 }
 
-/// Whether a person watches standard error.
-#[allow(dead_code)]
-pub(super) fn watched() -> bool {
-    io::stderr().is_terminal()
-}
