@@ -1,4 +1,5 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod engines;
 mod host;

@@ -13,7 +13,7 @@ use crate::tables::Lft;
 /// weights of P^2 + routes amount to.
 ///
 /// Its edge-forwarding index is often lower than that of P-SSSP, its effective bisection bandwidth
-/// often as well (section IV.F): the many paths to one destination, which P² balances, never
+/// often as well (section IV.F, Fig. 6): the many paths to one destination, which P² balances, never
 /// compete in a bisection. The networks with which the paper shows it are lost with its drawings; a
 /// test of this file has one of our own.
 ///
@@ -37,14 +37,15 @@ use crate::tables::Lft;
 /// sparse networks, so about as dear as P-SSSP, and much more where many minimal paths lie side by
 /// side. O(S + C) memory beside the tables.
 pub fn p2sssp(fabric: &Fabric, hops: &Hops) -> Result<Lft, RoutingError> {
+    within(fabric, hops, P2SSSP_LIMIT)
+}
+
+/// [`p2sssp`] with another limit.
+pub(super) fn within(fabric: &Fabric, hops: &Hops, limit: u64) -> Result<Lft, RoutingError> {
     let work = work(fabric, hops);
-    if work > P2SSSP_LIMIT {
-        return Err(RoutingError::TooMuchWork {
-            method: "P²-SSSP",
-            work,
-            limit: P2SSSP_LIMIT,
-            instead: "SSSP, which balances nearly as well",
-        });
+    if work > limit {
+        let (method, instead) = ("P²-SSSP", "SSSP, which balances nearly as well");
+        return Err(RoutingError::TooMuchWork { method, work, limit, instead });
     }
     Ok(route(fabric, hops))
 }
