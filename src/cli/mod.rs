@@ -59,7 +59,9 @@ type Failure = Box<dyn Error>;
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::new().filter_or("DFDN_LOG", "warn"))
-        .format(|out, record| writeln!(out, "dfdn: {}: {}", record.level().as_str().to_lowercase(), record.args()))
+        .format(|out, record| {
+            writeln!(out, "dfdn: {}: {}", record.level().as_str().to_lowercase(), record.args())
+        })
         .init();
     let cli = Cli::parse();
     let result = match cli.command {

@@ -26,7 +26,8 @@ pub(super) fn to_file_or_stdout(
         return out.flush();
     };
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()));
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()));
     let mut out = BufWriter::new(NamedTempFile::new_in(folder).map_err(named)?);
     write(&mut out)?;
     let beside = out.into_inner().map_err(|e| named(e.into_error()))?;
@@ -43,4 +44,3 @@ pub(super) fn yes(holds: bool) -> &'static str {
 pub(super) fn line(out: &mut impl Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
     writeln!(out, "{name:<22} {value}")
 }
-

@@ -53,10 +53,22 @@ pub(super) fn text(out: &mut impl Write, fabric: &Fabric, routes: &Routes, v: &V
     line(out, "free of loops", yes(v.loop_free))?;
     line(out, "deadlock-free", yes(v.deadlock_free))?;
     line(out, "VLs within the links", yes(v.vls_legal))?;
-    let detours = format!("{:.3} % of the pairs longer, mean stretch {:.4}", 100.0 * v.nonminimal_share, v.mean_stretch);
+    let detours = format!(
+        "{:.3} % of the pairs longer, mean stretch {:.4}",
+        100.0 * v.nonminimal_share,
+        v.mean_stretch
+    );
     line(out, "minimal", if v.minimal { "yes" } else { &detours })?;
-    line(out, "VLs, SLs", format!("{}, {} (with switches as ends: {}, {})", v.vls, v.sls, v.vls_all, v.sls_all))?;
-    line(out, "hops between switches", format!("mean {:.3}, most {}, diameter {}", v.mean_hops, v.max_hops, v.diameter))?;
+    line(
+        out,
+        "VLs, SLs",
+        format!("{}, {} (with switches as ends: {}, {})", v.vls, v.sls, v.vls_all, v.sls_all),
+    )?;
+    line(
+        out,
+        "hops between switches",
+        format!("mean {:.3}, most {}, diameter {}", v.mean_hops, v.max_hops, v.diameter),
+    )?;
     for witness in &v.witnesses {
         writeln!(out, "\n{}", witness.explain(fabric))?;
     }

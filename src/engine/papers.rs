@@ -28,7 +28,12 @@ pub(super) fn dfd2(fabric: &Fabric, hops: &Hops, _: &Settings, offer: Offer) -> 
 }
 
 /// P-SSSP with DF-DN (Schneider et al.), whatever the diameter.
-pub(super) fn dfdn_sssp(fabric: &Fabric, hops: &Hops, _: &Settings, offer: Offer) -> Result<Plan, EngineError> {
+pub(super) fn dfdn_sssp(
+    fabric: &Fabric,
+    hops: &Hops,
+    _: &Settings,
+    offer: Offer,
+) -> Result<Plan, EngineError> {
     let lft = routing::sssp(fabric, hops);
     let lanes = df_dn(fabric, &lft, offer);
     with_lanes("dfdn-paper", lft, lanes)

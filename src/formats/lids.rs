@@ -59,7 +59,8 @@ pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String
     let list = dir.join("opensm-subnet.lst");
     if list.exists() {
         let (other, _) = subnet_lst::read(open(&list)?).map_err(|e| e.in_file(&list))?;
-        for end in other.endports().iter().filter(|e| other.node(e.node).ports[e.port.index()].lid.is_some()) {
+        for end in other.endports().iter().filter(|e| other.node(e.node).ports[e.port.index()].lid.is_some())
+        {
             if !stated.by_guid.contains_key(&end.guid) {
                 stated.add(end.guid, end.lid, &other.node(end.node).description);
             }

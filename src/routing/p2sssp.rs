@@ -60,7 +60,8 @@ fn work(fabric: &Fabric, hops: &Hops) -> u64 {
     let switches = fabric.num_switches().max(1) as u64;
     let to = |target: SwitchId| {
         let hops: u64 = hops.row(target).iter().map(|&h| u64::from(h)).sum();
-        let lids: u64 = fabric.endports_on(target).iter().map(|&e| u64::from(fabric.endport(e).lmc.lids())).sum();
+        let lids: u64 =
+            fabric.endports_on(target).iter().map(|&e| u64::from(fabric.endport(e).lmc.lids())).sum();
         hops * lids
     };
     fabric.switch_ids().map(to).sum::<u64>().saturating_mul(fabric.channels().len() as u64) / switches

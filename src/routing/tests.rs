@@ -165,7 +165,8 @@ fn minhop_takes_the_least_used_port_of_each_switch() {
                 if target == s {
                     continue;
                 }
-                let nearer = f.channels().out(s).filter(|(_, c)| hops.get(c.to, target) < hops.get(s, target));
+                let nearer =
+                    f.channels().out(s).filter(|(_, c)| hops.get(c.to, target) < hops.get(s, target));
                 let ports: Vec<PortNum> = nearer.map(|(_, c)| c.out_port).collect();
                 let least = |&p: &PortNum| (used.get(&p).copied().unwrap_or(0), p);
                 let expected = ports.into_iter().min_by_key(least).unwrap();
@@ -185,7 +186,8 @@ fn minhop_spreads_the_lids_of_a_port_over_the_next_switches() {
         for (_, end) in endpoints(&f) {
             let (target, _) = end.attachment.unwrap();
             for s in f.switch_ids().filter(|&s| s != target) {
-                let nearer = f.channels().out(s).filter(|(_, c)| hops.get(c.to, target) < hops.get(s, target));
+                let nearer =
+                    f.channels().out(s).filter(|(_, c)| hops.get(c.to, target) < hops.get(s, target));
                 let possible: BTreeSet<SwitchId> = nearer.map(|(_, c)| c.to).collect();
                 let next = |lid| f.channels().get(walk(&f, &lft, s, lid)[0]).to;
                 let taken: BTreeSet<SwitchId> = end.lids().map(next).collect();
@@ -278,26 +280,24 @@ fn p2sssp_says_where_it_is_too_dear() {
 }
 
 /// The network of Fig. 2 and 3(b) of Hoefler et al.: endpoints 0, 1, 2 on A, E, C; each of these
-/// three is cabled to B and D, in an order that makes ties fall as in the text. The text breaks
-/// the ties of P-SSSP and of P²-SSSP differently: with B and D in each other's place.
-fn fig2(b: usize, d: usize) -> (Fabric, impl Fn(&Lft, usize, usize) -> String) {
-    const NAMES: [&str; 3] = ["A", "E", "C"];
-    let (a, e, c) = (0, 1, 2);
-    let f = network(5, &[a, e, c], &[(a, d), (e, b), (c, b), (a, b), (e, d), (c, d)]);
+/// three is cabled to B and D, A to switch 4 first, E and C to switch 3. The text breaks the ties of
+/// P-SSSP and those of P²-SSSP the other way round, so `inner` says which of B and D is switch 3 and
+/// which is 4. Returns also what writes a route as in the text.
+fn fig2(inner: [&'static str; 2]) -> (Fabric, impl Fn(&Lft, usize, usize) -> String) {
+    let names = ["A", "E", "C", inner[0], inner[1]];
+    let f = network(5, &[0, 1, 2], &[(0, 4), (1, 3), (2, 3), (0, 3), (1, 4), (2, 4)]);
     let fabric = f.clone();
     let route = move |lft: &Lft, from: usize, to: usize| {
-        let lid = endpoints(&fabric)[to].1.lid;
-        let path = walk(&fabric, lft, SwitchId::at(from), lid);
-        let name = |s: usize| NAMES.get(s).copied().unwrap_or(if s == b { "B" } else { "D" });
-        let switches = path.iter().map(|&c| name(fabric.channels().get(c).to.index()));
-        std::iter::once(name(from)).chain(switches).collect()
+        let path = walk(&fabric, lft, SwitchId::at(from), endpoints(&fabric)[to].1.lid);
+        let switches = path.iter().map(|&c| names[fabric.channels().get(c).to.index()]);
+        std::iter::once(names[from]).chain(switches).collect()
     };
     (f, route)
 }
 
 #[test]
 fn figure_2_with_p_sssp() {
-    let (f, route) = fig2(3, 4);
+    let (f, route) = fig2(["B", "D"]);
     let lft = sssp(&f, &Hops::new(&f).unwrap());
     let expected = [
         (1, 0, "EBA"),
@@ -323,10 +323,9 @@ fn figure_2_with_p_sssp() {
 
 #[test]
 fn figure_3_with_p2_sssp() {
-    let (f, route) = fig2(4, 3);
+    let (f, route) = fig2(["D", "B"]);
     let lft = p2sssp(&f, &Hops::new(&f).unwrap()).unwrap();
-    let expected =
-        [(0, 1, "ABE"), (0, 2, "ADC"), (1, 0, "EDA"), (1, 2, "EBC"), (2, 0, "CBA"), (2, 1, "CDE")];
+    let expected = [(0, 1, "ABE"), (0, 2, "ADC"), (1, 0, "EDA"), (1, 2, "EBC"), (2, 0, "CBA"), (2, 1, "CDE")];
     for (from, to, path) in expected {
         assert_eq!(route(&lft, from, to), path, "from {from} to {to}");
     }
@@ -334,39 +333,16 @@ fn figure_3_with_p2_sssp() {
 }
 
 #[test]
-fn search_own() {
-    let mut found = 0;
-    for switches in [4_u32, 5, 6] {
-        for seed in 0..3000_u64 {
-            for hosts_n in [6_usize, 8] {
-                use rand::{Rng, SeedableRng};
-                let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-                let mut cables = vec![];
-                for a in 0..switches as usize {
-                    for b in a + 1..switches as usize {
-                        if rng.random_range(0..100_u32) < 45 {
-                            cables.push((a, b));
-                        }
-                    }
-                }
-                let mut hosts: Vec<usize> =
-                    (0..hosts_n).map(|_| rng.random_range(0..switches) as usize).collect();
-                hosts.sort();
-                let f = network(switches as usize, &hosts, &cables);
-                let Ok(h) = Hops::new(&f) else { continue };
-                let (p, p2) = (sssp(&f, &h), p2sssp(&f, &h).unwrap());
-                let (i, i2) = (index(&f, &p), index(&f, &p2));
-                if i2 < i {
-                    let (b, b2) = (bisection_bandwidth(&f, &p), bisection_bandwidth(&f, &p2));
-                    if b2 < b - 1e-9 {
-                        println!("{i} {i2} {b:.4} {b2:.4} sw {switches} hosts {hosts:?} cables {cables:?}");
-                        found += 1;
-                    }
-                }
-            }
-        }
-    }
-    println!("found {found}");
+fn a_lower_index_with_less_bandwidth() {
+    // Ours, for the lost networks of Fig. 3(c,d) and 6 of Hoefler et al.: the best to draw of 46 found
+    // among random ones. A ring of four with 1, 2, 2 and 1 adapters.
+    let f = network(4, &[0, 1, 1, 2, 2, 3], &[(0, 1), (0, 3), (1, 2), (2, 3)]);
+    let hops = Hops::new(&f).unwrap();
+    let (p, p2) = (sssp(&f, &hops), p2sssp(&f, &hops).unwrap());
+    assert_eq!((index(&f, &p), index(&f, &p2)), (6, 5));
+    // 20 bisections with 6 pairings of 3 streams each.
+    let streams = |lft| (360.0 * bisection_bandwidth(&f, lft)).round();
+    assert_eq!((streams(&p), streams(&p2)), (328.0, 321.0));
 }
 
 /// Whether channel `c` goes up in the tree of a root.
@@ -485,39 +461,50 @@ impl Lengths {
     }
 }
 
+/// The table in the documentation of [`updn_trees`], with the lengths that switches which look at the
+/// in port could have in the last two columns.
 #[test]
 fn more_trees_give_more_minimal_paths() {
-    println!("| switches | trees | minimal, LID chosen | hops | minimal, one LID | hops | minimal, free | hops |");
+    println!(
+        "| switches | trees | minimal, chosen | hops | minimal, one LID | hops | minimal, free | hops |"
+    );
     for switches in [8, 16, 32, 64] {
         let mut by_trees = Vec::new();
         for trees in 1..=3_u8 {
-            let [mut chosen, mut base, mut free] = [Lengths::default(); 3];
+            let [mut chosen, mut one, mut free] = [Lengths::default(); 3];
             for seed in 1..=10 {
                 let single = Random { switches, degree: 4, cas: 4, seed }.build().unwrap();
-                let f = with_lmc(&single, 2);
-                let hops = Hops::new(&f).unwrap();
-                let several = updn_trees(&f, &hops, trees);
-                let one = updn_trees(&single, &hops, trees).lft;
-                for ((_, e), (_, alone)) in endpoints(&f).iter().zip(endpoints(&single)) {
+                let several = with_lmc(&single, 2);
+                let hops = Hops::new(&several).unwrap();
+                let UpDnTrees { lft, roots, .. } = updn_trees(&several, &hops, trees);
+                let single_lft = updn_trees(&single, &hops, trees).lft;
+                for ((_, e), (_, alone)) in endpoints(&several).iter().zip(endpoints(&single)) {
                     let target = e.attachment.unwrap().0;
-                    let free_by_root: Vec<_> =
-                        several.roots.iter().map(|&r| free_lengths(&f, &hops, r, target)).collect();
-                    for s in f.switch_ids().filter(|&s| s != target) {
+                    let by_root = roots.iter().map(|&r| free_lengths(&several, &hops, r, target));
+                    let by_root: Vec<_> = by_root.collect();
+                    for s in several.switch_ids().filter(|&s| s != target) {
                         let least = hops.get(s, target);
-                        let lengths = e.lids().map(|lid| walk(&f, &several.lft, s, lid).len());
+                        let lengths = e.lids().map(|lid| walk(&several, &lft, s, lid).len());
                         chosen.add(lengths.min().unwrap(), least);
-                        base.add(walk(&single, &one, s, alone.lid).len(), least);
-                        free.add(free_by_root.iter().map(|l| l[s.index()]).min().unwrap(), least);
+                        one.add(walk(&single, &single_lft, s, alone.lid).len(), least);
+                        free.add(by_root.iter().map(|l| l[s.index()]).min().unwrap(), least);
                     }
                 }
             }
-            let columns = [chosen, base, free].map(|l| format!("{:.1} % | {:.3}", 100.0 * l.share(), l.mean()));
+            let columns =
+                [chosen, one, free].map(|l| format!("{:.1} % | {:.3}", 100.0 * l.share(), l.mean()));
             println!("| {switches} | {trees} | {} |", columns.join(" | "));
-            by_trees.push((chosen, base));
+            assert!(chosen.mean() < free.mean() + 0.002, "{switches}: one out port a destination is dear");
+            by_trees.push((chosen, one));
         }
         for (fewer, more) in by_trees.iter().zip(&by_trees[1..]) {
-            assert!(more.0.share() > fewer.0.share() && more.0.mean() < fewer.0.mean(), "{switches}");
-            assert!(more.1.share() >= fewer.1.share() && more.1.mean() <= fewer.1.mean(), "{switches}, one LID");
+            // There is nothing to gain where all paths are minimal already.
+            let gain = more.0.share() > fewer.0.share() && more.0.mean() < fewer.0.mean();
+            assert!(gain || fewer.0.share() == 1.0, "{switches}");
+            assert!(
+                more.1.share() >= fewer.1.share() && more.1.mean() <= fewer.1.mean(),
+                "{switches}, one LID"
+            );
         }
     }
 }

@@ -68,10 +68,27 @@ pub struct UpDnTrees {
 /// if each tree has its own VL.
 ///
 /// Measured on the networks of section 5.1 (switches with 4 links to distinct others and 4 adapters,
-/// ten networks a size, seeds 1 to 10), over all pairs of adapters on different switches; "free" is
-/// what up*/down* permits where the in port counts as well, so that no way is lost:
+/// ten networks a size, our own with seeds 1 to 10), over all pairs of adapters on different
+/// switches; *minimal* is the share of paths that are as short as the cables permit:
 ///
-/// TABLE
+/// | switches | trees | minimal, sender chooses the LID | hops | minimal, one LID | hops |
+/// |---------:|------:|--------------------------------:|-----:|-----------------:|-----:|
+/// |  8 | 1 |  98.9 % | 1.439 |  98.9 % | 1.439 |
+/// |  8 | 2 | 100.0 % | 1.429 | 100.0 % | 1.429 |
+/// |  8 | 3 | 100.0 % | 1.429 | 100.0 % | 1.429 |
+/// | 16 | 1 |  84.8 % | 2.152 |  84.8 % | 2.152 |
+/// | 16 | 2 |  97.5 % | 1.995 |  92.5 % | 2.050 |
+/// | 16 | 3 |  99.8 % | 1.972 |  95.8 % | 2.014 |
+/// | 32 | 1 |  72.9 % | 2.963 |  72.9 % | 2.963 |
+/// | 32 | 2 |  90.0 % | 2.664 |  81.4 % | 2.797 |
+/// | 32 | 3 |  96.5 % | 2.579 |  86.3 % | 2.715 |
+/// | 64 | 1 |  59.8 % | 3.920 |  59.8 % | 3.920 |
+/// | 64 | 2 |  81.4 % | 3.440 |  68.7 % | 3.694 |
+/// | 64 | 3 |  91.9 % | 3.276 |  74.1 % | 3.574 |
+///
+/// What is lost to the one out port a destination is less than 0.1 % of the paths: switches that
+/// look at the in port as well would need 3.919 hops instead of 3.920 with one tree over 64 switches,
+/// and the same as here in all other rows.
 ///
 /// Cost: O(n S (S + C) + n S D + D E) time with n trees and E <= C the channels on shortest ways to
 /// one destination; O(n (S + C)) memory beside the tables.
