@@ -1,5 +1,7 @@
 //! Every engine on every family of fabrics, whole and damaged, with one LID an adapter and several.
 
+use std::collections::BTreeMap;
+
 use dfdn::engine::{ENGINES, EngineError, Settings, route};
 use dfdn::fabric::{Fabric, FabricBuilder, Lmc, NodeId};
 use dfdn::lanes::LanesError;
@@ -36,12 +38,14 @@ fn is_minimal(engine: &str) -> bool {
 
 #[test]
 fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
+    let mut routed_by = BTreeMap::new();
     for (name, fabric) in fabrics() {
         for engine in ENGINES {
             let label = format!("{} on {name}", engine.name);
             let settings = Settings { engine: engine.name.to_owned(), vls: Some(8), ..Settings::default() };
             match route(&fabric, &settings) {
                 Ok(routed) => {
+                    *routed_by.entry(engine.name).or_insert(0) += 1;
                     let verdict = routed.verdict;
                     assert!(verdict.reachable && verdict.loop_free && verdict.vls_legal, "{label}");
                     assert!(verdict.deadlock_free || !engine.deadlock_free, "{label}");
@@ -67,6 +71,12 @@ fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
                 Err(error) => panic!("{label}: {error}"),
             }
         }
+    }
+    // None refuses everything.
+    for engine in ENGINES {
+        let routed = routed_by.get(engine.name).copied().unwrap_or(0);
+        let least = if engine.name == "dfd2" { 20 } else { 100 };
+        assert!(routed >= least, "{} routes only {routed} of {} fabrics", engine.name, fabrics().len());
     }
 }
 

@@ -48,7 +48,7 @@ pub enum RoutingError {
     },
     /// An algorithm would take far longer than anyone waits for a fabric to come up.
     #[error(
-        "{method} would look at {work} channels or more on this fabric, and {limit} is where it stops being \
+        "{method} would look at about {work} channels on this fabric, and {limit} is where it stops being \
          worth the wait. Choose {instead}"
     )]
     TooMuchWork {

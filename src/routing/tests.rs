@@ -266,15 +266,15 @@ fn p2sssp_is_what_pair_by_pair_gives() {
 
 #[test]
 fn p2sssp_says_where_it_is_too_dear() {
-    // A ring of 4 with an adapter each: 8 LIDs, 4 hops to each from all switches together, 2 channels
-    // a switch.
+    // A ring of 4 with an adapter each: 8 LIDs; to each, neighbours look at their 2 channels, the
+    // switch opposite at its own and theirs: 2 + 2 + 6.
     let f = network(4, &[0, 1, 2, 3], &[(0, 1), (1, 2), (2, 3), (3, 0)]);
     let hops = Hops::new(&f).unwrap();
-    assert!(p2sssp::within(&f, &hops, 64).is_ok());
-    let error = p2sssp::within(&f, &hops, 63).unwrap_err();
+    assert!(p2sssp::within(&f, &hops, 80).is_ok());
+    let error = p2sssp::within(&f, &hops, 79).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "P²-SSSP would look at 64 channels or more on this fabric, and 63 is where it stops being worth the \
+        "P²-SSSP would look at about 80 channels on this fabric, and 79 is where it stops being worth the \
          wait. Choose SSSP, which balances nearly as well"
     );
 }
