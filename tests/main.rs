@@ -1,5 +1,6 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod engines;
 mod host;
 mod plugin;

@@ -53,7 +53,8 @@ fn engines_help() -> String {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
-    let settings = Settings { engine: args.engine.clone(), vls: args.vls, sls: args.sls };
+    let settings =
+        Settings { engine: args.engine.clone(), vls: args.vls, sls: args.sls, ..Settings::default() };
     let routed = engine::route(&fabric, &settings)?;
     let safe = routed.verdict.is_safe();
     let mut left_out = Vec::new();
