@@ -9,8 +9,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::evaluate::{Patterns, as_json};
+use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use crate::engine::{self, ENGINES, Settings};
+use crate::engine::{self, ENGINES};
 use crate::evaluate::evaluate;
 use crate::fabric::Fabric;
 use crate::formats;
@@ -33,12 +34,8 @@ pub(super) struct Args {
     /// Folder of tables that another engine wrote, e.g. dumps of OpenSM; its name is the row's
     #[arg(long)]
     tables: Vec<PathBuf>,
-    /// Data VLs to plan with; as many as every link between switches states, or 8, if left out
-    #[arg(long)]
-    vls: Option<u8>,
-    /// SLs that may be given out
-    #[arg(long, default_value_t = 16)]
-    sls: u8,
+    #[command(flatten)]
+    settings: EngineArgs,
     #[command(flatten)]
     patterns: Patterns,
 }
@@ -104,8 +101,7 @@ fn progress(rows: usize) -> ProgressBar {
 fn row(args: &Args, fabric: &Fabric, subject: &Subject) -> Result<Value, Failure> {
     match subject {
         Subject::Engine(name) => {
-            let settings = Settings { engine: name.clone(), vls: args.vls, sls: args.sls };
-            let routed = engine::route(fabric, &settings)?;
+            let routed = engine::route(fabric, &args.settings.settings(name))?;
             let mut row = measured(args, fabric, &routed.routes, &routed.verdict)?;
             row["seconds"] = routed.computing.as_secs_f64().into();
             Ok(row)
@@ -159,12 +155,12 @@ fn table(out: &mut impl Write, fabric: &Fabric, rows: &[Value]) -> io::Result<()
         writeln!(
             out,
             "{name:<18} {:>4} {:>4} {free:>9} {:>9.3} {:>8.4} {:>10.3} {:>9} {ebb:>15} {seconds:>8}",
-            row["vls"],
-            row["sls"],
+            row["vls"].to_string(),
+            row["sls"].to_string(),
             100.0 * number("nonminimal_share"),
             number("mean_stretch"),
             number("mean_hops"),
-            row["edge_forwarding_index"],
+            row["edge_forwarding_index"].to_string(),
         )?;
     }
     Ok(())

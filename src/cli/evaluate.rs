@@ -8,8 +8,9 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::output::line;
+use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use crate::engine::{self, Settings};
+use crate::engine;
 use crate::evaluate::{Evaluation, Options, evaluate};
 use crate::formats;
 
@@ -27,6 +28,8 @@ pub(super) struct Args {
     /// Engine whose tables to measure instead of those of a folder
     #[arg(long)]
     engine: Option<String>,
+    #[command(flatten)]
+    settings: EngineArgs,
     #[command(flatten)]
     patterns: Patterns,
 }
@@ -53,8 +56,8 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let (fabric, routes) = match (&args.tables, &args.engine) {
         (Some(folder), _) => formats::load_tables(folder, fabric)?,
         (None, engine) => {
-            let engine = engine.clone().unwrap_or_else(|| Settings::default().engine);
-            let routed = engine::route(&fabric, &Settings { engine, ..Settings::default() })?;
+            let engine = engine.as_deref().unwrap_or(engine::ENGINES[0].name);
+            let routed = engine::route(&fabric, &args.settings.settings(engine))?;
             (fabric, routed.routes)
         }
     };

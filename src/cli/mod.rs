@@ -9,6 +9,7 @@ mod evaluate;
 mod generate;
 mod output;
 mod route;
+mod settings;
 mod verify;
 
 use std::error::Error;

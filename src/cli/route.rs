@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Parser;
 use serde_json::json;
 
+use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use crate::engine::{self, Routed, Settings};
+use crate::engine::{self, Routed};
 use crate::evaluate::channel_load;
 use crate::fabric::{Fabric, FabricBuilder, Lmc, Note};
 use crate::formats::{self, WriteOptions};
@@ -26,12 +27,8 @@ pub(super) struct Args {
     /// Engine
     #[arg(long, default_value = engine::ENGINES[0].name, help = engines_help())]
     engine: String,
-    /// Data VLs to plan with; as many as every link between switches states, or 8, if left out
-    #[arg(long)]
-    vls: Option<u8>,
-    /// SLs that may be given out
-    #[arg(long, default_value_t = 16)]
-    sls: u8,
+    #[command(flatten)]
+    settings: EngineArgs,
     /// LID mask control of adapters that have no LID yet
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
@@ -53,9 +50,7 @@ fn engines_help() -> String {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
-    let settings =
-        Settings { engine: args.engine.clone(), vls: args.vls, sls: args.sls, ..Settings::default() };
-    let routed = engine::route(&fabric, &settings)?;
+    let routed = engine::route(&fabric, &args.settings.settings(&args.engine))?;
     let safe = routed.verdict.is_safe();
     let mut left_out = Vec::new();
     let mut written = None;
