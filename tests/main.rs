@@ -4,3 +4,4 @@ mod architecture;
 mod engines;
 mod host;
 mod plugin;
+mod readme;
