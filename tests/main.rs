@@ -3,3 +3,4 @@
 mod architecture;
 mod engines;
 mod host;
+mod plugin;

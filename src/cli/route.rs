@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use clap::Parser;
 use serde_json::json;
 
+use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use crate::engine::{self, Routed, Settings};
+use crate::engine::{self, Routed};
+use crate::evaluate::channel_load;
 use crate::fabric::{Fabric, FabricBuilder, Lmc, Note};
 use crate::formats::{self, WriteOptions};
 
@@ -25,12 +27,8 @@ pub(super) struct Args {
     /// Engine
     #[arg(long, default_value = engine::ENGINES[0].name, help = engines_help())]
     engine: String,
-    /// Data VLs to plan with; as many as every link between switches states, or 8, if left out
-    #[arg(long)]
-    vls: Option<u8>,
-    /// SLs that may be given out
-    #[arg(long, default_value_t = 16)]
-    sls: u8,
+    #[command(flatten)]
+    settings: EngineArgs,
     /// LID mask control of adapters that have no LID yet
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
@@ -52,9 +50,7 @@ fn engines_help() -> String {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
-    let settings =
-        Settings { engine: args.engine.clone(), vls: args.vls, sls: args.sls, ..Settings::default() };
-    let routed = engine::route(&fabric, &settings)?;
+    let routed = engine::route(&fabric, &args.settings.settings(&args.engine))?;
     let safe = routed.verdict.is_safe();
     let mut left_out = Vec::new();
     let mut written = None;
@@ -71,11 +67,13 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     for why in &left_out {
         log::info!("not written: {why}");
     }
+    // A fabric with fewer than two adapters has no load.
+    let max_load = channel_load(&fabric, &routed.routes).map_or(0, |load| load.edge_forwarding_index);
     if json {
-        output::json(&as_json(&fabric, &routed))?;
+        output::json(&as_json(&fabric, &routed, max_load))?;
     } else {
         let mut out = io::stdout().lock();
-        text(&mut out, &fabric, &routed)?;
+        text(&mut out, &fabric, &routed, max_load)?;
         if let Some(folder) = written {
             output::line(&mut out, "written to", folder.display())?;
         }
@@ -95,7 +93,7 @@ fn with_lmc(fabric: Fabric, lmc: u8) -> Result<Fabric, Failure> {
     Ok(builder.finish(lmc)?)
 }
 
-fn as_json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
+fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value {
     let v = &routed.verdict;
     let mut value = v.to_json(fabric);
     let more = json!({
@@ -103,6 +101,7 @@ fn as_json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
         "switches": fabric.num_switches(),
         "cas": fabric.adapters().count(),
         "links": fabric.num_links(),
+        "max_channel_load": max_load,
         "vls_offered": routed.offer.vls,
         "sls_offered": routed.offer.sls,
         "seconds": routed.computing.as_secs_f64(),
@@ -115,10 +114,11 @@ fn as_json(fabric: &Fabric, routed: &Routed) -> serde_json::Value {
     value
 }
 
-fn text(out: &mut impl Write, fabric: &Fabric, routed: &Routed) -> io::Result<()> {
+fn text(out: &mut impl Write, fabric: &Fabric, routed: &Routed, max_load: u64) -> io::Result<()> {
     output::line(out, "engine", &routed.routes.engine)?;
     let seconds = |d: std::time::Duration| d.as_secs_f64();
     let time = format!("{:.3} s, and {:.3} s to verify", seconds(routed.computing), seconds(routed.judging));
     output::line(out, "time", time)?;
+    output::line(out, "largest channel load", max_load)?;
     super::verify::text(out, fabric, &routed.routes, &routed.verdict)
 }

@@ -51,7 +51,12 @@ pub(super) fn text(out: &mut impl Write, fabric: &Fabric, routes: &Routes, v: &V
     }
     line(out, "every pair reachable", yes(v.reachable))?;
     line(out, "free of loops", yes(v.loop_free))?;
-    line(out, "deadlock-free", yes(v.deadlock_free))?;
+    let by_switches = if v.deadlock_free_adapters { " (yes between adapters alone)" } else { "" };
+    line(
+        out,
+        "deadlock-free",
+        format!("{}{}", yes(v.deadlock_free), if v.deadlock_free { "" } else { by_switches }),
+    )?;
     line(out, "VLs within the links", yes(v.vls_legal))?;
     let detours = format!(
         "{:.3} % of the pairs longer, mean stretch {:.4}",

@@ -81,16 +81,13 @@ fn row(line: &str) -> Option<(usize, usize, SlVlRow)> {
     (ports.next().is_none() && vls.next().is_none()).then(|| (in_port, out_port, SlVlRow::from_vls(row)))
 }
 
-/// Writes the mappings as OpenSM does, end ports in GUID order. Adapters, of which the tables say
-/// nothing, are written as OpenSM leaves them: SL n on VL n, modulo the VLs in use.
+/// Writes the mappings as OpenSM does, end ports in GUID order. Adapters inject everything on VL 0,
+/// as the plugin programs them: what VL a packet has on its way into the first switch matters to no
+/// credit loop.
 ///
 /// # Errors
 /// Those of the output.
 pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result<()> {
-    let mut used = 0_u16;
-    table.rows().iter().flat_map(|r| r.vls()).filter(|vl| vl.0 < 15).for_each(|vl| used |= 1 << vl.0);
-    let vls = (16 - used.leading_zeros()).max(1) as u8;
-    let injection = SlVlRow::from_vls(std::array::from_fn(|sl| Vl(sl as u8 % vls)));
     for e in fabric.endports() {
         let node = fabric.node(e.node);
         writeln!(
@@ -102,7 +99,7 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result
             one_line(&node.description)
         )?;
         match fabric.switch_of(e.node) {
-            None => write_row(out, 0, 0, injection)?,
+            None => write_row(out, 0, 0, SlVlRow::default())?,
             Some(s) => {
                 for out_port in linked_ports(fabric, s) {
                     for in_port in 0..=node.num_ports() {

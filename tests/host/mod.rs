@@ -10,6 +10,7 @@
 pub(crate) mod ibdmchk;
 pub(crate) mod ibsim;
 pub(crate) mod opensm;
+pub(crate) mod plugin;
 pub(crate) mod readback;
 pub(crate) mod saquery;
 mod selftest;
