@@ -10,7 +10,7 @@ use crate::tables::Lft;
 ///
 /// Each switch by itself takes for each destination LID, among its ports on minimal paths, the one
 /// by which it has sent the fewest LIDs of adapters so far. Nobody looks at what happens behind the
-/// next switch; that is the difference to [`sssp`](super::sssp).
+/// next switch; that is the difference to [`sssp`](super::sssp()).
 ///
 /// The LIDs of one end port (LMC > 0) spread over the next switches first, since two paths that part
 /// at once survive more faults, and only then over the ports with the fewest LIDs. Destinations come

@@ -9,7 +9,7 @@ use crate::tables::Lft;
 /// One pair of a source adapter and a destination LID after the other takes the minimal path whose
 /// channels carry the fewest routes so far, and is counted on it at once. A switch that already has
 /// an entry for the LID keeps it, so a path chooses freely only until it meets an earlier one. As in
-/// [`sssp`](super::sssp) the cost is (hops, sum of routes along the path), which is what the paper's
+/// [`sssp`](super::sssp()) the cost is (hops, sum of routes along the path), which is what the paper's
 /// weights of P^2 + routes amount to.
 ///
 /// Its edge-forwarding index is often lower than that of P-SSSP, its effective bisection bandwidth

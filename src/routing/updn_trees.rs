@@ -57,7 +57,7 @@ pub struct UpDnTrees {
 ///
 /// **Balance.** Where a tree permits several shortest ways the paper takes one at random. Here it is
 /// the one whose channels carry the fewest routes so far, over all trees, as in
-/// [`sssp`](super::sssp); ties go to the lowest port. Destinations come switch by switch in GUID
+/// [`sssp`](super::sssp()); ties go to the lowest port. Destinations come switch by switch in GUID
 /// order, on each switch in port GUID order, switch LIDs last and as no load.
 ///
 /// - `fabric`: S switches, C channels, D destination LIDs.
