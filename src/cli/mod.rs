@@ -5,6 +5,7 @@
 //! hold, 2 usage or unreadable input.
 
 mod compare;
+mod doctor;
 mod evaluate;
 mod generate;
 mod output;
@@ -48,6 +49,7 @@ enum Command {
     Verify(verify::Args),
     Evaluate(evaluate::Args),
     Compare(compare::Args),
+    Doctor(doctor::Args),
 }
 
 /// How a subcommand ended that did its work.
@@ -75,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Verify(args) => verify::run(&args, cli.json),
         Command::Evaluate(args) => evaluate::run(&args, cli.json),
         Command::Compare(args) => compare::run(&args, cli.json),
+        Command::Doctor(args) => doctor::run(&args, cli.json),
     };
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
