@@ -3,6 +3,8 @@
 //! [`route`] is what the plugin and the command call. It hands out tables only if they passed
 //! [`verify`](crate::verify).
 
+mod dfdn;
+
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -23,16 +25,22 @@ pub struct Engine {
     /// Whether its tables are free of credit loops on every fabric. Those of a bare routing are
     /// handed out although `verify` may object; see [`Routed::verdict`].
     pub deadlock_free: bool,
-    run: fn(&Fabric, &Hops, Offer) -> Result<Plan, EngineError>,
+    run: fn(&Fabric, &Hops, Offer, &Settings) -> Result<Plan, EngineError>,
 }
 
 /// Every engine, the default first.
 pub const ENGINES: &[Engine] = &[
     Engine {
         name: "dfdn",
+        about: "P-SSSP that keeps to an order of the channels: one SL and few VLs where possible",
+        deadlock_free: true,
+        run: dfdn::dfdn,
+    },
+    Engine {
+        name: "dfdn-paper",
         about: "P-SSSP with DF-D2 up to switch diameter two, else with DF-DN",
         deadlock_free: true,
-        run: dfdn,
+        run: dfdn_paper,
     },
     Engine {
         name: "sssp",
@@ -54,7 +62,7 @@ pub fn by_name(name: &str) -> Result<&'static Engine, EngineError> {
 }
 
 /// What to route with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Name of the engine.
     pub engine: String,
@@ -63,11 +71,31 @@ pub struct Settings {
     pub vls: Option<u8>,
     /// SLs that may be given out, `1..=16`.
     pub sls: u8,
+    /// What `dfdn` prefers where it cannot have both.
+    pub prefer: Prefer,
+    /// Largest share of the adapter pairs that `dfdn` may send on detours to get by with one SL.
+    /// `None`: [`Settings::MAX_NONMINIMAL`] by default, no limit where one SL is asked for.
+    pub max_nonminimal: Option<f64>,
+}
+
+/// One SL for every pair, or a shortest path for every pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// One SL where few pairs take a detour for it, else shortest paths.
+    #[default]
+    Default,
+    /// One SL.
+    OneSl,
+    /// Shortest paths for all pairs of adapters.
+    Minimal,
 }
 
 impl Settings {
     /// Data VLs assumed where the fabric states none: what most switches offer.
     pub const VLS_UNSTATED: u8 = 8;
+
+    /// Share of the adapter pairs on detours that one SL is worth by default.
+    pub const MAX_NONMINIMAL: f64 = 0.02;
 
     /// The lanes that a fabric offers under these settings.
     ///
@@ -88,7 +116,13 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { engine: ENGINES[0].name.to_owned(), vls: None, sls: Sl::COUNT as u8 }
+        Self {
+            engine: ENGINES[0].name.to_owned(),
+            vls: None,
+            sls: Sl::COUNT as u8,
+            prefer: Prefer::Default,
+            max_nonminimal: None,
+        }
     }
 }
 
@@ -173,7 +207,7 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let offer = settings.offer(fabric)?;
     let start = Instant::now();
     let hops = Hops::new(fabric)?;
-    let plan = (engine.run)(fabric, &hops, offer)?;
+    let plan = (engine.run)(fabric, &hops, offer, settings)?;
     let routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
@@ -194,7 +228,7 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
 }
 
 /// P-SSSP with DF-D2 where the switch diameter allows it, else with DF-DN (Schneider et al.).
-fn dfdn(fabric: &Fabric, hops: &Hops, offer: Offer) -> Result<Plan, EngineError> {
+fn dfdn_paper(fabric: &Fabric, hops: &Hops, offer: Offer, _: &Settings) -> Result<Plan, EngineError> {
     let lft = sssp(fabric, hops);
     let diameter = usize::from(hops.diameter());
     let (lanes, method) = match diameter {
@@ -209,7 +243,7 @@ fn dfdn(fabric: &Fabric, hops: &Hops, offer: Offer) -> Result<Plan, EngineError>
     Ok(Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks })
 }
 
-fn bare_sssp(fabric: &Fabric, hops: &Hops, _: Offer) -> Result<Plan, EngineError> {
+fn bare_sssp(fabric: &Fabric, hops: &Hops, _: Offer, _: &Settings) -> Result<Plan, EngineError> {
     let lft = sssp(fabric, hops);
     Ok(Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks: Vec::new() })
 }

@@ -1,12 +1,16 @@
 //! Who goes where: one routing algorithm a file, each from a fabric and its hop distances to
-//! forwarding tables. None of them knows of virtual lanes.
+//! forwarding tables. None of them hands out virtual lanes.
 
 mod hops;
+mod legal;
+mod outward;
+mod ranked_sssp;
 mod sssp;
 
 use thiserror::Error;
 
 pub use hops::Hops;
+pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;
 
 /// Why a fabric cannot be routed.
