@@ -60,17 +60,19 @@ fn one_sl(
     rule: Rule,
     candidate: &Candidate,
 ) -> Result<(Plan, f64), EngineError> {
-    let rank = match &rule {
-        Rule::OneVl(rank) | Rule::FirstTurnFree(rank) => rank,
+    let (rank, label) = match rule {
+        Rule::OneVl(rank) => (rank, 0),
+        Rule::FirstTurnFree(rank) => (rank, 1),
         _ => unreachable!(),
     };
-    let tree = Tree::new(fabric, rank, candidate.root);
-    let own = tree.own_place(fabric, rank);
-    let rule = match rule {
-        Rule::OneVl(_) => Rule::OneVl(own),
-        _ => Rule::FirstTurnFree(own),
-    };
-    let ranked = ranked_sssp(fabric, hops, &rule, Stuck::Detour(&tree));
+    let make = |rank: Rank| if label == 0 { Rule::OneVl(rank) } else { Rule::FirstTurnFree(rank) };
+    let tree = Tree::new(fabric, &rank, candidate.root);
+    let mut rule = make(rank.clone());
+    let mut ranked = ranked_sssp(fabric, hops, &rule, Stuck::Detour(None));
+    if !ranked.complete {
+        rule = make(tree.own_place(fabric, &rank));
+        ranked = ranked_sssp(fabric, hops, &rule, Stuck::Detour(Some(&tree)));
+    }
     let share = ranked.nonminimal_share();
     let remarks = vec![
         format!("{} with {} VLs, {share:.4} of the pairs on detours", candidate.name, rule.vls()),

@@ -50,6 +50,13 @@ impl Tree {
         Some(self.up[from.index()])
     }
 
+    /// Whether a channel leads to a parent or to a child.
+    pub fn contains(&self, fabric: &Fabric, channel: ChannelId) -> bool {
+        let c = fabric.channels().get(channel);
+        let up = |from: SwitchId, id| from != self.root && self.up[from.index()] == id;
+        up(c.from, channel) || up(c.to, c.reverse)
+    }
+
     /// The rank with the tree's channels in places of their own: those to parents before all
     /// others, the deepest first, and those to children after all others, the deepest last. Under
     /// it every path along the tree ascends.

@@ -137,11 +137,13 @@ impl<'a> Ways<'a> {
     /// of load. A switch that this does not reach is sent along the tree, with all switches on its
     /// way; then everything else is chosen anew around these, until nothing is left. The ways along
     /// the tree are legal and agree with each other, so it ends with the whole tree at the latest.
-    pub(super) fn detour(&mut self, dag: &Outward, hops: &Hops, load: &[u64], tree: &Tree) {
+    ///
+    /// Returns whether every switch has a legal way in the end.
+    pub(super) fn detour(&mut self, dag: &Outward, hops: &Hops, load: &[u64], tree: Option<&Tree>) -> bool {
         self.search(load);
-        if self.grown.len() == self.ways.len() {
-            return;
-        }
+        let Some(tree) = tree.filter(|_| self.grown.len() < self.ways.len()) else {
+            return self.grown.len() == self.ways.len();
+        };
         self.forced.fill(false);
         while self.grown.len() < self.ways.len() {
             for s in 0..self.ways.len() {
@@ -152,6 +154,7 @@ impl<'a> Ways<'a> {
             self.choose_around(dag, hops, load, tree);
             self.search(load);
         }
+        true
     }
 
     /// Finds ways for all switches whose own breaks the rule, as far as that can be without
@@ -250,14 +253,35 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Counts the routes of all adapters to the target on the channels of the ways.
-    pub(super) fn count(&mut self, adapters: &[u64], load: &mut [u64]) {
+    /// Counts `times` the routes of all adapters to the target on the channels of the ways.
+    pub(super) fn count(&mut self, adapters: &[u64], times: u64, load: &mut [u64]) {
         self.flow.copy_from_slice(adapters);
         for &s in self.grown[1..].iter().rev() {
             let channel = self.ways[s.index()].channel;
-            load[channel.index()] += self.flow[s.index()];
+            load[channel.index()] += times * self.flow[s.index()];
             let to = self.fabric.channels().get(channel).to;
             self.flow[to.index()] += self.flow[s.index()];
+        }
+    }
+
+    /// Calls `visit` for each two turns in a row, as three channels, with the routes over them and
+    /// whether the rule allows them. After [`count`](Self::count).
+    pub(super) fn each_pair(&self, mut visit: impl FnMut([ChannelId; 3], u64, bool)) {
+        let channels = self.fabric.channels();
+        for &s in &self.grown[1..] {
+            let way = &self.ways[s.index()];
+            let middle = channels.get(way.channel).to;
+            if middle == self.target {
+                continue;
+            }
+            let ahead = &self.ways[middle.index()];
+            let last = channels.get(ahead.channel).to;
+            if last == self.target {
+                continue;
+            }
+            let beyond = &self.ways[last.index()];
+            let legal = way.wrong == ahead.wrong;
+            visit([way.channel, ahead.channel, beyond.channel], self.flow[s.index()], legal);
         }
     }
 

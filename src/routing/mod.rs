@@ -2,6 +2,7 @@
 //! forwarding tables. None of them hands out virtual lanes.
 
 mod hops;
+mod label_search;
 mod legal;
 mod outward;
 mod ranked_sssp;
@@ -10,6 +11,7 @@ mod sssp;
 use thiserror::Error;
 
 pub use hops::Hops;
+pub use label_search::{LabelSearch, search_labels};
 pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;
 

@@ -2,7 +2,7 @@
 
 use super::Hops;
 use super::legal::Ways;
-use super::outward::for_each_target;
+use super::outward::{Outward, for_each_target};
 use crate::fabric::{Fabric, Lid, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
@@ -12,9 +12,9 @@ use crate::tables::Lft;
 pub enum Stuck<'a> {
     /// They take a minimal way that breaks it in as few places as possible.
     Break,
-    /// They take a longer way that keeps to it: one that a search finds, or that along the tree,
-    /// which must be legal under the rule.
-    Detour(&'a Tree),
+    /// They take a longer way that keeps to it: one that a search finds, or that along a tree whose
+    /// paths are legal under the rule. Without a tree some may stay without any.
+    Detour(Option<&'a Tree>),
 }
 
 /// Forwarding tables under a rule, and at what price.
@@ -32,6 +32,8 @@ pub struct Ranked {
     pub detours: u64,
     /// Routes by channel.
     pub load: Vec<u64>,
+    /// Whether all switches reach all destinations; otherwise the rest means nothing.
+    pub complete: bool,
 }
 
 impl Ranked {
@@ -67,10 +69,14 @@ pub fn ranked_sssp(fabric: &Fabric, hops: &Hops, rule: &Rule, stuck: Stuck<'_>) 
         broken_pairs: 0,
         detours: 0,
         load: vec![0; fabric.channels().len()],
+        complete: true,
     };
     let mut ways = Ways::new(fabric, rule);
     let targets: Vec<SwitchId> = fabric.switch_ids().collect();
     for_each_target(fabric, hops, &targets, |dag| {
+        if !result.complete {
+            return;
+        }
         let target = dag.target;
         let mut endports: Vec<_> = fabric.endports_on(target).iter().map(|&e| fabric.endport(e)).collect();
         endports.sort_by_key(|e| !e.is_adapter());
@@ -86,7 +92,10 @@ pub fn ranked_sssp(fabric: &Fabric, hops: &Hops, rule: &Rule, stuck: Stuck<'_>) 
                             result.broken_pairs += ways.wrong().map(weight).sum::<u64>();
                         }
                         Stuck::Detour(tree) => {
-                            ways.detour(dag, hops, &result.load, tree);
+                            if !ways.detour(dag, hops, &result.load, tree) {
+                                result.complete = false;
+                                return;
+                            }
                             result.detours += ways.detours(hops).map(|(s, _)| weight(s)).sum::<u64>();
                         }
                     }
@@ -95,7 +104,7 @@ pub fn ranked_sssp(fabric: &Fabric, hops: &Hops, rule: &Rule, stuck: Stuck<'_>) 
                 result.lft.set(target, lid, port);
                 if end.is_adapter() {
                     result.pairs += all - 1;
-                    ways.count(&adapters, &mut result.load);
+                    ways.count(&adapters, 1, &mut result.load);
                 }
             }
         }
@@ -115,28 +124,59 @@ pub struct Probe {
     pub crowding: f64,
 }
 
+impl Probe {
+    /// Broken pairs in one figure: adapter pairs count, those of switches hardly.
+    pub fn price(&self) -> f64 {
+        self.broken + self.broken_switches / 100.0
+    }
+}
+
 /// Tries a rule on some destination switches, with as many routes to each as it has adapters, all
 /// over one tree.
 ///
 /// Cost: that of one destination of [`ranked_sssp`] for each target.
 pub fn probe(fabric: &Fabric, hops: &Hops, rule: &Rule, targets: &[SwitchId]) -> Probe {
-    let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
-    let mut load = vec![0; fabric.channels().len()];
+    let mut tally = Tally::new(fabric);
     let mut ways = Ways::new(fabric, rule);
-    let (mut pairs, mut broken, mut broken_switches) = (0, 0, 0_usize);
-    for_each_target(fabric, hops, targets, |dag| {
-        let here = adapters[dag.target.index()];
-        ways.choose(dag, hops, &load);
-        broken_switches += ways.wrong().count();
-        broken += here * ways.wrong().map(|s| adapters[s.index()]).sum::<u64>();
-        pairs += here * adapters.iter().sum::<u64>();
-        if here > 0 {
-            ways.count(&adapters, &mut load);
+    for_each_target(fabric, hops, targets, |dag| tally.walk(&mut ways, dag, hops));
+    tally.finish(targets.len())
+}
+
+/// A [`Probe`] in the making.
+pub(super) struct Tally {
+    adapters: Vec<u64>,
+    load: Vec<u64>,
+    pairs: u64,
+    broken: u64,
+    broken_switches: usize,
+}
+
+impl Tally {
+    pub(super) fn new(fabric: &Fabric) -> Self {
+        Self {
+            adapters: fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect(),
+            load: vec![0; fabric.channels().len()],
+            pairs: 0,
+            broken: 0,
+            broken_switches: 0,
         }
-    });
-    Probe {
-        broken: broken as f64 / pairs.max(1) as f64,
-        broken_switches: broken_switches as f64 / (targets.len() * fabric.num_switches()).max(1) as f64,
-        crowding: load.iter().map(|&l| (l as f64).powi(2)).sum(),
+    }
+
+    pub(super) fn walk(&mut self, ways: &mut Ways<'_>, dag: &Outward, hops: &Hops) {
+        let here = self.adapters[dag.target.index()];
+        ways.choose(dag, hops, &self.load);
+        self.broken_switches += ways.wrong().count();
+        self.broken += here * ways.wrong().map(|s| self.adapters[s.index()]).sum::<u64>();
+        self.pairs += here * self.adapters.iter().sum::<u64>();
+        ways.count(&self.adapters, here, &mut self.load);
+    }
+
+    pub(super) fn finish(&self, targets: usize) -> Probe {
+        let switch_pairs = (targets * self.adapters.len()).max(1);
+        Probe {
+            broken: self.broken as f64 / self.pairs.max(1) as f64,
+            broken_switches: self.broken_switches as f64 / switch_pairs as f64,
+            crowding: self.load.iter().map(|&l| (l as f64).powi(2)).sum(),
+        }
     }
 }
