@@ -1,120 +1,101 @@
-//! The engine `dfdn`: one SL where that is to be had.
+//! The engine `dfdn`: one SL where that is to be had, else shortest paths with several.
 //!
-//! See [`ordering`](crate::ordering) for the idea. This file is the strategy: which orders are tried
-//! and what is preferred.
+//! See [`ordering`](crate::ordering) for the idea. This file is what is preferred to what.
 
+use super::search::{Found, search};
 use super::{EngineError, Plan, Prefer, Settings};
-use crate::fabric::{Fabric, Sl, SwitchId};
-use crate::lanes::Offer;
-use crate::ordering::{Rank, Rule, Tree, bfs, host_levels, triangles};
-use crate::routing::{Hops, Probe, Stuck, probe, ranked_sssp};
-use crate::tables::PathSl;
+use crate::fabric::{Fabric, Sl};
+use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
+use crate::ordering::Rule;
+use crate::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, sssp};
+use crate::tables::{Lft, PathSl};
 
-/// Destination switches that an order is tried on.
-const SAMPLE: usize = 64;
+/// How much larger than its limit the share of detours has to look on the sample before one SL is
+/// not even tried.
+const HOPELESS: f64 = 2.0;
 
-/// A channel order with its name and the root of a tree that goes with it.
-struct Candidate {
-    name: String,
-    rank: Rank,
-    root: SwitchId,
-}
-
-/// Routes with [`Rule`]s found by a search.
+/// In the order of preference, the first that the settings allow and the lanes suffice for:
+///
+/// 1. one SL with all adapter pairs minimal, on as few VLs as lose nothing;
+/// 2. one SL with detours for a limited share of the pairs;
+/// 3. several SLs with all adapter pairs minimal;
+/// 4. DF-DN as printed;
+/// 5. one SL with detours without limit, where no limit was stated.
+///
+/// # Errors
+/// [`EngineError::Lanes`] with what the third would have needed.
 pub(super) fn dfdn(
     fabric: &Fabric,
     hops: &Hops,
     offer: Offer,
-    _settings: &Settings,
+    settings: &Settings,
 ) -> Result<Plan, EngineError> {
-    let targets = sample(fabric);
-    let candidates = candidates(fabric, hops);
-    let plain = probe(fabric, hops, &Rule::Any, &targets);
-    let mut best: Option<((bool, u64, u8), Rule, &Candidate)> = None;
-    for candidate in &candidates {
-        for rule in [Rule::OneVl(candidate.rank.clone()), Rule::FirstTurnFree(candidate.rank.clone())] {
-            if rule.vls() > offer.vls {
-                continue;
-            }
-            let key = worth(&rule, probe(fabric, hops, &rule, &targets), plain);
-            if best.as_ref().is_none_or(|(least, ..)| key < *least) {
-                best = Some((key, rule, candidate));
-            }
-        }
-    }
-    let (_, rule, candidate) = best.expect("there is a candidate, and one VL is always offered");
-    one_sl(fabric, hops, offer, rule, candidate).map(|(plan, _)| plan)
-}
-
-/// What is preferred, the least first.
-fn worth(rule: &Rule, probe: Probe, plain: Probe) -> (bool, u64, u8) {
-    let crowded = (probe.crowding / plain.crowding.max(1.0) - 1.0).max(0.0);
-    let price = probe.broken + crowded.max(0.01) + probe.broken_switches / 100.0;
-    (false, (price * 1e4) as u64, rule.vls())
-}
-
-fn one_sl(
-    fabric: &Fabric,
-    hops: &Hops,
-    offer: Offer,
-    rule: Rule,
-    candidate: &Candidate,
-) -> Result<(Plan, f64), EngineError> {
-    let (rank, label) = match rule {
-        Rule::OneVl(rank) => (rank, 0),
-        Rule::FirstTurnFree(rank) => (rank, 1),
-        _ => unreachable!(),
+    let limit = match (settings.prefer, settings.max_nonminimal) {
+        (Prefer::Minimal, _) => 0.0,
+        (_, Some(limit)) => limit,
+        (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
+        (Prefer::OneSl, None) => 1.0,
     };
-    let make = |rank: Rank| if label == 0 { Rule::OneVl(rank) } else { Rule::FirstTurnFree(rank) };
-    let tree = Tree::new(fabric, &rank, candidate.root);
-    let mut rule = make(rank.clone());
-    let mut ranked = ranked_sssp(fabric, hops, &rule, Stuck::Detour(None));
-    if !ranked.complete {
-        rule = make(tree.own_place(fabric, &rank));
-        ranked = ranked_sssp(fabric, hops, &rule, Stuck::Detour(Some(&tree)));
+    let mut found = search(fabric, hops, offer.vls);
+    let mut rejected = None;
+    if found.probe.broken <= HOPELESS * limit {
+        let ranked = found.one_sl(fabric, hops);
+        if ranked.nonminimal_share() <= limit {
+            return Ok(one_sl(fabric, offer, &found, ranked));
+        }
+        rejected = Some(ranked);
     }
-    let share = ranked.nonminimal_share();
-    let remarks = vec![
-        format!("{} with {} VLs, {share:.4} of the pairs on detours", candidate.name, rule.vls()),
-        "one SL suffices: no host has to query PathRecords, and every SL is safe".to_owned(),
-    ];
+    let needed = match minimal(fabric, hops, offer, &found) {
+        Ok(plan) => return Ok(plan),
+        Err(needed) => needed,
+    };
+    let lft = sssp(fabric, hops);
+    if let Ok(lanes) = df_dn(fabric, &lft, offer) {
+        return Ok(plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned()));
+    }
+    if settings.max_nonminimal.is_none() {
+        let ranked = rejected.unwrap_or_else(|| found.one_sl(fabric, hops));
+        return Ok(one_sl(fabric, offer, &found, ranked));
+    }
+    Err(EngineError::Lanes { engine: "dfdn", source: needed })
+}
+
+fn one_sl(fabric: &Fabric, offer: Offer, found: &Found, ranked: Ranked) -> Plan {
     let all = u16::MAX >> (Sl::COUNT - usize::from(offer.sls));
-    Ok((
-        Plan {
-            lft: ranked.lft,
-            sl2vl: rule.sl2vl(fabric),
-            path_sl: PathSl::Any(all),
-            vls: rule.vls(),
-            remarks,
-        },
-        share,
-    ))
+    let detours = match ranked.detours {
+        0 => "all adapter pairs on shortest paths".to_owned(),
+        _ => format!("{:.2} % of the adapter pairs on detours", 100.0 * ranked.nonminimal_share()),
+    };
+    let how = match found.rule {
+        Rule::OneVl(_) | Rule::Any => "every path ascends in the order",
+        Rule::FirstTurnFree(_) => "every path ascends in the order after its first turn",
+        Rule::Labelled { .. } => "every path ascends in the order or to a higher VL after its first turn",
+    };
+    let vls = found.rule.vls();
+    let remark = format!("one SL, {vls} VLs, {detours}: {how} ({})", found.name);
+    let lanes = Lanes { sl2vl: found.rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls };
+    plan(lanes, ranked.lft, remark)
 }
 
-fn sample(fabric: &Fabric) -> Vec<SwitchId> {
-    let n = fabric.num_switches();
-    let take = n.min(SAMPLE);
-    (0..take).map(|i| SwitchId::at(i * n / take)).collect()
-}
-
-fn candidates(fabric: &Fabric, hops: &Hops) -> Vec<Candidate> {
-    let most = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0);
-    let middle =
-        fabric.switch_ids().min_by_key(|&s| hops.row(s).iter().copied().max()).unwrap_or(SwitchId(0));
-    let n = fabric.num_switches();
-    let mut list = vec![
-        Candidate { name: "host levels".into(), rank: host_levels(fabric, most.div_ceil(4)), root: middle },
-        Candidate { name: "triangles".into(), rank: triangles(fabric, middle, false), root: middle },
-        Candidate {
-            name: "triangles, many first".into(),
-            rank: triangles(fabric, middle, true),
-            root: middle,
-        },
-        Candidate { name: "BFS from the middle".into(), rank: bfs(fabric, middle), root: middle },
-    ];
-    for i in 0..4 {
-        let root = SwitchId::at(i * n / 4);
-        list.push(Candidate { name: format!("BFS from {i}"), rank: bfs(fabric, root), root });
+/// Several SLs over the order that was found; its labels are those of SL 0.
+fn minimal(fabric: &Fabric, hops: &Hops, offer: Offer, found: &Found) -> Result<Plan, LanesError> {
+    if let Rule::OneVl(_) | Rule::Any = found.rule {
+        return Err(LanesError::TooFewVls { needed: 2, offered: offer.vls });
     }
-    list
+    let ranked = ranked_sssp(fabric, hops, &found.rule, Lookahead::LastChance, Stuck::Break);
+    let lanes = ordered(fabric, &found.rule, &ranked.lft, &ranked.broken, offer)?;
+    let remark = format!(
+        "{} VLs, all adapter pairs on shortest paths: every path ascends in the order or to a higher VL ({})",
+        lanes.vls, found.name
+    );
+    Ok(plan(lanes, ranked.lft, remark))
+}
+
+fn plan(lanes: Lanes, lft: Lft, remark: String) -> Plan {
+    let mut remarks = vec![remark];
+    if let PathSl::Any(_) = lanes.path_sl {
+        let text = "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
+        remarks.push(text.to_owned());
+    }
+    Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks }
 }

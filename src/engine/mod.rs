@@ -4,6 +4,7 @@
 //! [`verify`](crate::verify).
 
 mod dfdn;
+mod search;
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Labels of turns, searched together with the routing that uses them.
 
 use super::Hops;
-use super::legal::Ways;
+use super::legal::{Lookahead, Ways};
 use super::outward::for_each_target;
 use super::ranked_sssp::{Probe, Tally};
 use crate::fabric::{Fabric, SwitchId};
@@ -23,6 +23,8 @@ pub struct LabelSearch<'a> {
     pub most: u8,
     /// Turns between channels of this tree keep label 1.
     pub pinned: Option<&'a Tree>,
+    /// How the routing chooses.
+    pub lookahead: Lookahead,
     /// Destination switches to route to in each round.
     pub targets: &'a [SwitchId],
     /// Rounds at most.
@@ -51,7 +53,7 @@ pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (
     let mut pairs = Vec::new();
     for _ in 0..search.rounds {
         let rule = Rule::Labelled { ranks: search.ranks.to_vec(), labels: labels.clone() };
-        let probe = measure(fabric, hops, &rule, search.targets, &mut pairs);
+        let probe = measure(fabric, hops, &rule, search, &mut pairs);
         since += 1;
         if best.as_ref().is_none_or(|(_, least)| probe.price() < least.price()) {
             best = Some((rule, probe));
@@ -81,14 +83,14 @@ fn measure(
     fabric: &Fabric,
     hops: &Hops,
     rule: &Rule,
-    targets: &[SwitchId],
+    search: LabelSearch<'_>,
     pairs: &mut Vec<Pair>,
 ) -> Probe {
     let Rule::Labelled { labels, .. } = rule else { unreachable!("the search makes labelled rules") };
     let mut tally = Tally::new(fabric);
-    let mut ways = Ways::new(fabric, rule);
+    let mut ways = Ways::new(fabric, rule, search.lookahead);
     pairs.clear();
-    for_each_target(fabric, hops, targets, |dag| {
+    for_each_target(fabric, hops, search.targets, |dag| {
         tally.walk(&mut ways, dag, hops);
         let here = (fabric.num_adapters_on(dag.target) as u64).max(1);
         ways.each_pair(|channels, flow, legal| {
@@ -108,7 +110,7 @@ fn measure(
         kept.weight += if same { next.weight } else { 0 };
         same
     });
-    tally.finish(targets.len())
+    tally.finish(search.targets.len())
 }
 
 fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSearch<'_>) {
@@ -135,7 +137,8 @@ fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSea
                 }
                 i += 1;
             }
-            while let Some(pair) = by_second.get(j).map(|&k| &pairs[k as usize]).filter(|p| p.second == turn) {
+            while let Some(pair) = by_second.get(j).map(|&k| &pairs[k as usize]).filter(|p| p.second == turn)
+            {
                 let other = labels.by_turn()[pair.first as usize];
                 for label in 1..=search.most {
                     gain[usize::from(label)] += if legal(other, label, pair) { pair.weight } else { 0 };

@@ -25,6 +25,18 @@ struct Way {
 }
 
 const UNROUTED: u32 = u32::MAX;
+const LET_IN: u32 = u32::MAX / 2;
+
+/// How far a switch thinks of those behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lookahead {
+    /// It shuts out as few of the channels that lead into it as possible.
+    #[default]
+    Every,
+    /// It minds only switches that no one nearer lets in and that have no other switch left to ask.
+    /// Leaves more choice to the load, and takes longer.
+    LastChance,
+}
 
 /// Chooses the ways of all switches to one destination after the other.
 pub(super) struct Ways<'a> {
@@ -36,11 +48,15 @@ pub(super) struct Ways<'a> {
     grown: Vec<SwitchId>,
     /// Switches that must take the tree.
     forced: Vec<bool>,
+    lookahead: Lookahead,
+    /// With [`Lookahead::LastChance`], by switch: steps to switches that have not chosen yet;
+    /// [`LET_IN`] once one that has lets it in.
+    chances: Vec<u32>,
     flow: Vec<u64>,
 }
 
 impl<'a> Ways<'a> {
-    pub(super) fn new(fabric: &'a Fabric, rule: &'a Rule) -> Self {
+    pub(super) fn new(fabric: &'a Fabric, rule: &'a Rule, lookahead: Lookahead) -> Self {
         let n = fabric.num_switches();
         let nowhere = Way { channel: ChannelId(0), place: Rule::END, wrong: 0, hops: UNROUTED, cost: 0 };
         Self {
@@ -50,6 +66,8 @@ impl<'a> Ways<'a> {
             ways: vec![nowhere; n],
             grown: Vec::with_capacity(n),
             forced: vec![false; n],
+            lookahead,
+            chances: vec![0; n],
             flow: vec![0; n],
         }
     }
@@ -75,13 +93,40 @@ impl<'a> Ways<'a> {
         if way.place == Rule::END {
             return 0;
         }
-        let farther = u32::from(hops[switch.index()]) + 1;
-        let mut behind =
-            self.fabric.channels().out(switch).filter(|(_, c)| u32::from(hops[c.to.index()]) == farther);
         let shut = |c: ChannelId| !Rule::legal(self.rule.place(c, Some(way.channel)), way.place);
-        match self.rule {
-            Rule::FirstTurnFree(_) => u32::from(behind.next().is_some_and(|(_, c)| shut(c.reverse))),
-            _ => behind.filter(|(_, c)| shut(c.reverse)).count() as u32,
+        let mut behind = self.behind(hops, switch);
+        match (self.lookahead, self.rule) {
+            (Lookahead::LastChance, _) => {
+                behind.filter(|&(s, c)| self.chances[s.index()] == 1 && shut(c)).count() as u32
+            }
+            (_, Rule::FirstTurnFree(_)) => u32::from(behind.next().is_some_and(|(_, c)| shut(c))),
+            _ => behind.filter(|&(_, c)| shut(c)).count() as u32,
+        }
+    }
+
+    /// The channels that lead into a switch from one hop farther away, with the switches that they
+    /// come from.
+    fn behind(&self, hops: &[u8], switch: SwitchId) -> impl Iterator<Item = (SwitchId, ChannelId)> {
+        let farther = u32::from(hops[switch.index()]) + 1;
+        let out = self.fabric.channels().out(switch);
+        out.filter(move |(_, c)| u32::from(hops[c.to.index()]) == farther).map(|(_, c)| (c.to, c.reverse))
+    }
+
+    /// Tells those behind a switch, which has chosen, whether it lets them in.
+    fn announce(&mut self, hops: &[u8], switch: SwitchId) {
+        let way = self.ways[switch.index()];
+        let farther = u32::from(hops[switch.index()]) + 1;
+        for (_, c) in self.fabric.channels().out(switch) {
+            if u32::from(hops[c.to.index()]) == farther {
+                let chances = &mut self.chances[c.to.index()];
+                let place =
+                    if way.place == Rule::END { 0 } else { self.rule.place(c.reverse, Some(way.channel)) };
+                if way.wrong == 0 && Rule::legal(place, way.place) {
+                    *chances = LET_IN;
+                } else {
+                    *chances = chances.saturating_sub(1);
+                }
+            }
         }
     }
 
@@ -93,6 +138,11 @@ impl<'a> Ways<'a> {
         let row = hops.row(dag.target);
         self.grown.clear();
         self.arrive();
+        if self.lookahead == Lookahead::LastChance {
+            for &s in &dag.order {
+                self.chances[s.index()] = dag.steps(s).len() as u32;
+            }
+        }
         for &s in &dag.order[1..] {
             let steps = dag.steps(s);
             let mut best = self.over(steps[0].channel, steps[0].to, load);
@@ -111,6 +161,9 @@ impl<'a> Ways<'a> {
             }
             self.ways[s.index()] = best;
             self.grown.push(s);
+            if self.lookahead == Lookahead::LastChance {
+                self.announce(row, s);
+            }
         }
     }
 
@@ -155,6 +208,16 @@ impl<'a> Ways<'a> {
             self.search(load);
         }
         true
+    }
+
+    /// Replaces all ways that break the rule by longer ones that keep to it, or none where a search
+    /// does not find them all.
+    pub(super) fn detour_some(&mut self, load: &[u64]) {
+        let (ways, grown) = (self.ways.clone(), self.grown.clone());
+        self.search(load);
+        if self.grown.len() < ways.len() {
+            (self.ways, self.grown) = (ways, grown);
+        }
     }
 
     /// Finds ways for all switches whose own breaks the rule, as far as that can be without

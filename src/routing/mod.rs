@@ -12,6 +12,7 @@ use thiserror::Error;
 
 pub use hops::Hops;
 pub use label_search::{LabelSearch, search_labels};
+pub use legal::Lookahead;
 pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;
 

@@ -1,7 +1,7 @@
 //! P-SSSP that keeps to a rule.
 
 use super::Hops;
-use super::legal::Ways;
+use super::legal::{Lookahead, Ways};
 use super::outward::{Outward, for_each_target};
 use crate::fabric::{Fabric, Lid, SwitchId};
 use crate::ordering::{Rule, Tree};
@@ -10,7 +10,8 @@ use crate::tables::Lft;
 /// What becomes of the switches that have no minimal way to a destination under the rule.
 #[derive(Clone, Copy, Debug)]
 pub enum Stuck<'a> {
-    /// They take a minimal way that breaks it in as few places as possible.
+    /// They take a minimal way that breaks it in as few places as possible. Ways to port 0, which
+    /// carry no traffic that counts, take a detour instead where a search finds one.
     Break,
     /// They take a longer way that keeps to it: one that a search finds, or that along a tree whose
     /// paths are legal under the rule. Without a tree some may stay without any.
@@ -59,7 +60,13 @@ impl Ranked {
 /// Cost: as P-SSSP, O(S C + D E), and O(E d) a destination more where the rule has labels, with d
 /// the mean number of channels of a switch; O(C log C) a destination with detours, as many times as
 /// the tree has to step in.
-pub fn ranked_sssp(fabric: &Fabric, hops: &Hops, rule: &Rule, stuck: Stuck<'_>) -> Ranked {
+pub fn ranked_sssp(
+    fabric: &Fabric,
+    hops: &Hops,
+    rule: &Rule,
+    lookahead: Lookahead,
+    stuck: Stuck<'_>,
+) -> Ranked {
     let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
     let all: u64 = adapters.iter().sum();
     let mut result = Ranked {
@@ -71,7 +78,7 @@ pub fn ranked_sssp(fabric: &Fabric, hops: &Hops, rule: &Rule, stuck: Stuck<'_>) 
         load: vec![0; fabric.channels().len()],
         complete: true,
     };
-    let mut ways = Ways::new(fabric, rule);
+    let mut ways = Ways::new(fabric, rule, lookahead);
     let targets: Vec<SwitchId> = fabric.switch_ids().collect();
     for_each_target(fabric, hops, &targets, |dag| {
         if !result.complete {
@@ -88,6 +95,9 @@ pub fn ranked_sssp(fabric: &Fabric, hops: &Hops, rule: &Rule, stuck: Stuck<'_>) 
                 if ways.any_wrong() {
                     match stuck {
                         Stuck::Break => {
+                            if !end.is_adapter() {
+                                ways.detour_some(&result.load);
+                            }
                             result.broken.extend(ways.wrong().map(|s| (s, lid)));
                             result.broken_pairs += ways.wrong().map(weight).sum::<u64>();
                         }
@@ -135,9 +145,9 @@ impl Probe {
 /// over one tree.
 ///
 /// Cost: that of one destination of [`ranked_sssp`] for each target.
-pub fn probe(fabric: &Fabric, hops: &Hops, rule: &Rule, targets: &[SwitchId]) -> Probe {
+pub fn probe(fabric: &Fabric, hops: &Hops, rule: &Rule, lookahead: Lookahead, targets: &[SwitchId]) -> Probe {
     let mut tally = Tally::new(fabric);
-    let mut ways = Ways::new(fabric, rule);
+    let mut ways = Ways::new(fabric, rule, lookahead);
     for_each_target(fabric, hops, targets, |dag| tally.walk(&mut ways, dag, hops));
     tally.finish(targets.len())
 }
