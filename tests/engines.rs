@@ -85,7 +85,7 @@ fn up_down_trees_never_refuse_for_long_paths() {
     for (name, fabric) in fabrics() {
         for trees in 1..=3 {
             let engine = "updn-trees".to_owned();
-            let settings = Settings { engine, trees, vls: Some(trees), sls: trees };
+            let settings = Settings { engine, trees, vls: Some(trees), sls: trees, ..Settings::default() };
             let routed = route(&fabric, &settings).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(routed.verdict.is_safe(), "{name}");
             assert!(routed.verdict.vls_all <= u32::from(trees), "{name}");

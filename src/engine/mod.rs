@@ -3,15 +3,22 @@
 //! [`route`] is what the plugin and the command call. It hands out tables only if they passed
 //! [`verify`](crate::verify).
 
+mod config;
+mod dfdn;
 mod papers;
+mod search;
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+pub use config::{ConfigError, KEYS, Key};
+
 use crate::fabric::{Fabric, Sl, Vl};
-use crate::lanes::{LanesError, Offer, df_d2, df_dn};
-use crate::routing::{Hops, RoutingError, sssp};
+use crate::lanes::{LanesError, Offer};
+use crate::routing::{Hops, RoutingError};
 use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
@@ -32,9 +39,9 @@ pub struct Engine {
 pub const ENGINES: &[Engine] = &[
     Engine {
         name: "dfdn",
-        about: "P-SSSP with DF-D2 up to switch diameter two, else with DF-DN",
+        about: "P-SSSP that keeps to an order of the channels: one SL and few VLs where possible",
         deadlock_free: true,
-        run: dfdn,
+        run: dfdn::dfdn,
     },
     Engine {
         name: "dfd2",
@@ -92,7 +99,7 @@ pub fn by_name(name: &str) -> Result<&'static Engine, EngineError> {
 }
 
 /// What to route with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Name of the engine.
     pub engine: String,
@@ -103,11 +110,55 @@ pub struct Settings {
     pub sls: u8,
     /// Trees of `updn-trees`, `1..=15`.
     pub trees: u8,
+    /// What `dfdn` prefers where it cannot have both.
+    pub prefer: Prefer,
+    /// Largest share of the adapter pairs that `dfdn` may send on detours to get by with one SL.
+    /// `None`: [`Settings::MAX_NONMINIMAL`] by default, no limit where one SL is asked for.
+    pub max_nonminimal: Option<f64>,
+}
+
+/// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
+/// `minimal`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// One SL where few pairs take a detour for it, else shortest paths.
+    #[default]
+    Default,
+    /// One SL.
+    OneSl,
+    /// Shortest paths for all pairs of adapters.
+    Minimal,
+}
+
+impl FromStr for Prefer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "default" => Ok(Self::Default),
+            "one-sl" => Ok(Self::OneSl),
+            "minimal" => Ok(Self::Minimal),
+            _ => Err(format!("'{text}' is none of default, one-sl, minimal")),
+        }
+    }
+}
+
+impl fmt::Display for Prefer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::OneSl => "one-sl",
+            Self::Minimal => "minimal",
+        })
+    }
 }
 
 impl Settings {
     /// Data VLs assumed where the fabric states none: what most switches offer.
     pub const VLS_UNSTATED: u8 = 8;
+
+    /// Share of the adapter pairs on detours that one SL is worth by default.
+    pub const MAX_NONMINIMAL: f64 = 0.02;
 
     /// The lanes that a fabric offers under these settings.
     ///
@@ -128,7 +179,14 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { engine: ENGINES[0].name.to_owned(), vls: None, sls: Sl::COUNT as u8, trees: 2 }
+        Self {
+            engine: ENGINES[0].name.to_owned(),
+            vls: None,
+            sls: Sl::COUNT as u8,
+            trees: 2,
+            prefer: Prefer::Default,
+            max_nonminimal: None,
+        }
     }
 }
 
@@ -231,20 +289,4 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
         return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
     }
     Ok(Routed { routes, verdict, hops, offer, computing, judging: start.elapsed() })
-}
-
-/// P-SSSP with DF-D2 where the switch diameter allows it, else with DF-DN (Schneider et al.).
-fn dfdn(fabric: &Fabric, hops: &Hops, _: &Settings, offer: Offer) -> Result<Plan, EngineError> {
-    let lft = sssp(fabric, hops);
-    let diameter = usize::from(hops.diameter());
-    let (lanes, method) = match diameter {
-        0..=2 => (df_d2(fabric, diameter, offer), "DF-D2"),
-        _ => (df_dn(fabric, &lft, offer), "DF-DN"),
-    };
-    let lanes = lanes.map_err(|source| EngineError::Lanes { engine: method, source })?;
-    let mut remarks = vec![format!("{method} at switch diameter {diameter}")];
-    if let PathSl::Any(_) = lanes.path_sl {
-        remarks.push("one SL suffices: no host has to query PathRecords, and every SL is safe".to_owned());
-    }
-    Ok(Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks })
 }

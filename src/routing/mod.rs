@@ -1,10 +1,14 @@
 //! Who goes where: one routing algorithm a file, each from a fabric and its hop distances to
-//! forwarding tables. None of them knows of virtual lanes.
+//! forwarding tables. None of them hands out virtual lanes.
 
 mod dag;
 mod hops;
+mod label_search;
+mod legal;
 mod minhop;
+mod outward;
 mod p2sssp;
+mod ranked_sssp;
 mod sssp;
 #[cfg(test)]
 mod tests;
@@ -15,8 +19,11 @@ use thiserror::Error;
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
 pub use hops::Hops;
+pub use label_search::{LabelSearch, search_labels};
+pub use legal::Lookahead;
 pub use minhop::minhop;
 pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
+pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;
 pub use updn_trees::{UpDnTrees, updn_trees};
 

@@ -1,0 +1,171 @@
+//! Several SLs over one order: each SL labels the turns in its own way.
+
+use super::{Lanes, LanesError, Offer};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::ordering::{Labels, Rank, Rule};
+use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
+
+/// SLs for ways that break a rule: SL 0 keeps the labels of the rule, and each broken way goes to
+/// the first further SL in which it can be made legal.
+///
+/// All SLs have the ranks of the rule in common, so each dependency of each path goes up in the same
+/// order of virtual channels and no SL can close a circle with another. In an SL of its own a turn
+/// is free to take any label; it takes the lowest that the path permits when it is used first, and
+/// keeps it. The longest ways come first: what is left of a legal way further on is legal too.
+///
+/// - `rule`: with labels or with the first turn free.
+/// - `lft`: loop-free tables.
+/// - `broken`: the (source switch, destination LID) that break the rule.
+///
+/// # Errors
+/// [`LanesError::TooFewSls`], [`LanesError::TooFewVls`]; both say how many would do.
+///
+/// Cost: O(B K H) time with B broken ways, K the SLs and H the length of a way; one byte for each SL
+/// and turn, and one for each (switch, LID).
+pub fn ordered(
+    fabric: &Fabric,
+    rule: &Rule,
+    lft: &Lft,
+    broken: &[(SwitchId, Lid)],
+    offer: Offer,
+) -> Result<Lanes, LanesError> {
+    if rule.vls() > offer.vls {
+        return Err(LanesError::TooFewVls { needed: usize::from(rule.vls()), offered: offer.vls });
+    }
+    let (ranks, base) = match rule {
+        Rule::Labelled { ranks, labels } => (ranks.as_slice(), labels.clone()),
+        Rule::FirstTurnFree(rank) | Rule::OneVl(rank) => (std::slice::from_ref(rank), Labels::ones(fabric)),
+        Rule::Any => unreachable!("nothing breaks it"),
+    };
+    let mut columns = Columns { ranks, most: offer.vls - 1, base: &base, more: Vec::new() };
+    let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
+    let mut ways: Vec<(u32, Lid, SwitchId)> =
+        broken.iter().map(|&(s, lid)| (length(fabric, lft, s, lid), lid, s)).collect();
+    ways.sort_unstable_by_key(|&(length, lid, s)| (std::cmp::Reverse(length), lid, s));
+    let mut path = Vec::new();
+    for (_, lid, source) in ways {
+        channels_of(fabric, lft, source, lid, &mut path);
+        let sl = columns.place(&path).ok_or_else(|| {
+            let needed = path.len();
+            LanesError::TooFewVls { needed, offered: offer.vls }
+        })?;
+        path_sl[lid.index() * fabric.num_switches() + source.index()] = sl.min(255) as u8;
+    }
+    let sls = 1 + columns.more.len();
+    if sls > usize::from(offer.sls) {
+        return Err(LanesError::TooFewSls { needed: sls, offered: offer.sls });
+    }
+    let path_sl = match sls {
+        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(offer.sls))),
+        _ => PathSl::BySwitch(path_sl),
+    };
+    let (sl2vl, vls) = columns.tables(fabric);
+    Ok(Lanes { sl2vl, path_sl, vls })
+}
+
+fn next(fabric: &Fabric, lft: &Lft, at: SwitchId, lid: Lid) -> Option<ChannelId> {
+    fabric.channels().at_port(at, PortNum(lft.to(lid)[at.index()]))
+}
+
+fn length(fabric: &Fabric, lft: &Lft, from: SwitchId, lid: Lid) -> u32 {
+    let mut at = from;
+    let mut length = 0;
+    while let Some(c) = next(fabric, lft, at, lid) {
+        at = fabric.channels().get(c).to;
+        length += 1;
+    }
+    length
+}
+
+fn channels_of(fabric: &Fabric, lft: &Lft, from: SwitchId, lid: Lid, path: &mut Vec<ChannelId>) {
+    path.clear();
+    let mut at = from;
+    while let Some(c) = next(fabric, lft, at, lid) {
+        path.push(c);
+        at = fabric.channels().get(c).to;
+    }
+}
+
+struct Columns<'a> {
+    ranks: &'a [Rank],
+    /// Largest label.
+    most: u8,
+    /// The labels of SL 0.
+    base: &'a Labels,
+    /// Those of the others by turn, 0 where a turn is not in use yet.
+    more: Vec<Vec<u8>>,
+}
+
+impl Columns<'_> {
+    /// The first SL in which the path is legal or can be made so; then it is.
+    fn place(&mut self, path: &[ChannelId]) -> Option<usize> {
+        let mut labels = Vec::new();
+        for (i, column) in self.more.iter_mut().enumerate() {
+            if fit(self.ranks, self.most, self.base, column, path, &mut labels) {
+                enter(self.base, column, path, &labels);
+                return Some(i + 1);
+            }
+        }
+        let mut column = vec![0; self.base.by_turn().len()];
+        if !fit(self.ranks, self.most, self.base, &column, path, &mut labels) {
+            return None;
+        }
+        enter(self.base, &mut column, path, &labels);
+        self.more.push(column);
+        Some(self.more.len())
+    }
+
+    fn tables(&self, fabric: &Fabric) -> (Sl2Vl, u8) {
+        let mut sl2vl = Sl2Vl::new(fabric);
+        let channels = fabric.channels();
+        let mut highest = 0;
+        for (first, c) in channels.iter() {
+            for (second, d) in channels.out(c.to) {
+                let turn = self.base.turn(first, second);
+                let base = self.base.by_turn()[turn];
+                let mut row = SlVlRow::uniform(Vl(base));
+                highest = highest.max(base);
+                for (i, column) in self.more.iter().enumerate() {
+                    if column[turn] != 0 {
+                        row = row.with(Sl(i as u8 + 1), Vl(column[turn]));
+                        highest = highest.max(column[turn]);
+                    }
+                }
+                sl2vl.set(c.to, c.in_port, d.out_port, row);
+            }
+        }
+        (sl2vl, highest + 1)
+    }
+}
+
+/// The labels that make a path legal in an SL, each the lowest possible.
+fn fit(
+    ranks: &[Rank],
+    most: u8,
+    turns: &Labels,
+    column: &[u8],
+    path: &[ChannelId],
+    labels: &mut Vec<u8>,
+) -> bool {
+    labels.clear();
+    let rank =
+        |label: u8, c: ChannelId| ranks.get(usize::from(label)).unwrap_or(&ranks[ranks.len() - 1]).of(c);
+    let mut now = 0;
+    for two in path.windows(2) {
+        let ascends = now > 0 && rank(now, two[0]) < rank(now, two[1]);
+        let least = if ascends { now } else { now + 1 };
+        let set = column[turns.turn(two[0], two[1])];
+        if set != 0 && set < least || least > most {
+            return false;
+        }
+        now = if set == 0 { least } else { set };
+        labels.push(now);
+    }
+    true
+}
+
+fn enter(turns: &Labels, column: &mut [u8], path: &[ChannelId], labels: &[u8]) {
+    for (two, &label) in path.windows(2).zip(labels) {
+        column[turns.turn(two[0], two[1])] = label;
+    }
+}

@@ -1,0 +1,101 @@
+//! A spanning tree whose paths are always legal.
+
+use super::rank::{Rank, distances};
+use crate::fabric::{ChannelId, Fabric, SwitchId};
+
+/// A spanning tree of the switches, as the channel from each switch to its parent.
+///
+/// The way along a tree is unique, so the ways of any switches to one destination never
+/// contradict each other: what no other path reaches legally takes the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    root: SwitchId,
+    /// By switch: the channel to the parent; the root's own entry means nothing.
+    up: Vec<ChannelId>,
+    /// By switch: channels to the root.
+    depth: Vec<u32>,
+}
+
+impl Tree {
+    /// Shortest ways to a root; of several channels the one that a rank has first.
+    ///
+    /// `fabric`: connected.
+    ///
+    /// Cost: O(S + C).
+    pub fn new(fabric: &Fabric, rank: &Rank, root: SwitchId) -> Self {
+        let depth = distances(fabric, [root.index()]);
+        let nearer = |s: SwitchId| {
+            let out = fabric.channels().out(s).filter(|(_, c)| depth[c.to.index()] < depth[s.index()]);
+            out.map(|(id, _)| id).min_by_key(|&id| rank.of(id))
+        };
+        let up = fabric.switch_ids().map(|s| nearer(s).unwrap_or(ChannelId(0))).collect();
+        Self { root, up, depth }
+    }
+
+    /// The next channel of the way along the tree.
+    ///
+    /// Cost: O(depth).
+    pub fn next(&self, fabric: &Fabric, from: SwitchId, to: SwitchId) -> Option<ChannelId> {
+        if from == to {
+            return None;
+        }
+        let mut at = to;
+        while self.depth[at.index()] > self.depth[from.index()] {
+            let up = fabric.channels().get(self.up[at.index()]);
+            if up.to == from {
+                return Some(up.reverse);
+            }
+            at = up.to;
+        }
+        Some(self.up[from.index()])
+    }
+
+    /// Whether a channel leads to a parent or to a child.
+    pub fn contains(&self, fabric: &Fabric, channel: ChannelId) -> bool {
+        let c = fabric.channels().get(channel);
+        let up = |from: SwitchId, id| from != self.root && self.up[from.index()] == id;
+        up(c.from, channel) || up(c.to, c.reverse)
+    }
+
+    /// The rank with the tree's channels in places of their own: those to parents before all
+    /// others, the deepest first, and those to children after all others, the deepest last. Under
+    /// it every path along the tree ascends.
+    ///
+    /// Returns `rank` as it is where that holds already.
+    pub fn own_place(&self, fabric: &Fabric, rank: &Rank) -> Rank {
+        if self.ascends(fabric, rank) {
+            return rank.clone();
+        }
+        let is_up = |c: ChannelId| {
+            let from = fabric.channels().get(c).from;
+            from != self.root && self.up[from.index()] == c
+        };
+        Rank::by_key(fabric, |id, c| match (is_up(id), is_up(c.reverse)) {
+            (true, _) => (0, u32::MAX - self.depth[c.from.index()], 0),
+            (_, true) => (2, self.depth[c.to.index()], 0),
+            _ => (1, 0, rank.of(id)),
+        })
+    }
+
+    /// Whether every path along the tree ascends.
+    fn ascends(&self, fabric: &Fabric, rank: &Rank) -> bool {
+        // At each switch: all ups from children before the up to its parent and before all downs to
+        // children, and the down from its parent before all downs to children.
+        let n = fabric.num_switches();
+        let (mut last_up, mut first_down) = (vec![None; n], vec![u32::MAX; n]);
+        let ups = || fabric.switch_ids().filter(|&s| s != self.root).map(|s| self.up[s.index()]);
+        for up in ups() {
+            let c = fabric.channels().get(up);
+            let parent = c.to.index();
+            last_up[parent] = last_up[parent].max(Some(rank.of(up)));
+            first_down[parent] = first_down[parent].min(rank.of(c.reverse));
+        }
+        let inner = (0..n).all(|s| last_up[s] < Some(first_down[s]));
+        inner
+            && ups().all(|up| {
+                let c = fabric.channels().get(up);
+                let child = c.from.index();
+                last_up[child] < Some(rank.of(up)) && rank.of(c.reverse) < first_down[child]
+            })
+    }
+}

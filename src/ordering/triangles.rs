@@ -1,0 +1,38 @@
+//! Global links against links within groups.
+
+use super::rank::{Rank, distances, positions, up_down_key};
+use crate::fabric::{Fabric, SwitchId};
+
+/// Channels in few triangles before those in many (or after them, with `many_first`), within either
+/// class up before down from a root, as [`bfs`](super::bfs()).
+///
+/// A link is in a triangle with every common neighbour of its ends. In a Dragonfly the links within
+/// a group have many and global links have none: after its first channel a minimal path takes a
+/// global channel and then a local one, or only one of them, so global before local never descends.
+/// The classes are parted where two consecutive counts differ most.
+///
+/// Cost: O(C d) with C channels and d the largest number of channels of a switch.
+pub fn triangles(fabric: &Fabric, root: SwitchId, many_first: bool) -> Rank {
+    let channels = fabric.channels();
+    let mut neighbour_of = vec![u32::MAX; fabric.num_switches()];
+    let mut counts = vec![0_u32; channels.len()];
+    for s in fabric.switch_ids() {
+        for (_, c) in channels.out(s) {
+            neighbour_of[c.to.index()] = s.0;
+        }
+        for (id, c) in channels.out(s) {
+            counts[id.index()] =
+                channels.out(c.to).filter(|(_, d)| neighbour_of[d.to.index()] == s.0).count() as u32;
+        }
+    }
+    let mut distinct = counts.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let gap = distinct.windows(2).max_by_key(|w| (w[1] - w[0], std::cmp::Reverse(w[0])));
+    let least_of_many = gap.map_or(0, |w| w[1]);
+    let position = positions(distances(fabric, [root.index()]));
+    Rank::by_key(fabric, |id, c| {
+        let many = counts[id.index()] >= least_of_many;
+        (many != many_first, up_down_key(&position, c))
+    })
+}

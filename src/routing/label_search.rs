@@ -1,0 +1,176 @@
+//! Labels of turns, searched together with the routing that uses them.
+
+use super::Hops;
+use super::legal::{Lookahead, Ways};
+use super::outward::for_each_target;
+use super::ranked_sssp::{Probe, Tally};
+use crate::fabric::{Fabric, SwitchId};
+use crate::ordering::{Labels, Rank, Rule, Tree};
+
+/// How much more a forbidden pair of turns weighs than a route that is legal already.
+const BROKEN_WEIGHT: u64 = 20;
+/// Rounds without a better result after which the search ends.
+const PATIENCE: usize = 4;
+/// Passes over all turns in one round.
+const PASSES: usize = 3;
+
+/// What the search is given.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelSearch<'a> {
+    /// The ranks by label, see [`Rule::Labelled`].
+    pub ranks: &'a [Rank],
+    /// The largest label.
+    pub most: u8,
+    /// Turns between channels of this tree keep label 1.
+    pub pinned: Option<&'a Tree>,
+    /// How the routing chooses.
+    pub lookahead: Lookahead,
+    /// Destination switches to route to in each round.
+    pub targets: &'a [SwitchId],
+    /// Rounds at most.
+    pub rounds: usize,
+}
+
+/// Finds labels under which few adapter pairs are without a legal minimal way.
+///
+/// Each round routes under the labels so far, one tree a target, and counts for each two turns in a
+/// row the routes over them, those that are forbidden [`BROKEN_WEIGHT`] times. Then every turn in
+/// turn takes the label with which most of the routes over it and its neighbours are legal. The best
+/// round counts.
+///
+/// Returns the rule and what it costs, as [`probe`](super::probe()) counts it.
+///
+/// Cost: that of [`probe`](super::probe()) and O(P log P) for sorting a round, with P <= S T the
+/// pairs of turns in use by T targets.
+pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (Rule, Probe) {
+    let mut labels = Labels::ones(fabric);
+    let pinned: Vec<bool> = match search.pinned {
+        Some(tree) => pinned_turns(fabric, &labels, tree),
+        None => vec![false; labels.by_turn().len()],
+    };
+    let mut best: Option<(Rule, Probe)> = None;
+    let mut since = 0;
+    let mut pairs = Vec::new();
+    for _ in 0..search.rounds {
+        let rule = Rule::Labelled { ranks: search.ranks.to_vec(), labels: labels.clone() };
+        let probe = measure(fabric, hops, &rule, search, &mut pairs);
+        since += 1;
+        if best.as_ref().is_none_or(|(_, least)| probe.price() < least.price()) {
+            best = Some((rule, probe));
+            since = 0;
+        }
+        if probe.broken_switches == 0.0 || since == PATIENCE {
+            break;
+        }
+        ascend(&mut labels, &pairs, &pinned, search);
+    }
+    best.expect("there is a round")
+}
+
+/// Two turns in a row: the channels that they lead to decide about the pair.
+#[derive(Clone, Copy)]
+struct Pair {
+    first: u32,
+    second: u32,
+    /// Channel that the first turn leads to.
+    middle: u32,
+    /// Channel that the second turn leads to.
+    last: u32,
+    weight: u64,
+}
+
+fn measure(
+    fabric: &Fabric,
+    hops: &Hops,
+    rule: &Rule,
+    search: LabelSearch<'_>,
+    pairs: &mut Vec<Pair>,
+) -> Probe {
+    let Rule::Labelled { labels, .. } = rule else { unreachable!("the search makes labelled rules") };
+    let mut tally = Tally::new(fabric);
+    let mut ways = Ways::new(fabric, rule, search.lookahead);
+    pairs.clear();
+    for_each_target(fabric, hops, search.targets, |dag| {
+        tally.walk(&mut ways, dag, hops);
+        let here = (fabric.num_adapters_on(dag.target) as u64).max(1);
+        ways.each_pair(|channels, flow, legal| {
+            let [first, middle, last] = channels;
+            pairs.push(Pair {
+                first: labels.turn(first, middle) as u32,
+                second: labels.turn(middle, last) as u32,
+                middle: middle.0,
+                last: last.0,
+                weight: here * flow.max(1) * if legal { 1 } else { BROKEN_WEIGHT },
+            });
+        });
+    });
+    pairs.sort_unstable_by_key(|p| (p.first, p.second));
+    pairs.dedup_by(|next, kept| {
+        let same = (next.first, next.second) == (kept.first, kept.second);
+        kept.weight += if same { next.weight } else { 0 };
+        same
+    });
+    tally.finish(search.targets.len())
+}
+
+fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSearch<'_>) {
+    let mut by_second: Vec<u32> = (0..pairs.len() as u32).collect();
+    by_second.sort_unstable_by_key(|&i| (pairs[i as usize].second, i));
+    let legal = |a: u8, b: u8, pair: &Pair| {
+        let rank = search.ranks.get(usize::from(a)).unwrap_or(&search.ranks[search.ranks.len() - 1]);
+        a < b || a == b && rank.places()[pair.middle as usize] < rank.places()[pair.last as usize]
+    };
+    let mut gain = vec![0_u64; usize::from(search.most) + 1];
+    for _ in 0..PASSES {
+        let mut changed = false;
+        // Merge the two orders: a turn's pairs as the first one and as the second one.
+        let (mut i, mut j) = (0, 0);
+        while i < pairs.len() || j < pairs.len() {
+            let as_first = pairs.get(i).map_or(u32::MAX, |p| p.first);
+            let as_second = by_second.get(j).map_or(u32::MAX, |&k| pairs[k as usize].second);
+            let turn = as_first.min(as_second);
+            gain.fill(0);
+            while let Some(pair) = pairs.get(i).filter(|p| p.first == turn) {
+                let other = labels.by_turn()[pair.second as usize];
+                for label in 1..=search.most {
+                    gain[usize::from(label)] += if legal(label, other, pair) { pair.weight } else { 0 };
+                }
+                i += 1;
+            }
+            while let Some(pair) = by_second.get(j).map(|&k| &pairs[k as usize]).filter(|p| p.second == turn)
+            {
+                let other = labels.by_turn()[pair.first as usize];
+                for label in 1..=search.most {
+                    gain[usize::from(label)] += if legal(other, label, pair) { pair.weight } else { 0 };
+                }
+                j += 1;
+            }
+            if pinned[turn as usize] {
+                continue;
+            }
+            let now = labels.by_turn()[turn as usize];
+            let mut best = now;
+            for label in 1..=search.most {
+                if gain[usize::from(label)] > gain[usize::from(best)] {
+                    best = label;
+                }
+            }
+            changed |= best != now;
+            labels.by_turn_mut()[turn as usize] = best;
+        }
+        if !changed {
+            break;
+        }
+    }
+}
+
+fn pinned_turns(fabric: &Fabric, labels: &Labels, tree: &Tree) -> Vec<bool> {
+    let mut pinned = vec![false; labels.by_turn().len()];
+    let channels = fabric.channels();
+    for (first, c) in channels.iter().filter(|&(id, _)| tree.contains(fabric, id)) {
+        for (second, _) in channels.out(c.to).filter(|&(id, _)| tree.contains(fabric, id)) {
+            pinned[labels.turn(first, second)] = true;
+        }
+    }
+    pinned
+}

@@ -1,0 +1,357 @@
+//! The ways of all switches to one destination, under a rule.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Hops;
+use super::outward::Outward;
+use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
+use crate::ordering::{Rule, Tree};
+use crate::tables::Lft;
+
+/// Where a path stands at one switch.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// The channel that it goes on over; meaningless at the target.
+    channel: ChannelId,
+    /// [`Rule::place`] of that.
+    place: u32,
+    /// Consecutive turns on the way that the rule forbids.
+    wrong: u32,
+    /// Channels to the target; [`UNROUTED`] while there is no way.
+    hops: u32,
+    /// Routes on the channels of the way.
+    cost: u64,
+}
+
+const UNROUTED: u32 = u32::MAX;
+const LET_IN: u32 = u32::MAX / 2;
+
+/// How far a switch thinks of those behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lookahead {
+    /// It shuts out as few of the channels that lead into it as possible.
+    #[default]
+    Every,
+    /// It minds only switches that no one nearer lets in and that have no other switch left to ask.
+    /// Leaves more choice to the load, and takes longer.
+    LastChance,
+}
+
+/// Chooses the ways of all switches to one destination after the other.
+pub(super) struct Ways<'a> {
+    fabric: &'a Fabric,
+    rule: &'a Rule,
+    target: SwitchId,
+    ways: Vec<Way>,
+    /// Switches with a way, each after the one that it sends to.
+    grown: Vec<SwitchId>,
+    /// Switches that must take the tree.
+    forced: Vec<bool>,
+    lookahead: Lookahead,
+    /// With [`Lookahead::LastChance`], by switch: steps to switches that have not chosen yet;
+    /// [`LET_IN`] once one that has lets it in.
+    chances: Vec<u32>,
+    flow: Vec<u64>,
+}
+
+impl<'a> Ways<'a> {
+    pub(super) fn new(fabric: &'a Fabric, rule: &'a Rule, lookahead: Lookahead) -> Self {
+        let n = fabric.num_switches();
+        let nowhere = Way { channel: ChannelId(0), place: Rule::END, wrong: 0, hops: UNROUTED, cost: 0 };
+        Self {
+            fabric,
+            rule,
+            target: SwitchId(0),
+            ways: vec![nowhere; n],
+            grown: Vec::with_capacity(n),
+            forced: vec![false; n],
+            lookahead,
+            chances: vec![0; n],
+            flow: vec![0; n],
+        }
+    }
+
+    /// The way of a switch over a channel, if the switch that it leads to has one.
+    #[inline]
+    fn over(&self, channel: ChannelId, to: SwitchId, load: &[u64]) -> Way {
+        let ahead = &self.ways[to.index()];
+        let next = (to != self.target).then_some(ahead.channel);
+        let place = self.rule.place(channel, next);
+        Way {
+            channel,
+            place,
+            wrong: ahead.wrong + u32::from(!Rule::legal(place, ahead.place)),
+            hops: ahead.hops + 1,
+            cost: ahead.cost + load[channel.index()],
+        }
+    }
+
+    /// How many of the channels that lead into a switch from one hop farther away could not be
+    /// followed by this way of the switch.
+    fn blocked(&self, hops: &[u8], switch: SwitchId, way: &Way) -> u32 {
+        if way.place == Rule::END {
+            return 0;
+        }
+        let shut = |c: ChannelId| !Rule::legal(self.rule.place(c, Some(way.channel)), way.place);
+        let mut behind = self.behind(hops, switch);
+        match (self.lookahead, self.rule) {
+            (Lookahead::LastChance, _) => {
+                behind.filter(|&(s, c)| self.chances[s.index()] == 1 && shut(c)).count() as u32
+            }
+            (_, Rule::FirstTurnFree(_)) => u32::from(behind.next().is_some_and(|(_, c)| shut(c))),
+            _ => behind.filter(|&(_, c)| shut(c)).count() as u32,
+        }
+    }
+
+    /// The channels that lead into a switch from one hop farther away, with the switches that they
+    /// come from.
+    fn behind(&self, hops: &[u8], switch: SwitchId) -> impl Iterator<Item = (SwitchId, ChannelId)> {
+        let farther = u32::from(hops[switch.index()]) + 1;
+        let out = self.fabric.channels().out(switch);
+        out.filter(move |(_, c)| u32::from(hops[c.to.index()]) == farther).map(|(_, c)| (c.to, c.reverse))
+    }
+
+    /// Tells those behind a switch, which has chosen, whether it lets them in.
+    fn announce(&mut self, hops: &[u8], switch: SwitchId) {
+        let way = self.ways[switch.index()];
+        let farther = u32::from(hops[switch.index()]) + 1;
+        for (_, c) in self.fabric.channels().out(switch) {
+            if u32::from(hops[c.to.index()]) == farther {
+                let chances = &mut self.chances[c.to.index()];
+                let place =
+                    if way.place == Rule::END { 0 } else { self.rule.place(c.reverse, Some(way.channel)) };
+                if way.wrong == 0 && Rule::legal(place, way.place) {
+                    *chances = LET_IN;
+                } else {
+                    *chances = chances.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    /// Gives every switch a minimal way: with as few forbidden turns as possible, then so that as
+    /// few as possible of those behind are shut out, then with the least load, then over the lowest
+    /// port.
+    pub(super) fn choose(&mut self, dag: &Outward, hops: &Hops, load: &[u64]) {
+        self.target = dag.target;
+        let row = hops.row(dag.target);
+        self.grown.clear();
+        self.arrive();
+        if self.lookahead == Lookahead::LastChance {
+            for &s in &dag.order {
+                self.chances[s.index()] = dag.steps(s).len() as u32;
+            }
+        }
+        for &s in &dag.order[1..] {
+            let steps = dag.steps(s);
+            let mut best = self.over(steps[0].channel, steps[0].to, load);
+            if steps.len() > 1 {
+                let mut best_key = (best.wrong, self.blocked(row, s, &best), best.cost);
+                for step in &steps[1..] {
+                    let way = self.over(step.channel, step.to, load);
+                    if way.wrong > best_key.0 {
+                        continue;
+                    }
+                    let key = (way.wrong, self.blocked(row, s, &way), way.cost);
+                    if key < best_key {
+                        (best, best_key) = (way, key);
+                    }
+                }
+            }
+            self.ways[s.index()] = best;
+            self.grown.push(s);
+            if self.lookahead == Lookahead::LastChance {
+                self.announce(row, s);
+            }
+        }
+    }
+
+    fn arrive(&mut self) {
+        let target = &mut self.ways[self.target.index()];
+        *target = Way { channel: ChannelId(0), place: Rule::END, wrong: 0, hops: 0, cost: 0 };
+        self.grown.push(self.target);
+    }
+
+    /// Whether a way breaks the rule.
+    pub(super) fn any_wrong(&self) -> bool {
+        self.ways.iter().any(|w| w.wrong > 0)
+    }
+
+    /// The switches whose ways break the rule.
+    pub(super) fn wrong(&self) -> impl Iterator<Item = SwitchId> {
+        let wrong = self.ways.iter().enumerate().filter(|(_, w)| w.wrong > 0);
+        wrong.map(|(s, _)| SwitchId::at(s))
+    }
+
+    /// Replaces ways that break the rule by longer ones that keep to it.
+    ///
+    /// First by a search outward from the switches that have a legal way, in order of hops and then
+    /// of load. A switch that this does not reach is sent along the tree, with all switches on its
+    /// way; then everything else is chosen anew around these, until nothing is left. The ways along
+    /// the tree are legal and agree with each other, so it ends with the whole tree at the latest.
+    ///
+    /// Returns whether every switch has a legal way in the end.
+    pub(super) fn detour(&mut self, dag: &Outward, hops: &Hops, load: &[u64], tree: Option<&Tree>) -> bool {
+        self.search(load);
+        let Some(tree) = tree.filter(|_| self.grown.len() < self.ways.len()) else {
+            return self.grown.len() == self.ways.len();
+        };
+        self.forced.fill(false);
+        while self.grown.len() < self.ways.len() {
+            for s in 0..self.ways.len() {
+                if self.ways[s].hops == UNROUTED {
+                    self.force(SwitchId::at(s), tree);
+                }
+            }
+            self.choose_around(dag, hops, load, tree);
+            self.search(load);
+        }
+        true
+    }
+
+    /// Replaces all ways that break the rule by longer ones that keep to it, or none where a search
+    /// does not find them all.
+    pub(super) fn detour_some(&mut self, load: &[u64]) {
+        let (ways, grown) = (self.ways.clone(), self.grown.clone());
+        self.search(load);
+        if self.grown.len() < ways.len() {
+            (self.ways, self.grown) = (ways, grown);
+        }
+    }
+
+    /// Finds ways for all switches whose own breaks the rule, as far as that can be without
+    /// changing any other.
+    fn search(&mut self, load: &[u64]) {
+        let ways = &mut self.ways;
+        for way in ways.iter_mut().filter(|w| w.wrong > 0) {
+            (way.hops, way.wrong) = (UNROUTED, 0);
+        }
+        self.grown.retain(|s| ways[s.index()].hops != UNROUTED);
+        let channels = self.fabric.channels();
+        let mut found = BinaryHeap::new();
+        let open = |ways: &Self, s: SwitchId| ways.ways[s.index()].hops == UNROUTED;
+        let offer = |ways: &Self, found: &mut BinaryHeap<_>, channel: ChannelId, to: SwitchId| {
+            let way = ways.over(channel, to, load);
+            if way.wrong == 0 {
+                found.push(Reverse((way.hops, way.cost, channel)));
+            }
+        };
+        for s in self.fabric.switch_ids().filter(|&s| open(self, s)) {
+            for (id, c) in channels.out(s).filter(|(_, c)| !open(self, c.to)) {
+                offer(self, &mut found, id, c.to);
+            }
+        }
+        while let Some(Reverse((_, _, channel))) = found.pop() {
+            let c = channels.get(channel);
+            if !open(self, c.from) {
+                continue;
+            }
+            self.ways[c.from.index()] = self.over(channel, c.to, load);
+            self.grown.push(c.from);
+            for (_, back) in channels.out(c.from).filter(|(_, back)| open(self, back.to)) {
+                offer(self, &mut found, back.reverse, c.from);
+            }
+        }
+    }
+
+    fn force(&mut self, from: SwitchId, tree: &Tree) {
+        let mut at = from;
+        while at != self.target && !std::mem::replace(&mut self.forced[at.index()], true) {
+            let Some(next) = tree.next(self.fabric, at, self.target) else { break };
+            at = self.fabric.channels().get(next).to;
+        }
+    }
+
+    /// As [`choose`](Self::choose), with the forced switches on the tree. A minimal way over a
+    /// forced switch whose own is not minimal counts as broken.
+    fn choose_around(&mut self, dag: &Outward, hops: &Hops, load: &[u64], tree: &Tree) {
+        let channels = self.fabric.channels();
+        for way in &mut self.ways {
+            (way.hops, way.wrong) = (UNROUTED, 0);
+        }
+        self.grown.clear();
+        self.arrive();
+        let mut path = Vec::new();
+        for s in self.fabric.switch_ids().filter(|s| self.forced[s.index()]) {
+            let mut at = s;
+            while self.ways[at.index()].hops == UNROUTED {
+                let Some(next) = tree.next(self.fabric, at, self.target) else { break };
+                path.push(next);
+                at = channels.get(next).to;
+            }
+            while let Some(next) = path.pop() {
+                let c = channels.get(next);
+                self.ways[c.from.index()] = self.over(next, c.to, load);
+                self.grown.push(c.from);
+            }
+        }
+        let row = hops.row(dag.target);
+        for &s in &dag.order[1..] {
+            if self.forced[s.index()] {
+                continue;
+            }
+            let mut best: Option<((u32, u32, u64), Way)> = None;
+            for step in dag.steps(s) {
+                let mut way = self.over(step.channel, step.to, load);
+                way.wrong += u32::from(way.hops > u32::from(row[s.index()]));
+                let key = (way.wrong, self.blocked(row, s, &way), way.cost);
+                if best.as_ref().is_none_or(|(least, _)| key < *least) {
+                    best = Some((key, way));
+                }
+            }
+            if let Some((_, mut way)) = best {
+                way.hops = u32::from(row[s.index()]);
+                self.ways[s.index()] = way;
+                self.grown.push(s);
+            }
+        }
+    }
+
+    /// Writes the ways into the tables of a LID on the target.
+    pub(super) fn write(&self, lid: Lid, lft: &mut Lft) {
+        let ports = lft.to_mut(lid);
+        for &s in &self.grown[1..] {
+            ports[s.index()] = self.fabric.channels().get(self.ways[s.index()].channel).out_port.0;
+        }
+    }
+
+    /// Counts `times` the routes of all adapters to the target on the channels of the ways.
+    pub(super) fn count(&mut self, adapters: &[u64], times: u64, load: &mut [u64]) {
+        self.flow.copy_from_slice(adapters);
+        for &s in self.grown[1..].iter().rev() {
+            let channel = self.ways[s.index()].channel;
+            load[channel.index()] += times * self.flow[s.index()];
+            let to = self.fabric.channels().get(channel).to;
+            self.flow[to.index()] += self.flow[s.index()];
+        }
+    }
+
+    /// Calls `visit` for each two turns in a row, as three channels, with the routes over them and
+    /// whether the rule allows them. After [`count`](Self::count).
+    pub(super) fn each_pair(&self, mut visit: impl FnMut([ChannelId; 3], u64, bool)) {
+        let channels = self.fabric.channels();
+        for &s in &self.grown[1..] {
+            let way = &self.ways[s.index()];
+            let middle = channels.get(way.channel).to;
+            if middle == self.target {
+                continue;
+            }
+            let ahead = &self.ways[middle.index()];
+            let last = channels.get(ahead.channel).to;
+            if last == self.target {
+                continue;
+            }
+            let beyond = &self.ways[last.index()];
+            let legal = way.wrong == ahead.wrong;
+            visit([way.channel, ahead.channel, beyond.channel], self.flow[s.index()], legal);
+        }
+    }
+
+    /// Switches whose way is not minimal, and by how many hops.
+    pub(super) fn detours<'b>(&'b self, hops: &'b Hops) -> impl Iterator<Item = (SwitchId, u32)> + 'b {
+        let row = hops.row(self.target);
+        let extra = move |(s, way): (usize, &Way)| (SwitchId::at(s), way.hops - u32::from(row[s]));
+        self.ways.iter().enumerate().map(extra).filter(|&(_, extra)| extra > 0)
+    }
+}

@@ -1,0 +1,192 @@
+//! P-SSSP that keeps to a rule.
+
+use super::Hops;
+use super::legal::{Lookahead, Ways};
+use super::outward::{Outward, for_each_target};
+use crate::fabric::{Fabric, Lid, SwitchId};
+use crate::ordering::{Rule, Tree};
+use crate::tables::Lft;
+
+/// What becomes of the switches that have no minimal way to a destination under the rule.
+#[derive(Clone, Copy, Debug)]
+pub enum Stuck<'a> {
+    /// They take a minimal way that breaks it in as few places as possible. Ways to port 0, which
+    /// carry no traffic that counts, take a detour instead where a search finds one.
+    Break,
+    /// They take a longer way that keeps to it: one that a search finds, or that along a tree whose
+    /// paths are legal under the rule. Without a tree some may stay without any.
+    Detour(Option<&'a Tree>),
+}
+
+/// Forwarding tables under a rule, and at what price.
+#[derive(Clone, Debug)]
+pub struct Ranked {
+    /// The tables.
+    pub lft: Lft,
+    /// Ways that break the rule, as (source switch, destination LID), by destination.
+    pub broken: Vec<(SwitchId, Lid)>,
+    /// Adapter pairs, LIDs of one LMC range each for itself.
+    pub pairs: u64,
+    /// How many of them break the rule.
+    pub broken_pairs: u64,
+    /// How many of them take a detour.
+    pub detours: u64,
+    /// Routes by channel.
+    pub load: Vec<u64>,
+    /// Whether all switches reach all destinations; otherwise the rest means nothing.
+    pub complete: bool,
+}
+
+impl Ranked {
+    /// Share of the adapter pairs that take a detour.
+    pub fn nonminimal_share(&self) -> f64 {
+        self.detours as f64 / self.pairs.max(1) as f64
+    }
+}
+
+/// P-SSSP (Hoefler et al., Fig. 2(a)) that keeps to a rule.
+///
+/// As [`sssp`](super::sssp()), destination by destination; but per destination the minimal-path DAG
+/// is walked outward, and a switch takes, among the channels to switches that it may enter, those
+/// that let the switches behind it enter in turn, and among these the one with the least load along
+/// the path. Destinations come switch by switch in GUID order, on each switch the adapters before
+/// port 0.
+///
+/// - `hops`: distances of the same fabric.
+/// - `rule`: made for the same fabric.
+///
+/// Returns tables that reach every LID of every attached end port from every switch.
+///
+/// Cost: as P-SSSP, O(S C + D E), and O(E d) a destination more where the rule has labels, with d
+/// the mean number of channels of a switch; O(C log C) a destination with detours, as many times as
+/// the tree has to step in.
+pub fn ranked_sssp(
+    fabric: &Fabric,
+    hops: &Hops,
+    rule: &Rule,
+    lookahead: Lookahead,
+    stuck: Stuck<'_>,
+) -> Ranked {
+    let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
+    let all: u64 = adapters.iter().sum();
+    let mut result = Ranked {
+        lft: Lft::new(fabric),
+        broken: Vec::new(),
+        pairs: 0,
+        broken_pairs: 0,
+        detours: 0,
+        load: vec![0; fabric.channels().len()],
+        complete: true,
+    };
+    let mut ways = Ways::new(fabric, rule, lookahead);
+    let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+    for_each_target(fabric, hops, &targets, |dag| {
+        if !result.complete {
+            return;
+        }
+        let target = dag.target;
+        let mut endports: Vec<_> = fabric.endports_on(target).iter().map(|&e| fabric.endport(e)).collect();
+        endports.sort_by_key(|e| !e.is_adapter());
+        for end in endports {
+            let Some((_, port)) = end.attachment else { continue };
+            for lid in end.lids() {
+                ways.choose(dag, hops, &result.load);
+                let weight = |s: SwitchId| if end.is_adapter() { adapters[s.index()] } else { 0 };
+                if ways.any_wrong() {
+                    match stuck {
+                        Stuck::Break => {
+                            if !end.is_adapter() {
+                                ways.detour_some(&result.load);
+                            }
+                            result.broken.extend(ways.wrong().map(|s| (s, lid)));
+                            result.broken_pairs += ways.wrong().map(weight).sum::<u64>();
+                        }
+                        Stuck::Detour(tree) => {
+                            if !ways.detour(dag, hops, &result.load, tree) {
+                                result.complete = false;
+                                return;
+                            }
+                            result.detours += ways.detours(hops).map(|(s, _)| weight(s)).sum::<u64>();
+                        }
+                    }
+                }
+                ways.write(lid, &mut result.lft);
+                result.lft.set(target, lid, port);
+                if end.is_adapter() {
+                    result.pairs += all - 1;
+                    ways.count(&adapters, 1, &mut result.load);
+                }
+            }
+        }
+    });
+    result
+}
+
+/// What a rule costs, from one tree for each of some destination switches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    /// Share of the adapter pairs without a legal minimal way.
+    pub broken: f64,
+    /// Share of the (switch, switch) pairs without one.
+    pub broken_switches: f64,
+    /// Sum of the squared loads: the routes that share a channel with a route, over all routes and
+    /// channels. The less, the better they are spread.
+    pub crowding: f64,
+}
+
+impl Probe {
+    /// Broken pairs in one figure: adapter pairs count, those of switches hardly.
+    pub fn price(&self) -> f64 {
+        self.broken + self.broken_switches / 100.0
+    }
+}
+
+/// Tries a rule on some destination switches, with as many routes to each as it has adapters, all
+/// over one tree.
+///
+/// Cost: that of one destination of [`ranked_sssp`] for each target.
+pub fn probe(fabric: &Fabric, hops: &Hops, rule: &Rule, lookahead: Lookahead, targets: &[SwitchId]) -> Probe {
+    let mut tally = Tally::new(fabric);
+    let mut ways = Ways::new(fabric, rule, lookahead);
+    for_each_target(fabric, hops, targets, |dag| tally.walk(&mut ways, dag, hops));
+    tally.finish(targets.len())
+}
+
+/// A [`Probe`] in the making.
+pub(super) struct Tally {
+    adapters: Vec<u64>,
+    load: Vec<u64>,
+    pairs: u64,
+    broken: u64,
+    broken_switches: usize,
+}
+
+impl Tally {
+    pub(super) fn new(fabric: &Fabric) -> Self {
+        Self {
+            adapters: fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect(),
+            load: vec![0; fabric.channels().len()],
+            pairs: 0,
+            broken: 0,
+            broken_switches: 0,
+        }
+    }
+
+    pub(super) fn walk(&mut self, ways: &mut Ways<'_>, dag: &Outward, hops: &Hops) {
+        let here = self.adapters[dag.target.index()];
+        ways.choose(dag, hops, &self.load);
+        self.broken_switches += ways.wrong().count();
+        self.broken += here * ways.wrong().map(|s| self.adapters[s.index()]).sum::<u64>();
+        self.pairs += here * self.adapters.iter().sum::<u64>();
+        ways.count(&self.adapters, here, &mut self.load);
+    }
+
+    pub(super) fn finish(&self, targets: usize) -> Probe {
+        let switch_pairs = (targets * self.adapters.len()).max(1);
+        Probe {
+            broken: self.broken as f64 / self.pairs.max(1) as f64,
+            broken_switches: self.broken_switches as f64 / switch_pairs as f64,
+            crowding: self.load.iter().map(|&l| (l as f64).powi(2)).sum(),
+        }
+    }
+}
