@@ -5,6 +5,7 @@ pub mod evaluate;
 pub mod fabric;
 pub mod formats;
 pub mod lanes;
+pub mod ordering;
 #[cfg(feature = "plugin")]
 pub mod plugin;
 pub mod routing;
