@@ -9,8 +9,9 @@ use thiserror::Error;
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer, df_d2, df_dn};
-use crate::routing::{Hops, RoutingError, sssp};
-use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
+use crate::ordering::{Layers, LinkSort, ordered_trees};
+use crate::routing::{Hops, RoutingError, apot, bfot, sssp};
+use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
 /// A named combination of routing and lanes.
@@ -33,6 +34,24 @@ pub const ENGINES: &[Engine] = &[
         about: "P-SSSP with DF-D2 up to switch diameter two, else with DF-DN",
         deadlock_free: true,
         run: dfdn,
+    },
+    Engine {
+        name: "apot",
+        about: "all pairs over ordered trees on one VL and one SL, with the fewest hops in total",
+        deadlock_free: true,
+        run: |fabric, _, _| Ok(ordered(fabric, LinkSort::Guid, apot)),
+    },
+    Engine {
+        name: "bfot",
+        about: "Bellman-Ford over ordered trees on one VL and one SL",
+        deadlock_free: true,
+        run: |fabric, _, _| Ok(ordered(fabric, LinkSort::Guid, bfot)),
+    },
+    Engine {
+        name: "bfot-plus",
+        about: "bfot with the links of well connected switches in the lowest trees",
+        deadlock_free: true,
+        run: |fabric, _, _| Ok(ordered(fabric, LinkSort::Degree, bfot)),
     },
     Engine {
         name: "sssp",
@@ -138,7 +157,7 @@ pub enum EngineError {
 
 /// What an engine computes before it is judged.
 struct Plan {
-    lft: crate::tables::Lft,
+    lft: Lft,
     sl2vl: Sl2Vl,
     path_sl: PathSl,
     vls: u8,
@@ -212,4 +231,20 @@ fn dfdn(fabric: &Fabric, hops: &Hops, offer: Offer) -> Result<Plan, EngineError>
 fn bare_sssp(fabric: &Fabric, hops: &Hops, _: Offer) -> Result<Plan, EngineError> {
     let lft = sssp(fabric, hops);
     Ok(Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks: Vec::new() })
+}
+
+/// Paths over ordered trees (Chiu et al.), which need no lanes.
+fn ordered(fabric: &Fabric, sort: LinkSort, routing: fn(&Fabric, &Layers) -> Lft) -> Plan {
+    let layers = ordered_trees(fabric, sort);
+    let remarks = vec![
+        format!("{} ordered trees", layers.count()),
+        "one SL suffices: no host has to query PathRecords, and every SL is safe".to_owned(),
+    ];
+    Plan {
+        lft: routing(fabric, &layers),
+        sl2vl: Sl2Vl::new(fabric),
+        path_sl: PathSl::Any(u16::MAX),
+        vls: 1,
+        remarks,
+    }
 }

@@ -1,12 +1,25 @@
 //! Who goes where: one routing algorithm a file, each from a fabric and its hop distances to
 //! forwarding tables. None of them knows of virtual lanes.
 
+mod apot;
+mod apot_matrix;
+mod bfot;
+mod bfot_messages;
+mod hill_climb;
 mod hops;
+mod ordered_paths;
+mod ordered_tables;
 mod sssp;
 
 use thiserror::Error;
 
+pub use apot::apot;
+pub use apot_matrix::ApotMatrix;
+pub use bfot::bfot;
+pub use bfot_messages::BfotMessages;
+pub use hill_climb::{Climb, hill_climb};
 pub use hops::Hops;
+pub use ordered_paths::OrderedPaths;
 pub use sssp::sssp;
 
 /// Why a fabric cannot be routed.
