@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use dfdn::engine::{Settings, route};
-use dfdn::fabric::{Fabric, FabricBuilder, Lmc, NodeId, SwitchId};
+use dfdn::fabric::{Fabric, FabricBuilder, Lmc, NodeId, PortRef, SwitchId};
 use dfdn::ordering::{Layers, LinkSort, ordered_trees, up_down};
-use dfdn::routing::{ApotMatrix, BfotMessages, Hops, OrderedPaths, apot, bfot, hill_climb};
+use dfdn::routing::{ApotMatrix, BfotMessages, Hops, OrderedPaths, apot, bfot, bfot_plus, hill_climb};
 use dfdn::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
-use dfdn::topology::{chiu_table1, fail_links, small_members};
+use dfdn::topology::{Ring, chiu_table1, fail_links, small_members};
 use dfdn::verify::{Verdict, verify};
 
 const ENGINES: [&str; 3] = ["apot", "bfot", "bfot-plus"];
@@ -18,7 +18,8 @@ fn safe(name: &str, fabric: &Fabric) {
         let settings = Settings { engine: engine.to_owned(), vls: Some(1), sls: 1 };
         let routed = route(fabric, &settings).unwrap_or_else(|e| panic!("{engine} on {name}: {e}"));
         let verdict = &routed.verdict;
-        assert!(verdict.is_safe() && verdict.vls_all <= 1, "{engine} on {name}");
+        assert!(verdict.is_safe(), "{engine} on {name}");
+        assert_eq!((verdict.vls, verdict.vls_all, verdict.sls_all), (1, 1, 1), "{engine} on {name}");
         assert_eq!(routed.routes.path_sl, PathSl::Any(0xffff), "{engine} on {name}");
         let pairs: u64 = fabric.adapters().map(|(_, end)| u64::from(end.lmc.lids())).sum::<u64>()
             * (fabric.adapters().count() as u64 - 1);
@@ -74,16 +75,49 @@ fn judged(fabric: &Fabric, lft: Lft) -> Verdict {
 }
 
 #[test]
-fn after_the_climb_tables_are_still_safe() {
-    for (name, fabric) in chiu_table1() {
-        let layers = ordered_trees(&fabric, LinkSort::Degree);
-        let mut lft = bfot(&fabric, &layers);
-        let before = judged(&fabric, lft.clone());
-        let climb = hill_climb(&fabric, &mut lft, |a, b| layers.allow(&fabric, a, b), 100_000);
-        let after = judged(&fabric, lft);
-        assert!(climb.after <= climb.before, "{name}");
-        assert_eq!(before.mean_hops, after.mean_hops, "{name}");
+fn parts_that_are_not_connected_are_each_routed() {
+    let ring = Ring { switches: 8, cas: 2 }.build().unwrap();
+    let mut builder = FabricBuilder::from_fabric(&ring);
+    for (_, c) in ring.channels().iter().filter(|(_, c)| [(0, 7), (3, 4)].contains(&(c.from.0, c.to.0))) {
+        builder.disconnect(PortRef { node: ring.switch_node_id(c.from), port: c.out_port });
     }
+    let parts = builder.finish(Lmc::default()).unwrap();
+    for sort in LinkSort::ALL {
+        let layers = ordered_trees(&parts, sort);
+        for mut lft in [bfot(&parts, &layers), apot(&parts, &layers), bfot_plus(&parts).1] {
+            hill_climb(&parts, &mut lft, |a, b| layers.allow(&parts, a, b), 1000);
+            for end in parts.endports() {
+                let (home, _) = end.attachment.unwrap();
+                for s in parts.switch_ids() {
+                    let same_part = (s.0 < 4) == (home.0 < 4);
+                    assert_eq!(lft.get(s, end.lid).is_some(), same_part, "{s:?} to {home:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Section 6.5 in kind: hill climbing for BFOT and for up*/down*, one adapter a switch. The paper
+/// has BFOT more even than up*/down* on 35 of its 46 networks.
+#[test]
+fn climbing_keeps_tables_safe_and_bfot_is_more_even_than_up_down() {
+    let mut more_even = 0;
+    for (name, fabric) in chiu_table1() {
+        let climb = |layers: &Layers| {
+            let mut lft = bfot(&fabric, layers);
+            let before = judged(&fabric, lft.clone());
+            let climb = hill_climb(&fabric, &mut lft, |a, b| layers.allow(&fabric, a, b), 100_000);
+            assert!(climb.after <= climb.before, "{name}");
+            assert_eq!(before.mean_hops, judged(&fabric, lft).mean_hops, "{name}");
+            climb.after
+        };
+        let root = root(&fabric, &Hops::new(&fabric).unwrap());
+        let (trees, up_down) =
+            (climb(&ordered_trees(&fabric, LinkSort::Guid)), climb(&up_down(&fabric, root)));
+        more_even += usize::from(trees < up_down);
+    }
+    println!("more even than up*/down* on {more_even} of 46");
+    assert!(more_even >= 35);
 }
 
 /// Mean hops over all ordered pairs of different switches.
@@ -148,6 +182,7 @@ const ROWS: &[Row] = &[
     ("BFOT, tables", |f, p| table(f, bfot(f, &p.guid))),
     ("BFOT+, messages", |f, p| told(f, &p.degree)),
     ("BFOT+, tables", |f, p| table(f, bfot(f, &p.degree))),
+    ("BFOT+, best order", |f, _| table(f, bfot_plus(f).1)),
     ("center, by search", |f, p| bound(f, &p.center)),
     ("center, APOT tables", |f, p| table(f, apot(f, &p.center))),
     ("center, BFOT tables", |f, p| table(f, bfot(f, &p.center))),
@@ -187,12 +222,16 @@ fn table_2_in_kind() {
         assert!(hops("APOT, tables") <= hops("BFOT, tables") + 1e-9, "{name}");
         assert!(close(hops("BFOT, messages"), hops("BFOT, tables")), "{name}");
         assert!(close(hops("BFOT+, messages"), hops("BFOT+, tables")), "{name}");
+        let orders = ["BFOT, tables", "BFOT+, tables", "center, BFOT tables"];
+        let least = orders.map(hops).into_iter().fold(f64::INFINITY, f64::min);
+        assert!(close(hops("BFOT+, best order"), least), "{name}");
         let line: Vec<String> = ratios.iter().map(|(_, ratio)| format!("{ratio:.3}")).collect();
         println!("{name:24} {}", line.join(" "));
     }
     println!("{:22} {:>8} {:>8} {:>14} {:>10}", "", "mean", "worst", "steps", "ms");
     for ((name, _), (sum, worst, steps, time)) in ROWS.iter().zip(&sums) {
-        println!("{name:22} {sum:8.3} {worst:8.3} {steps:14} {:10.1}", time.as_secs_f64() * 1e3);
+        let steps = if *steps == 0 { "-".to_owned() } else { steps.to_string() };
+        println!("{name:22} {sum:8.3} {worst:8.3} {steps:>14} {:10.1}", time.as_secs_f64() * 1e3);
     }
     let row = |row: &str| sums[ROWS.iter().position(|(name, _)| *name == row).unwrap()];
     // What the paper concludes: all within some ten percent, BFOT next to APOT, and the order of

@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer, df_d2, df_dn};
-use crate::ordering::{Layers, LinkSort, ordered_trees};
-use crate::routing::{Hops, RoutingError, apot, bfot, sssp};
+use crate::ordering::{LinkSort, ordered_trees};
+use crate::routing::{Hops, RoutingError, apot, bfot, bfot_plus, sssp};
 use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
@@ -39,19 +39,28 @@ pub const ENGINES: &[Engine] = &[
         name: "apot",
         about: "all pairs over ordered trees on one VL and one SL, with the fewest hops in total",
         deadlock_free: true,
-        run: |fabric, _, _| Ok(ordered(fabric, LinkSort::Guid, apot)),
+        run: |fabric, _, _| {
+            let layers = ordered_trees(fabric, LinkSort::Guid);
+            Ok(ordered(fabric, LinkSort::Guid, apot(fabric, &layers)))
+        },
     },
     Engine {
         name: "bfot",
         about: "Bellman-Ford over ordered trees on one VL and one SL",
         deadlock_free: true,
-        run: |fabric, _, _| Ok(ordered(fabric, LinkSort::Guid, bfot)),
+        run: |fabric, _, _| {
+            let layers = ordered_trees(fabric, LinkSort::Guid);
+            Ok(ordered(fabric, LinkSort::Guid, bfot(fabric, &layers)))
+        },
     },
     Engine {
         name: "bfot-plus",
-        about: "bfot with the links of well connected switches in the lowest trees",
+        about: "bfot with the links sorted in several ways, of which the best counts",
         deadlock_free: true,
-        run: |fabric, _, _| Ok(ordered(fabric, LinkSort::Degree, bfot)),
+        run: |fabric, _, _| {
+            let (sort, lft) = bfot_plus(fabric);
+            Ok(ordered(fabric, sort, lft))
+        },
     },
     Engine {
         name: "sssp",
@@ -234,17 +243,10 @@ fn bare_sssp(fabric: &Fabric, hops: &Hops, _: Offer) -> Result<Plan, EngineError
 }
 
 /// Paths over ordered trees (Chiu et al.), which need no lanes.
-fn ordered(fabric: &Fabric, sort: LinkSort, routing: fn(&Fabric, &Layers) -> Lft) -> Plan {
-    let layers = ordered_trees(fabric, sort);
+fn ordered(fabric: &Fabric, sort: LinkSort, lft: Lft) -> Plan {
     let remarks = vec![
-        format!("{} ordered trees", layers.count()),
+        format!("ordered trees from links sorted by {sort}"),
         "one SL suffices: no host has to query PathRecords, and every SL is safe".to_owned(),
     ];
-    Plan {
-        lft: routing(fabric, &layers),
-        sl2vl: Sl2Vl::new(fabric),
-        path_sl: PathSl::Any(u16::MAX),
-        vls: 1,
-        remarks,
-    }
+    Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks }
 }

@@ -2,6 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::fmt;
+
+use rayon::prelude::*;
 
 use super::Layers;
 use crate::fabric::{Fabric, SwitchId};
@@ -22,8 +25,19 @@ pub enum LinkSort {
 }
 
 impl LinkSort {
-    /// Every order there is.
-    pub const ALL: [Self; 3] = [Self::Guid, Self::Degree, Self::Center];
+    /// Every order there is, that of BFOT+ first.
+    pub const ALL: [Self; 3] = [Self::Degree, Self::Guid, Self::Center];
+}
+
+/// `GUID`, `degree`, `center`.
+impl fmt::Display for LinkSort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Guid => "GUID",
+            Self::Degree => "degree",
+            Self::Center => "center",
+        })
+    }
 }
 
 /// Partitions the links into ordered spanning trees (Chiu et al., section 4.3): Kruskal's algorithm
@@ -37,7 +51,7 @@ impl LinkSort {
 /// There are at most as many layers as the largest switch has neighbours, as each forest takes a
 /// link from every switch that has one left.
 ///
-/// Cost: O(L log L log S + M C) time with S switches, L pairs of linked switches, C channels and M
+/// Cost: O(L log L log S + M C) time, for [`LinkSort::Center`] O(S C) more over all cores, with S switches, L pairs of linked switches, C channels and M
 /// layers; O(M S + C) memory.
 pub fn ordered_trees(fabric: &Fabric, sort: LinkSort) -> Layers {
     let channels = fabric.channels();
@@ -88,7 +102,9 @@ fn sorted(fabric: &Fabric, links: &[(SwitchId, SwitchId)], sort: LinkSort) -> Ve
         }
         LinkSort::Center => {
             let total = |s| -> u64 { distances(fabric, s).iter().map(|&d| u64::from(d)).sum() };
-            if let Some(center) = fabric.switch_ids().min_by_key(|&s| total(s)) {
+            let totals: Vec<u64> =
+                (0..fabric.num_switches()).into_par_iter().map(|s| total(SwitchId::at(s))).collect();
+            if let Some(center) = fabric.switch_ids().min_by_key(|s| totals[s.index()]) {
                 let from = distances(fabric, center);
                 let far = |s: SwitchId| from[s.index()];
                 order.sort_by_key(|&i| {

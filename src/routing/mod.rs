@@ -15,7 +15,7 @@ use thiserror::Error;
 
 pub use apot::apot;
 pub use apot_matrix::ApotMatrix;
-pub use bfot::bfot;
+pub use bfot::{bfot, bfot_plus};
 pub use bfot_messages::BfotMessages;
 pub use hill_climb::{Climb, hill_climb};
 pub use hops::Hops;

@@ -60,6 +60,12 @@ impl Labels {
         }
         Self { hops, top }
     }
+
+    /// Hops to the destination from all end ports together.
+    pub(super) fn total(&self, fabric: &Fabric) -> u64 {
+        let from = |s: SwitchId| fabric.endports_on(s).len() as u64 * u64::from(self.hops[s.index()]);
+        fabric.switch_ids().map(from).sum()
+    }
 }
 
 /// Forwarding tables along labels.

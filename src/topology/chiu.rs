@@ -1,7 +1,6 @@
 //! The test networks of Chiu et al.
 
-use rand::Rng;
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::fabric::Fabric;
@@ -120,22 +119,20 @@ fn draw(n: usize, links: usize, least: u32, most: Most, rng: &mut ChaCha8Rng) ->
     let mut between = vec![vec![0_u32; n]; n];
     let mut drawn = Vec::with_capacity(links);
     while drawn.len() < links {
-        let degree = |s: usize| between[s].iter().sum::<u32>();
-        let neighbours = |s: usize| between[s].iter().filter(|&&links| links > 0).count() as u32;
+        let degrees: Vec<u32> = between.iter().map(|row| row.iter().sum()).collect();
+        let neighbours: Vec<u32> =
+            between.iter().map(|row| row.iter().filter(|&&links| links > 0).count() as u32).collect();
+        let below = |of: &[u32], most: u32, a: usize, b: usize| of[a] < most && of[b] < most;
         let permits = |a: usize, b: usize| match most {
-            Most::Links(most) => between[a][b] == 0 && degree(a) < most && degree(b) < most,
-            Most::Neighbours(most) => between[a][b] > 0 || (neighbours(a) < most && neighbours(b) < most),
+            Most::Links(most) => between[a][b] == 0 && below(&degrees, most, a, b),
+            Most::Neighbours(most) => between[a][b] > 0 || below(&neighbours, most, a, b),
         };
         // The tree grows by the switches in order; switch 0 is its first.
-        let joining = drawn.len() + 1;
-        let wanted = |a: usize, b: usize| {
-            if joining < n {
-                b == joining
-            } else {
-                let short = |s| degree(s) < least;
-                let any_short = (0..n).any(short);
-                !any_short || short(a) || short(b)
-            }
+        let joining = Some(drawn.len() + 1).filter(|&s| s < n);
+        let any_short = degrees.iter().any(|&degree| degree < least);
+        let wanted = |a: usize, b: usize| match joining {
+            Some(s) => b == s,
+            None => !any_short || degrees[a] < least || degrees[b] < least,
         };
         let pairs: Vec<(usize, usize)> = (0..n)
             .flat_map(|b| (0..b).map(move |a| (a, b)))
