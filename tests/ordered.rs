@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::engines::with_lmc;
 use dfdn::engine::{Settings, route};
-use dfdn::fabric::{Fabric, FabricBuilder, Lmc, NodeId, PortRef, SwitchId};
+use dfdn::fabric::{Fabric, FabricBuilder, Lmc, PortRef, SwitchId};
 use dfdn::ordering::{Layers, LinkSort, ordered_trees, up_down};
 use dfdn::routing::{ApotMatrix, BfotMessages, Hops, OrderedPaths, apot, bfot, bfot_plus, hill_climb};
 use dfdn::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
@@ -15,7 +16,7 @@ const ENGINES: [&str; 3] = ["apot", "bfot", "bfot-plus"];
 
 fn safe(name: &str, fabric: &Fabric) {
     for engine in ENGINES {
-        let settings = Settings { engine: engine.to_owned(), vls: Some(1), sls: 1 };
+        let settings = Settings { engine: engine.to_owned(), vls: Some(1), sls: 1, ..Settings::default() };
         let routed = route(fabric, &settings).unwrap_or_else(|e| panic!("{engine} on {name}: {e}"));
         let verdict = &routed.verdict;
         assert!(verdict.is_safe(), "{engine} on {name}");
@@ -25,17 +26,6 @@ fn safe(name: &str, fabric: &Fabric) {
             * (fabric.adapters().count() as u64 - 1);
         assert_eq!(verdict.pairs, pairs, "{engine} on {name}: all pairs arrive");
     }
-}
-
-/// The same fabric with LID ranges of 2^`lmc` for its adapters.
-fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
-    let mut builder = FabricBuilder::from_fabric(fabric);
-    for i in 0..builder.len() {
-        for port in &mut builder.node_mut(NodeId::at(i)).ports {
-            port.lid = None;
-        }
-    }
-    builder.finish(Lmc::new(lmc).unwrap()).unwrap()
 }
 
 #[test]

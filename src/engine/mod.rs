@@ -3,14 +3,15 @@
 //! [`route`] is what the plugin and the command call. It hands out tables only if they passed
 //! [`verify`](crate::verify).
 
+mod papers;
+
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer, df_d2, df_dn};
-use crate::ordering::{LinkSort, ordered_trees};
-use crate::routing::{Hops, RoutingError, apot, bfot, bfot_plus, sssp};
+use crate::routing::{Hops, RoutingError, sssp};
 use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
@@ -24,7 +25,7 @@ pub struct Engine {
     /// Whether its tables are free of credit loops on every fabric. Those of a bare routing are
     /// handed out although `verify` may object; see [`Routed::verdict`].
     pub deadlock_free: bool,
-    run: fn(&Fabric, &Hops, Offer) -> Result<Plan, EngineError>,
+    run: fn(&Fabric, &Hops, &Settings, Offer) -> Result<Plan, EngineError>,
 }
 
 /// Every engine, the default first.
@@ -36,37 +37,64 @@ pub const ENGINES: &[Engine] = &[
         run: dfdn,
     },
     Engine {
+        name: "dfd2",
+        about: "P-SSSP with DF-D2; refuses switch diameters above two",
+        deadlock_free: true,
+        run: papers::dfd2,
+    },
+    Engine {
+        name: "dfdn-paper",
+        about: "P-SSSP with DF-DN at any diameter",
+        deadlock_free: true,
+        run: papers::dfdn_sssp,
+    },
+    Engine {
+        name: "dfdn-paper-minhop",
+        about: "MinHop with DF-DN at any diameter",
+        deadlock_free: true,
+        run: papers::dfdn_minhop,
+    },
+    Engine {
+        name: "updn-trees",
+        about: "several up*/down* trees, each on its own lane; paths may be longer than minimal",
+        deadlock_free: true,
+        run: papers::updn_trees,
+    },
+    Engine {
         name: "apot",
         about: "all pairs over ordered trees on one VL and one SL, with the fewest hops in total",
         deadlock_free: true,
-        run: |fabric, _, _| {
-            let layers = ordered_trees(fabric, LinkSort::Guid);
-            Ok(ordered(fabric, LinkSort::Guid, apot(fabric, &layers)))
-        },
+        run: papers::apot,
     },
     Engine {
         name: "bfot",
-        about: "Bellman-Ford over ordered trees on one VL and one SL",
+        about: "Bellman-Ford over ordered trees on one VL and one SL; paths may be longer than minimal",
         deadlock_free: true,
-        run: |fabric, _, _| {
-            let layers = ordered_trees(fabric, LinkSort::Guid);
-            Ok(ordered(fabric, LinkSort::Guid, bfot(fabric, &layers)))
-        },
+        run: papers::bfot,
     },
     Engine {
         name: "bfot-plus",
         about: "bfot with the links sorted in several ways, of which the best counts",
         deadlock_free: true,
-        run: |fabric, _, _| {
-            let (sort, lft) = bfot_plus(fabric);
-            Ok(ordered(fabric, sort, lft))
-        },
+        run: papers::bfot_plus,
+    },
+    Engine {
+        name: "minhop",
+        about: "locally balanced minimal hops on one lane; may have credit loops",
+        deadlock_free: false,
+        run: papers::minhop,
     },
     Engine {
         name: "sssp",
         about: "P-SSSP on one lane; may have credit loops",
         deadlock_free: false,
-        run: bare_sssp,
+        run: papers::sssp,
+    },
+    Engine {
+        name: "p2sssp",
+        about: "P²-SSSP on one lane; may have credit loops; slow",
+        deadlock_free: false,
+        run: papers::p2sssp,
     },
 ];
 
@@ -91,6 +119,8 @@ pub struct Settings {
     pub vls: Option<u8>,
     /// SLs that may be given out, `1..=16`.
     pub sls: u8,
+    /// Trees of `updn-trees`, `1..=15`.
+    pub trees: u8,
 }
 
 impl Settings {
@@ -116,7 +146,7 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { engine: ENGINES[0].name.to_owned(), vls: None, sls: Sl::COUNT as u8 }
+        Self { engine: ENGINES[0].name.to_owned(), vls: None, sls: Sl::COUNT as u8, trees: 2 }
     }
 }
 
@@ -201,7 +231,7 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let offer = settings.offer(fabric)?;
     let start = Instant::now();
     let hops = Hops::new(fabric)?;
-    let plan = (engine.run)(fabric, &hops, offer)?;
+    let plan = (engine.run)(fabric, &hops, settings, offer)?;
     let routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
@@ -222,7 +252,7 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
 }
 
 /// P-SSSP with DF-D2 where the switch diameter allows it, else with DF-DN (Schneider et al.).
-fn dfdn(fabric: &Fabric, hops: &Hops, offer: Offer) -> Result<Plan, EngineError> {
+fn dfdn(fabric: &Fabric, hops: &Hops, _: &Settings, offer: Offer) -> Result<Plan, EngineError> {
     let lft = sssp(fabric, hops);
     let diameter = usize::from(hops.diameter());
     let (lanes, method) = match diameter {
@@ -235,18 +265,4 @@ fn dfdn(fabric: &Fabric, hops: &Hops, offer: Offer) -> Result<Plan, EngineError>
         remarks.push("one SL suffices: no host has to query PathRecords, and every SL is safe".to_owned());
     }
     Ok(Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks })
-}
-
-fn bare_sssp(fabric: &Fabric, hops: &Hops, _: Offer) -> Result<Plan, EngineError> {
-    let lft = sssp(fabric, hops);
-    Ok(Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks: Vec::new() })
-}
-
-/// Paths over ordered trees (Chiu et al.), which need no lanes.
-fn ordered(fabric: &Fabric, sort: LinkSort, lft: Lft) -> Plan {
-    let remarks = vec![
-        format!("ordered trees from links sorted by {sort}"),
-        "one SL suffices: no host has to query PathRecords, and every SL is safe".to_owned(),
-    ];
-    Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks }
 }

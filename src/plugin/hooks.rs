@@ -25,6 +25,10 @@ const NAME: &CStr = c"dfdn";
 /// How many sweeps in a row are asked for because SL2VL rows were clipped.
 const MAX_FORCED_SWEEPS: u32 = 3;
 
+/// Environment variable that names a callback which is to panic, to see on the very library that
+/// is deployed what OpenSM then does.
+const DRILL: &str = "DFDN_DRILL_PANIC";
+
 /// What OpenSM looks for in the library: its version, to the letter, and three functions.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[allow(non_upper_case_globals)]
@@ -52,6 +56,8 @@ struct Plugin {
     programmed: ArcSwapOption<Programmed>,
     /// Sweeps asked for in a row.
     forced_sweeps: AtomicU32,
+    /// The callback that is to panic, from the environment variable [`DRILL`].
+    drill: Option<String>,
 }
 
 struct Pending {
@@ -60,14 +66,19 @@ struct Pending {
     started: Instant,
 }
 
-/// Runs a callback's body with the plugin behind its context. A panic is logged and becomes `failed`.
-fn with_plugin<T>(context: *const c_void, failed: T, body: impl FnOnce(&Plugin) -> T) -> T {
+/// Runs the body of the callback `name` with the plugin behind its context. A panic is logged and
+/// becomes `failed`.
+fn with_plugin<T>(context: *const c_void, name: &str, failed: T, body: impl FnOnce(&Plugin) -> T) -> T {
     // SAFETY: OpenSM passes what `create` gave it, until `delete`; NULL never.
     let Some(plugin) = (unsafe { context.cast::<Plugin>().as_ref() }) else { return failed };
-    match guarded(|| body(plugin)) {
+    let drilled = || {
+        assert!(plugin.drill.as_deref() != Some(name), "{DRILL}={name} asks for it");
+        body(plugin)
+    };
+    match guarded(drilled) {
         Ok(value) => value,
         Err(text) => {
-            let text = format!("{text}. This is a defect of dfdn; OpenSM goes on without it");
+            let text = format!("{text}. This is a defect of dfdn; OpenSM goes on without it (in {name})");
             // Logging itself may be what failed.
             let _ = guarded(|| plugin.host.log(Message::Panic, &text));
             failed
@@ -93,11 +104,16 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
                  were possible. Put 'qos TRUE' into opensm.conf to say so yourself",
             );
         }
+        let drill = std::env::var(DRILL).ok();
+        if let Some(name) = &drill {
+            host.log(Message::Drill, &format!("{DRILL} is set: {name} will panic on purpose"));
+        }
         let plugin = Box::into_raw(Box::new(Plugin {
             host,
             pending: Mutex::new(None),
             programmed: ArcSwapOption::empty(),
             forced_sweeps: AtomicU32::new(0),
+            drill,
         }));
         let context = plugin.cast::<c_void>();
         let module =
@@ -160,7 +176,7 @@ unsafe extern "C" fn destroy(_: *mut c_void) {}
 
 /// Reads the subnet, computes and verifies everything, writes hop counts.
 unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
-    with_plugin(context, FAILED, |plugin| match plugin.compute() {
+    with_plugin(context, "build_lid_matrices", FAILED, |plugin| match plugin.compute() {
         Ok(()) => DONE,
         Err((message, text)) => {
             plugin.host.log(message, &text);
@@ -171,19 +187,18 @@ unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
 
 /// Writes the forwarding tables and publishes what the other callbacks look up.
 unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
-    let result = with_plugin(context, None, |plugin| Some(plugin.commit()));
-    match result {
-        Some(Ok(())) => DONE,
-        Some(Err((message, text))) => with_plugin(context, FAILED, |plugin| {
-            program::clear_hops(&plugin.host);
+    let done = with_plugin(context, "ucast_build_fwd_tables", FAILED, |plugin| match plugin.commit() {
+        Ok(()) => DONE,
+        Err((message, text)) => {
             plugin.host.log(message, &text);
             FAILED
-        }),
-        None => with_plugin(context, FAILED, |plugin| {
-            program::clear_hops(&plugin.host);
-            FAILED
-        }),
+        }
+    });
+    if done != DONE {
+        // The next engine expects the lid matrix as it was before build_lid_matrices.
+        with_plugin(context, "clear_hops", (), |plugin| program::clear_hops(&plugin.host));
     }
+    done
 }
 
 /// The SL2VL row of (in port, out port): VL 0 where a packet leaves or enters an adapter.
@@ -194,7 +209,7 @@ unsafe extern "C" fn update_sl2vl(
     out_port: u8,
     table: *mut abi::ib_slvl_table_t,
 ) {
-    with_plugin(context, (), |plugin| {
+    with_plugin(context, "update_sl2vl", (), |plugin| {
         let programmed = plugin.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
         // SAFETY: OpenSM passes one of its ports.
@@ -219,7 +234,7 @@ unsafe extern "C" fn update_vlarb(
     length: c_uint,
     number: c_uint,
 ) {
-    with_plugin(context, (), |plugin| {
+    with_plugin(context, "update_vlarb", (), |plugin| {
         const BLOCK: usize = 32;
         let programmed = plugin.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
@@ -252,7 +267,7 @@ unsafe extern "C" fn path_sl(
     slid: abi::ib_net16_t,
     dlid: abi::ib_net16_t,
 ) -> u8 {
-    with_plugin(context, hint, |plugin| match plugin.programmed.load().as_deref() {
+    with_plugin(context, "path_sl", hint, |plugin| match plugin.programmed.load().as_deref() {
         Some(programmed) => programmed.path_sl(hint, u16::from_be(slid), u16::from_be(dlid)),
         None => hint,
     })
@@ -260,7 +275,7 @@ unsafe extern "C" fn path_sl(
 
 /// Events of the subnet.
 unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
-    with_plugin(context, (), |plugin| {
+    with_plugin(context, "report", (), |plugin| {
         let ours = psl::is_ours(&plugin.host, context);
         match event {
             abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE if ours => plugin.recheck(),
@@ -279,8 +294,6 @@ impl Plugin {
         let started = Instant::now();
         let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *pending = None;
-        #[cfg(feature = "fault-injection")]
-        provoke("panic");
         let Snapshot { fabric, without_lid, no_sl_mapping } =
             snapshot(&self.host).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
         for note in fabric.notes() {
@@ -386,12 +399,4 @@ fn in_own_threads<T: Send>(body: impl FnOnce() -> T + Send) -> Result<T, String>
         .num_threads(threads)
         .build_scoped(|thread| thread.run(), |pool| pool.install(body))
         .map_err(|error| format!("cannot start {threads} threads: {error}"))
-}
-
-/// Fails on purpose where a test asks for it; in no build but the one for those tests.
-#[cfg(feature = "fault-injection")]
-fn provoke(what: &str) {
-    if std::env::var("DFDN_PROVOKE").is_ok_and(|wanted| wanted == what) {
-        panic!("provoked");
-    }
 }

@@ -46,6 +46,8 @@ messages! {
     PslWritten = "DF06", Verbose;
     /// `psl` was not written, and why.
     PslSkipped = "DF07", Info;
+    /// A panic on purpose was asked for.
+    Drill = "DF08", Loud;
     /// Registration failed.
     NotRegistered = "DF20", Error;
     /// OpenSM's structures cannot be read as a fabric.

@@ -12,6 +12,7 @@
 
 use rayon::prelude::*;
 
+use super::ends_on;
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::ordering::Layers;
 use crate::tables::Lft;
@@ -86,11 +87,7 @@ pub(super) fn tables(fabric: &Fabric, layers: &Layers, labels: impl Fn(SwitchId)
         let grown: Vec<Labels> = block.par_iter().map(|&target| labels(target)).collect();
         for (&target, labels) in block.iter().zip(&grown) {
             let mut tree = Tree::new(fabric, layers, labels);
-            let mut endports: Vec<_> =
-                fabric.endports_on(target).iter().map(|&e| fabric.endport(e)).collect();
-            endports.sort_by_key(|e| !e.is_adapter());
-            for end in endports {
-                let Some((_, port)) = end.attachment else { continue };
+            for (end, port) in ends_on(fabric, target) {
                 for lid in end.lids() {
                     tree.choose(&load);
                     tree.write(fabric, lid, &mut lft);
