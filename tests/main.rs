@@ -3,5 +3,6 @@
 mod architecture;
 mod engines;
 mod host;
+mod ordered;
 mod plugin;
 mod readme;

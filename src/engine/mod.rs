@@ -19,7 +19,7 @@ pub use config::{ConfigError, KEYS, Key};
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
 use crate::routing::{Hops, RoutingError};
-use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
+use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
 /// A named combination of routing and lanes.
@@ -66,6 +66,24 @@ pub const ENGINES: &[Engine] = &[
         about: "several up*/down* trees, each on its own lane; paths may be longer than minimal",
         deadlock_free: true,
         run: papers::updn_trees,
+    },
+    Engine {
+        name: "apot",
+        about: "all pairs over ordered trees on one VL and one SL, with the fewest hops in total",
+        deadlock_free: true,
+        run: papers::apot,
+    },
+    Engine {
+        name: "bfot",
+        about: "Bellman-Ford over ordered trees on one VL and one SL; paths may be longer than minimal",
+        deadlock_free: true,
+        run: papers::bfot,
+    },
+    Engine {
+        name: "bfot-plus",
+        about: "bfot with the links sorted in several ways, of which the best counts",
+        deadlock_free: true,
+        run: papers::bfot_plus,
     },
     Engine {
         name: "minhop",
@@ -236,7 +254,7 @@ pub enum EngineError {
 
 /// What an engine computes before it is judged.
 struct Plan {
-    lft: crate::tables::Lft,
+    lft: Lft,
     sl2vl: Sl2Vl,
     path_sl: PathSl,
     vls: u8,
