@@ -301,6 +301,37 @@ fn clipped_tables_are_found_and_sent_again() {
     assert!(verdict.vls > 1);
 }
 
+/// OpenSM takes a row of zeros whose MAD failed for sent. After a failure all rows of the switch are
+/// sent again, so that what is called in place is in place.
+#[test]
+fn rows_whose_mads_failed_are_sent_again() {
+    let Some(tools) = host::tools("failed MADs") else { return };
+    let fabric = Ring { switches: 6, cas: 1 }.build().expect("a ring");
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    // What the switches hold from before: VL 7 for every SL. The second sweep finds ports of 8 VLs.
+    let extra = format!("qos_sl2vl {}\n", ["7"; 16].join(","));
+    let mut before = OpenSm::up(&sim, &Config { extra, ..host::opensm::Config::default() });
+    before.resweep();
+    assert!(before.stop().success());
+    let switch = fabric.switch(fabric.switch_ids().next().expect("a switch")).guid;
+    sim.command(&format!("Error \"S-{:016x}\" 100 0x17", switch.0));
+    let mut sm = OpenSm::up(&sim, &plugin::config("dfdn"));
+    sm.wait_log("dfdn: ERR DF26", 1, Duration::from_secs(20));
+    assert!(!sm.log().contains("dfdn: DF05"), "{}", sm.log());
+    sim.command(&format!("Error \"S-{:016x}\" 0", switch.0));
+    sm.resweep();
+    sm.wait_log("dfdn: DF05", 1, Duration::from_secs(20));
+    let (fabric, held) = read_back(&sim, &sm, &fabric);
+    let Routed { routes, .. } = engine::route(&fabric, &Settings::default()).expect("it can be routed");
+    for (_, c) in fabric.channels().iter() {
+        for inp in (0..fabric.switch(c.from).ports.len() as u8).map(PortNum) {
+            let (held, computed) =
+                (held.sl2vl.row(c.from, inp, c.out_port), routes.sl2vl.row(c.from, inp, c.out_port));
+            assert_eq!(held, computed, "{} in {inp} out {}", fabric.describe_switch(c.from), c.out_port);
+        }
+    }
+}
+
 /// The same tables whatever the order in which the subnet is discovered.
 #[test]
 fn tables_do_not_depend_on_the_run_or_the_order_of_records() {

@@ -17,7 +17,7 @@ use super::psl;
 use super::recheck::recheck;
 use super::snapshot::{Snapshot, data_vls, snapshot};
 use crate::engine::{self, Routed, Settings};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Guid};
 
 /// Name of the engine, as in `routing_engine dfdn`.
 const NAME: &CStr = c"dfdn";
@@ -54,6 +54,8 @@ struct Plugin {
     pending: Mutex<Option<Pending>>,
     /// What is in the switches.
     programmed: ArcSwapOption<Programmed>,
+    /// Switches whose SL2VL rows OpenSM is to send again, in GUID order; see [`recheck`].
+    unsure: ArcSwapOption<Vec<Guid>>,
     /// Sweeps asked for in a row.
     forced_sweeps: AtomicU32,
     /// The callback that is to panic, from the environment variable [`DRILL`].
@@ -112,6 +114,7 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             host,
             pending: Mutex::new(None),
             programmed: ArcSwapOption::empty(),
+            unsure: ArcSwapOption::empty(),
             forced_sweeps: AtomicU32::new(0),
             drill,
         }));
@@ -214,7 +217,11 @@ unsafe extern "C" fn update_sl2vl(
         let Some(programmed) = programmed.as_deref() else { return };
         // SAFETY: OpenSM passes one of its ports.
         let Some(port) = (unsafe { port.as_ref() }) else { return };
-        let switch = host::node_of(port).and_then(|node| programmed.switch(host::node_guid(node)));
+        let guid = host::node_of(port).map(host::node_guid).unwrap_or_default();
+        let switch = programmed.switch(guid);
+        if plugin.unsure.load().as_ref().is_some_and(|unsure| unsure.binary_search(&guid).is_ok()) {
+            host::forget_row(port, in_port);
+        }
         let row = switch.and_then(|s| programmed.row(s, in_port, out_port)).unwrap_or_default();
         // SAFETY: OpenSM passes a table of its own stack.
         if let Some(table) = unsafe { table.as_mut() } {
@@ -276,11 +283,12 @@ unsafe extern "C" fn path_sl(
 /// Events of the subnet.
 unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
     with_plugin(context, "report", (), |plugin| {
-        let ours = psl::is_ours(&plugin.host, context);
+        // Asked only in these events: they come from the thread that sweeps, the others from any.
+        let ours = || psl::is_ours(&plugin.host, context);
         match event {
-            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE if ours => plugin.recheck(),
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE if ours() => plugin.recheck(),
             abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP if plugin.host.dumps_routing() => {
-                plugin.write_psl(ours)
+                plugin.write_psl(ours())
             }
             _ => {}
         }
@@ -333,7 +341,9 @@ impl Plugin {
     fn recheck(&self) {
         let programmed = self.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
-        let found = self.host.locked(|| recheck(&self.host, programmed));
+        let mut found = self.host.locked(|| recheck(&self.host, programmed));
+        found.failed.sort_unstable();
+        self.unsure.store(Some(found.failed).filter(|f| !f.is_empty()).map(std::sync::Arc::new));
         let Some(example) = found.example else {
             self.forced_sweeps.store(0, Ordering::Relaxed);
             let text = format!("all {} SL2VL rows between switches are in place as verified", found.rows);
