@@ -33,7 +33,7 @@ fn fabrics() -> Vec<(String, Fabric)> {
 
 /// Whether an engine promises that no path is longer than necessary.
 fn is_minimal(engine: &str) -> bool {
-    !["updn-trees", "apot", "bfot", "bfot-plus"].contains(&engine)
+    !["dfdn", "updn-trees", "apot", "bfot", "bfot-plus"].contains(&engine)
 }
 
 #[test]
@@ -50,6 +50,9 @@ fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
                     assert!(verdict.reachable && verdict.loop_free && verdict.vls_legal, "{label}");
                     assert!(verdict.deadlock_free || !engine.deadlock_free, "{label}");
                     assert!(verdict.minimal || !is_minimal(engine.name), "{label}");
+                    if engine.name == "dfdn" {
+                        assert!(verdict.nonminimal_share <= Settings::MAX_NONMINIMAL, "{label}");
+                    }
                     assert!(verdict.vls_all <= 8, "{label}");
                 }
                 Err(EngineError::Lanes { source, .. }) => {

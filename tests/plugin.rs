@@ -225,7 +225,7 @@ fn too_few_vls_are_refused_and_the_next_engine_runs() {
     let Some(tools) = host::tools("refusal") else { return };
     let fabric = Mesh { dims: vec![3, 3], cas: 1 }.build().expect("a mesh");
     let sim = Ibsim::start(tools, &net(&fabric));
-    let config = Config { max_op_vls: Some(2), ..plugin::config("dfdn dfsssp") };
+    let config = Config { max_op_vls: Some(2), ..plugin::config("dfdn-paper dfsssp") };
     let sm = OpenSm::up(&sim, &config);
     let log = sm.log();
     assert!(log.contains("ERR DF22") && log.contains("4 VLs are needed and 2 are offered"), "{log}");
@@ -356,4 +356,55 @@ fn tables_do_not_depend_on_the_run_or_the_order_of_records() {
         .into();
     assert!(dumps[0] == dumps[1], "two runs");
     assert!(dumps[0] == dumps[2], "records in another order");
+}
+
+#[test]
+fn the_configuration_file_chooses_and_a_slip_in_it_harms_nothing() {
+    let Some(tools) = host::tools("configuration") else { return };
+    let fabric = Dragonfly::balanced(1).build().expect("a Dragonfly");
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let write = |text: &str| std::fs::write(file.path(), text).expect("the configuration is written");
+    write("engine dfdn-paper-minhop # for once\n");
+    let env = vec![("DFDN_CONF".to_owned(), file.path().to_owned())];
+    let mut sm = OpenSm::up(&sim, &Config { env, ..plugin::config("dfdn") });
+    assert!(sm.log().contains("DF09") && sm.log().contains("engine dfdn-paper-minhop"), "{}", sm.log());
+    write("engine dfdn-paper-minhop\nlanes 3\n");
+    sm.resweep();
+    let log = sm.log();
+    assert!(log.contains("ERR DF28") && log.contains("line 2: there is no key 'lanes'"), "{log}");
+    assert_eq!(log.matches("DF03").count(), 2, "the sweep went on with the settings from before\n{log}");
+    assert_eq!(log.matches("DF09").count(), 1, "settings are announced once\n{log}");
+    write("prefer minimal\n");
+    sm.resweep();
+    assert_eq!(sm.log().matches("DF09").count(), 2, "{}", sm.log());
+}
+
+#[test]
+fn a_bad_configuration_file_at_the_start_is_an_error() {
+    let Some(tools) = host::tools("bad configuration") else { return };
+    let fabric = Ring { switches: 5, cas: 1 }.build().expect("a ring");
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), "engine minhop\n").expect("the configuration is written");
+    let env = vec![("DFDN_CONF".to_owned(), file.path().to_owned())];
+    let sm = OpenSm::up(&sim, &Config { env, ..plugin::config("dfdn dfsssp") });
+    assert!(sm.log().contains("ERR DF28") && sm.log().contains("credit loops"), "{}", sm.log());
+    assert_eq!(sm.engine_used().as_deref(), Some("dfsssp"));
+}
+
+#[test]
+fn engines_of_the_papers_have_names_of_their_own() {
+    let Some(tools) = host::tools("engines by name") else { return };
+    let fabric = Ring { switches: 6, cas: 1 }.build().expect("a ring");
+    for name in ["updn-trees", "bfot-plus"] {
+        let sim = Ibsim::start(tools, &net(&fabric));
+        let mut sm = OpenSm::up(&sim, &plugin::config(name));
+        assert_eq!(sm.engine_used().as_deref(), Some(name), "{}", sm.log());
+        sm.wait_log("dfdn: DF05", 1, Duration::from_secs(10));
+        sm.wait_log("psl", 1, Duration::from_secs(20));
+        let (fabric, held) = read_back(&sim, &sm, &fabric);
+        let verdict = verify(&fabric, &held);
+        assert!(verdict.is_safe(), "{name}: {:?}", verdict.witness().map(|w| w.explain(&fabric)));
+    }
 }

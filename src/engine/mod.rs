@@ -121,8 +121,8 @@ pub fn by_name(name: &str) -> Result<&'static Engine, EngineError> {
 pub struct Settings {
     /// Name of the engine.
     pub engine: String,
-    /// Data VLs to plan with. `None`: as many as every switch-to-switch link states, or
-    /// [`Settings::VLS_UNSTATED`] where none states any.
+    /// Data VLs to plan with, or as many as every switch-to-switch link states if that is fewer.
+    /// `None`: as many as are stated, or [`Settings::VLS_UNSTATED`] where none are.
     pub vls: Option<u8>,
     /// SLs that may be given out, `1..=16`.
     pub sls: u8,
@@ -183,7 +183,11 @@ impl Settings {
     /// # Errors
     /// [`EngineError::Setting`] for numbers that InfiniBand does not have.
     pub fn offer(&self, fabric: &Fabric) -> Result<Offer, EngineError> {
-        let vls = self.vls.or(fabric.min_data_vls()).unwrap_or(Self::VLS_UNSTATED);
+        let stated = fabric.min_data_vls();
+        let vls = match self.vls {
+            Some(asked) => asked.min(stated.unwrap_or(asked)),
+            None => stated.unwrap_or(Self::VLS_UNSTATED),
+        };
         if !(1..=Vl::MAX_DATA).contains(&vls) {
             return Err(EngineError::Setting { name: "vls", value: vls, least: 1, most: Vl::MAX_DATA });
         }

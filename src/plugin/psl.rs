@@ -5,7 +5,6 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::abi;
 use super::host::Host;
 use super::snapshot::snapshot;
 use crate::fabric::Fabric;
@@ -71,9 +70,4 @@ fn write_file(folder: &Path, file: &Path, fabric: &Fabric, ask: impl Fn(u16, u16
     let beside = out.into_inner()?;
     beside.persist(file)?;
     Ok(())
-}
-
-/// Whether the engine in use is the one with this context.
-pub(super) fn is_ours(host: &Host, context: *const std::ffi::c_void) -> bool {
-    host.engine_used().is_some_and(|engine: &abi::osm_routing_engine| std::ptr::eq(engine.context, context))
 }
