@@ -9,8 +9,8 @@ use super::host::Host;
 use super::snapshot::snapshot;
 use crate::fabric::Fabric;
 
-/// Up to how many end ports the file is written: a line for each pair of them.
-pub(super) const MAX_ENDPORTS: usize = 2500;
+/// Up to how many lines are written, about 25 bytes each: those of 2500 end ports without LMC.
+const MAX_LINES: usize = 2500 * 2500;
 
 /// What was done.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,8 +43,9 @@ pub(super) fn write(host: &Host, any_sl: bool) -> Result<Outcome, String> {
     }
     let fabric = snapshot(host).map_err(|error| error.to_string())?.fabric;
     let endports = fabric.endports().len();
-    if endports > MAX_ENDPORTS {
-        return skip(format!("{endports} end ports are more than {MAX_ENDPORTS}"));
+    let lids: usize = fabric.endports().iter().map(|e| usize::from(e.lmc.lids())).sum();
+    if endports * lids > MAX_LINES {
+        return skip(format!("{endports} end ports to {lids} LIDs are more than {MAX_LINES} lines"));
     }
     let ask = |slid: u16, dlid: u16| {
         // SAFETY: the callback and the context of the engine in use, LIDs in network order, under

@@ -38,7 +38,9 @@ pub(super) fn recheck(host: &Host, programmed: &Programmed) -> Recheck {
     for node in host.nodes() {
         let guid = host::node_guid(node);
         let Some(switch) = programmed.switch(guid) else { continue };
-        let in_ports: Vec<u8> = (0..fabric.switch(switch).ports.len() as u8)
+        // Tables of OpenSM's cache may be older than the node.
+        let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
+        let in_ports: Vec<u8> = (0..ports as u8)
             .filter(|&p| p == 0 || fabric.switch(switch).ports[usize::from(p)].peer.is_some())
             .collect();
         for (id, channel) in fabric.channels().out(switch) {
