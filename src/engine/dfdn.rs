@@ -14,6 +14,9 @@ use crate::tables::{Lft, PathSl};
 /// not even tried.
 const HOPELESS: f64 = 2.0;
 
+/// Work for the search, in passes of P-SSSP.
+const EFFORT: f64 = 1.0;
+
 /// In the order of preference, the first that the settings allow and the lanes suffice for:
 ///
 /// 1. one SL with all adapter pairs minimal, on as few VLs as lose nothing;
@@ -36,7 +39,7 @@ pub(super) fn dfdn(
         (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
         (Prefer::OneSl, None) => 1.0,
     };
-    let mut found = search(fabric, hops, offer.vls);
+    let mut found = search(fabric, hops, offer.vls, EFFORT);
     let mut rejected = None;
     if found.probe.broken <= HOPELESS * limit {
         let ranked = found.one_sl(fabric, hops);

@@ -88,7 +88,7 @@ impl Rule {
     /// Where the path stands at a switch from which it goes on over `channel`, to a switch that
     /// itself goes on over `next` (`None` where the destination is there): the place of the virtual
     /// channel that the path occupies at last knowledge, see [`Rule::legal`].
-    #[inline]
+    #[inline(always)]
     pub fn place(&self, channel: ChannelId, next: Option<ChannelId>) -> u32 {
         match (self, next) {
             (Self::OneVl(rank), _) => rank.of(channel),
@@ -103,7 +103,7 @@ impl Rule {
     }
 
     /// Whether a path may enter, at `place`, a switch whose own path stands at `ahead`.
-    #[inline]
+    #[inline(always)]
     pub fn legal(place: u32, ahead: u32) -> bool {
         place < ahead || place == Self::END
     }

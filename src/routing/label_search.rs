@@ -91,8 +91,8 @@ fn measure(
     let mut ways = Ways::new(fabric, rule, search.lookahead);
     pairs.clear();
     for_each_target(fabric, hops, search.targets, |dag| {
-        tally.walk(&mut ways, dag, hops);
-        let here = (fabric.num_adapters_on(dag.target) as u64).max(1);
+        let here = fabric.num_adapters_on(dag.target) as u64;
+        tally.walk(&mut ways, dag, here);
         ways.each_pair(|channels, flow, legal| {
             let [first, middle, last] = channels;
             pairs.push(Pair {
@@ -100,7 +100,7 @@ fn measure(
                 second: labels.turn(middle, last) as u32,
                 middle: middle.0,
                 last: last.0,
-                weight: here * flow.max(1) * if legal { 1 } else { BROKEN_WEIGHT },
+                weight: here.max(1) * flow.max(1) * if legal { 1 } else { BROKEN_WEIGHT },
             });
         });
     });
@@ -110,7 +110,7 @@ fn measure(
         kept.weight += if same { next.weight } else { 0 };
         same
     });
-    tally.finish(search.targets.len())
+    tally.finish(fabric)
 }
 
 fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSearch<'_>) {

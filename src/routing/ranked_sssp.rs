@@ -3,7 +3,7 @@
 use super::Hops;
 use super::legal::{Lookahead, Ways};
 use super::outward::{Outward, for_each_target};
-use crate::fabric::{Fabric, Lid, SwitchId};
+use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
 
@@ -90,7 +90,7 @@ pub fn ranked_sssp(
         for end in endports {
             let Some((_, port)) = end.attachment else { continue };
             for lid in end.lids() {
-                ways.choose(dag, hops, &result.load);
+                ways.choose(dag, &result.load);
                 let weight = |s: SwitchId| if end.is_adapter() { adapters[s.index()] } else { 0 };
                 if ways.any_wrong() {
                     match stuck {
@@ -129,9 +129,9 @@ pub struct Probe {
     pub broken: f64,
     /// Share of the (switch, switch) pairs without one.
     pub broken_switches: f64,
-    /// Sum of the squared loads: the routes that share a channel with a route, over all routes and
-    /// channels. The less, the better they are spread.
-    pub crowding: f64,
+    /// Share of the link bandwidth that a flow may expect in a random bisection, roughly: mean over
+    /// the routes of 1 / (1 + the flows to be expected on the most loaded channel of the route).
+    pub bandwidth: f64,
 }
 
 impl Probe {
@@ -141,15 +141,28 @@ impl Probe {
     }
 }
 
-/// Tries a rule on some destination switches, with as many routes to each as it has adapters, all
-/// over one tree.
+/// Tries a rule on some destination switches, with as many routes to each as it has adapters, over
+/// at most `trees` different trees.
 ///
-/// Cost: that of one destination of [`ranked_sssp`] for each target.
-pub fn probe(fabric: &Fabric, hops: &Hops, rule: &Rule, lookahead: Lookahead, targets: &[SwitchId]) -> Probe {
+/// Cost: that of `trees` destinations of [`ranked_sssp`] for each target.
+pub fn probe(
+    fabric: &Fabric,
+    hops: &Hops,
+    rule: &Rule,
+    lookahead: Lookahead,
+    targets: &[SwitchId],
+    trees: usize,
+) -> Probe {
     let mut tally = Tally::new(fabric);
     let mut ways = Ways::new(fabric, rule, lookahead);
-    for_each_target(fabric, hops, targets, |dag| tally.walk(&mut ways, dag, hops));
-    tally.finish(targets.len())
+    for_each_target(fabric, hops, targets, |dag| {
+        let here = fabric.num_adapters_on(dag.target);
+        let trees = trees.clamp(1, here.max(1));
+        for i in 0..trees {
+            tally.walk(&mut ways, dag, ((i + 1) * here / trees - i * here / trees) as u64);
+        }
+    });
+    tally.finish(fabric)
 }
 
 /// A [`Probe`] in the making.
@@ -159,6 +172,10 @@ pub(super) struct Tally {
     pairs: u64,
     broken: u64,
     broken_switches: usize,
+    /// The switches outward and the channel that each takes, target by target.
+    trees: Vec<(SwitchId, ChannelId)>,
+    /// For each tree the target and the adapters.
+    targets: Vec<(SwitchId, u64)>,
 }
 
 impl Tally {
@@ -169,24 +186,52 @@ impl Tally {
             pairs: 0,
             broken: 0,
             broken_switches: 0,
+            trees: Vec::new(),
+            targets: Vec::new(),
         }
     }
 
-    pub(super) fn walk(&mut self, ways: &mut Ways<'_>, dag: &Outward, hops: &Hops) {
-        let here = self.adapters[dag.target.index()];
-        ways.choose(dag, hops, &self.load);
-        self.broken_switches += ways.wrong().count();
-        self.broken += here * ways.wrong().map(|s| self.adapters[s.index()]).sum::<u64>();
+    /// One tree for `here` adapters on the target.
+    pub(super) fn walk(&mut self, ways: &mut Ways<'_>, dag: &Outward, here: u64) {
+        ways.choose(dag, &self.load);
+        if ways.any_wrong() {
+            self.broken_switches += ways.wrong().count();
+            self.broken += here * ways.wrong().map(|s| self.adapters[s.index()]).sum::<u64>();
+        }
         self.pairs += here * self.adapters.iter().sum::<u64>();
         ways.count(&self.adapters, here, &mut self.load);
+        self.trees.extend(ways.outward());
+        self.targets.push((dag.target, here));
     }
 
-    pub(super) fn finish(&self, targets: usize) -> Probe {
-        let switch_pairs = (targets * self.adapters.len()).max(1);
+    pub(super) fn finish(&self, fabric: &Fabric) -> Probe {
+        let switch_pairs = (self.targets.len() * self.adapters.len()).max(1);
         Probe {
             broken: self.broken as f64 / self.pairs.max(1) as f64,
             broken_switches: self.broken_switches as f64 / switch_pairs as f64,
-            crowding: self.load.iter().map(|&l| (l as f64).powi(2)).sum(),
+            bandwidth: self.bandwidth(fabric),
         }
+    }
+
+    fn bandwidth(&self, fabric: &Fabric) -> f64 {
+        // In a random bisection a source sends to each destination with a chance of one in twice
+        // their number.
+        let destinations: u64 = self.targets.iter().map(|&(_, here)| here).sum();
+        let chance = 0.5 / destinations.max(1) as f64;
+        let mut worst = vec![0_u64; self.adapters.len()];
+        let (mut sum, mut routes) = (0.0, 0);
+        let trees = self.trees.chunks_exact((self.adapters.len() - 1).max(1));
+        for (&(target, here), tree) in self.targets.iter().zip(trees) {
+            worst[target.index()] = 0;
+            for &(s, channel) in tree {
+                let to = fabric.channels().get(channel).to;
+                let flows = worst[to.index()].max(self.load[channel.index()]);
+                worst[s.index()] = flows;
+                let here = here * self.adapters[s.index()];
+                sum += here as f64 / (1.0 + chance * flows as f64);
+                routes += here;
+            }
+        }
+        sum / routes.max(1) as f64
     }
 }
