@@ -13,6 +13,8 @@ const ONE_SL_VLS: u8 = 4;
 /// Rounds of a search for labels, and how few of them are worth while.
 const ROUNDS: usize = 12;
 const LEAST_ROUNDS: usize = 4;
+/// Orders that labels are searched for in earnest.
+const FINALISTS: usize = 2;
 /// Work of such a round in units of that of a try.
 const LABEL_WORK: usize = 4;
 /// What a share of the bandwidth is worth in shares of the pairs on detours, and what a VL is worth.
@@ -26,8 +28,8 @@ const LOSS: f64 = 0.01;
 const LOSS_ON_SAMPLE: f64 = 0.05;
 /// What is added where detours may need the tree and the tree would change the rank.
 const NO_TREE_PRICE: f64 = 0.002;
-/// Steps through minimal-path DAGs that a search may always take: a few milliseconds.
-const LEAST_WORK: usize = 20_000_000;
+/// Steps through minimal-path DAGs that a search may always take: a fraction of a second.
+const LEAST_WORK: usize = 100_000_000;
 
 /// An order of the channels with its name, and a root for a tree.
 struct Order {
@@ -123,51 +125,90 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Foun
         })
         .collect();
     tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    let all: Vec<SwitchId> = fabric.switch_ids().collect();
     let first = &tried[0].1.probe;
     let free = if targets.len() < fabric.num_switches() { LOSS_ON_SAMPLE } else { LOSS };
     let enough = first.broken == 0.0 && first.bandwidth >= plain.bandwidth * (1.0 - free);
     if !enough && vls > 2 {
-        // The labels heal single pairs, so they are searched on all destinations; and the plain
-        // routing to compare with has to be over the same ones.
-        let all: Vec<SwitchId> = fabric.switch_ids().collect();
-        let second = orders.len() - 1;
-        let mut plans: Vec<(usize, Lookahead, usize)> = Vec::new();
-        for (i, found) in tried.iter().filter(|(_, f)| matches!(f.rule, Rule::FirstTurnFree(_))) {
-            plans.push((*i, found.lookahead, *i));
-            plans.push((*i, found.lookahead, second));
-        }
-        let labels: Vec<(usize, Lookahead, usize, u8)> = plans
-            .into_iter()
-            .flat_map(|(i, l, j)| (2..vls.min(ONE_SL_VLS)).rev().map(move |most| (i, l, j, most)))
-            .collect();
-        let round = LABEL_WORK * all.len();
-        let rounds = work.rounds(round).clamp(LEAST_ROUNDS, ROUNDS);
-        let mut affordable = 1;
-        while affordable < labels.len() && work.take(round * rounds) {
-            affordable += 1;
-        }
         let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
-        let more: Vec<(usize, Found)> = labels[..affordable]
-            .par_iter()
-            .map(|&(i, lookahead, j, most)| {
-                let order = &orders[i];
-                let ranks = [order.rank.clone(), order.rank.clone(), orders[j].rank.clone()];
-                let pinned = None;
-                let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets: &all, rounds };
-                let (rule, probe) = search_labels(fabric, hops, search);
-                let price = price(order, &rule, &probe, &plain);
-                let name = if i == j {
-                    format!("{} with labels", order.name)
-                } else {
-                    format!("{}, then {}, with labels", order.name, orders[j].name)
-                };
-                (i, Found { rule, name, lookahead, probe, root: order.root, price })
-            })
-            .collect();
-        tried.extend(more);
+        let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
+        tried.extend(labelled(fabric, hops, &orders, &tried, vls, work, &price));
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
     }
     tried.swap_remove(0).1
+}
+
+/// Searches labels for one order after the other: a few rounds for as many orders as there is work
+/// for, more for the best of them, also with another order for the higher labels, and then with
+/// fewer labels.
+///
+/// - `tried`: the orders on their own, the best first.
+fn labelled(
+    fabric: &Fabric,
+    hops: &Hops,
+    orders: &[Order],
+    tried: &[(usize, Found)],
+    vls: u8,
+    mut work: Work,
+    price: &(impl Fn(&Order, &Rule, &Probe) -> f64 + Sync),
+) -> Vec<(usize, Found)> {
+    // Labels heal single pairs, so they are searched on all destinations.
+    let all: Vec<SwitchId> = fabric.switch_ids().collect();
+    let most = vls.min(ONE_SL_VLS) - 1;
+    let run = |tries: &[Try], rounds: usize| -> Vec<(Try, Found)> {
+        let mut found: Vec<(Try, Found)> = tries
+            .par_iter()
+            .map(|&attempt| {
+                let Try { first, second, lookahead, most } = attempt;
+                let order = &orders[first];
+                let ranks = [order.rank.clone(), order.rank.clone(), orders[second].rank.clone()];
+                let (pinned, targets) = (None, all.as_slice());
+                let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets, rounds };
+                let (rule, probe) = search_labels(fabric, hops, search);
+                let price = price(order, &rule, &probe);
+                let name = match first == second {
+                    true => format!("{}, with labels", order.name),
+                    false => format!("{}, then {}, with labels", order.name, orders[second].name),
+                };
+                (attempt, Found { rule, name, lookahead, probe, root: order.root, price })
+            })
+            .collect();
+        found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+        found
+    };
+    let mut tries: Vec<Try> = Vec::new();
+    for (i, found) in tried.iter().filter(|(_, f)| matches!(f.rule, Rule::FirstTurnFree(_))) {
+        if tries.iter().all(|t| t.first != *i) {
+            tries.push(Try { first: *i, second: *i, lookahead: found.lookahead, most });
+        }
+    }
+    let round = LABEL_WORK * all.len();
+    let affordable = work.rounds(2 * round * LEAST_ROUNDS).clamp(1, tries.len());
+    work.take(affordable * round * LEAST_ROUNDS);
+    let mut found = run(&tries[..affordable], LEAST_ROUNDS);
+    let best = found[0].0;
+    let finalists: Vec<Try> = found
+        .iter()
+        .take(FINALISTS)
+        .flat_map(|&(t, _)| [t, Try { second: orders.len() - 1, ..t }, Try { second: best.first, ..t }])
+        .collect();
+    let rounds = ROUNDS.min(work.rounds(round * (finalists.len() + 1)));
+    if rounds > LEAST_ROUNDS {
+        found.extend(run(&finalists, rounds));
+        found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+        let fewer: Vec<Try> = (2..most).map(|most| Try { most, ..found[0].0 }).collect();
+        found.extend(run(&fewer, rounds));
+    }
+    found.into_iter().map(|(t, f)| (t.first, f)).collect()
+}
+
+/// Orders for label 1 and for the higher ones, and the largest label.
+#[derive(Clone, Copy)]
+struct Try {
+    first: usize,
+    second: usize,
+    lookahead: Lookahead,
+    most: u8,
 }
 
 impl Found {

@@ -1,5 +1,7 @@
 //! Labels of turns, searched together with the routing that uses them.
 
+use rayon::prelude::*;
+
 use super::Hops;
 use super::legal::{Lookahead, Ways};
 use super::outward::for_each_target;
@@ -9,6 +11,11 @@ use crate::ordering::{Labels, Rank, Rule, Tree};
 
 /// How much more a forbidden pair of turns weighs than a route that is legal already.
 const BROKEN_WEIGHT: u64 = 20;
+/// What a round remembers of the weights of the one before, as a fraction: a pair of turns that the
+/// routing has just left should stay legal, or it will be missed there.
+const MEMORY: (u64, u64) = (4, 5);
+/// Weight of one route, so large that it is remembered for some rounds.
+const UNIT: u64 = 16;
 /// Rounds without a better result after which the search ends.
 const PATIENCE: usize = 4;
 /// Passes over all turns in one round.
@@ -34,7 +41,8 @@ pub struct LabelSearch<'a> {
 /// Finds labels under which few adapter pairs are without a legal minimal way.
 ///
 /// Each round routes under the labels so far, one tree a target, and counts for each two turns in a
-/// row the routes over them, those that are forbidden [`BROKEN_WEIGHT`] times. Then every turn in
+/// row the routes over them, those that are forbidden [`BROKEN_WEIGHT`] times, on top of most of what
+/// earlier rounds counted. Then every turn in
 /// turn takes the label with which most of the routes over it and its neighbours are legal. The best
 /// round counts.
 ///
@@ -89,7 +97,10 @@ fn measure(
     let Rule::Labelled { labels, .. } = rule else { unreachable!("the search makes labelled rules") };
     let mut tally = Tally::new(fabric);
     let mut ways = Ways::new(fabric, rule, search.lookahead);
-    pairs.clear();
+    for pair in pairs.iter_mut() {
+        pair.weight = pair.weight * MEMORY.0 / MEMORY.1;
+    }
+    pairs.retain(|p| p.weight > 0);
     for_each_target(fabric, hops, search.targets, |dag| {
         let here = fabric.num_adapters_on(dag.target) as u64;
         tally.walk(&mut ways, dag, here);
@@ -100,11 +111,11 @@ fn measure(
                 second: labels.turn(middle, last) as u32,
                 middle: middle.0,
                 last: last.0,
-                weight: here.max(1) * flow.max(1) * if legal { 1 } else { BROKEN_WEIGHT },
+                weight: UNIT * here.max(1) * flow.max(1) * if legal { 1 } else { BROKEN_WEIGHT },
             });
         });
     });
-    pairs.sort_unstable_by_key(|p| (p.first, p.second));
+    pairs.par_sort_unstable_by_key(|p| (p.first, p.second));
     pairs.dedup_by(|next, kept| {
         let same = (next.first, next.second) == (kept.first, kept.second);
         kept.weight += if same { next.weight } else { 0 };
@@ -115,7 +126,7 @@ fn measure(
 
 fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSearch<'_>) {
     let mut by_second: Vec<u32> = (0..pairs.len() as u32).collect();
-    by_second.sort_unstable_by_key(|&i| (pairs[i as usize].second, i));
+    by_second.par_sort_unstable_by_key(|&i| (pairs[i as usize].second, i));
     let legal = |a: u8, b: u8, pair: &Pair| {
         let rank = search.ranks.get(usize::from(a)).unwrap_or(&search.ranks[search.ranks.len() - 1]);
         a < b || a == b && rank.places()[pair.middle as usize] < rank.places()[pair.last as usize]
