@@ -13,15 +13,18 @@ const ONE_SL_VLS: u8 = 4;
 /// Rounds of a search for labels, and how few of them are worth while.
 const ROUNDS: usize = 12;
 const LEAST_ROUNDS: usize = 4;
+/// Rules that are compared by what they come to in the end.
+const COMPARED: usize = 4;
 /// Orders that labels are searched for in earnest.
 const FINALISTS: usize = 2;
 /// Work of such a round in units of that of a try.
 const LABEL_WORK: usize = 4;
 /// What a share of the bandwidth is worth in shares of the pairs on detours, and what a VL is worth.
 const BANDWIDTH_PRICE: f64 = 0.5;
-const VL_PRICE: f64 = 0.001;
-/// A loss of bandwidth that nobody would notice.
-const BANDWIDTH_FREE: f64 = 0.003;
+const VL_PRICE: f64 = 0.0003;
+/// A loss of bandwidth that is hardly worth a VL, and what it is worth still.
+const BANDWIDTH_FREE: f64 = 0.01;
+const BANDWIDTH_TIE: f64 = 0.02;
 /// A loss for which labels are not searched where no pair is broken; on a sample of the
 /// destinations, where it is known less well, a larger one.
 const LOSS: f64 = 0.01;
@@ -52,6 +55,14 @@ pub(super) struct Found {
     price: f64,
 }
 
+/// What a search found.
+pub(super) struct Search {
+    /// The rules, the best first.
+    pub(super) found: Vec<Found>,
+    /// How many of them it pays to route by, to compare what comes out.
+    pub(super) compare: usize,
+}
+
 /// Steps that routing to one destination switch takes, and what may be spent on the search.
 struct Work {
     per_target: usize,
@@ -76,6 +87,11 @@ impl Work {
         self.left / (targets * self.per_target).max(1)
     }
 
+    /// How many routings of the whole fabric can be afforded.
+    fn passes(&self, fabric: &Fabric) -> usize {
+        self.left / (fabric.endports().len() * self.per_target)
+    }
+
     /// Takes what a try costs, if there is as much left.
     fn take(&mut self, targets: usize) -> bool {
         let cost = targets * self.per_target;
@@ -94,7 +110,7 @@ impl Work {
 /// - `vls`: VLs that may be used.
 /// - `effort`: work allowed, in units of one pass of P-SSSP. It is counted, not timed, so the result
 ///   is the same on any machine.
-pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Found {
+pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Search {
     let mut work = Work::new(fabric, effort);
     let orders = orders(fabric, hops);
     let mut tries: Vec<(usize, Lookahead, Rule)> = Vec::new();
@@ -111,9 +127,8 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Foun
     work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
     let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, trees);
     let price = |order: &Order, rule: &Rule, probe: &Probe, plain: &Probe| {
-        let loss = 1.0 - probe.bandwidth / plain.bandwidth - BANDWIDTH_FREE;
         let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
-        probe.price() + BANDWIDTH_PRICE * loss.max(0.0) + VL_PRICE * f64::from(rule.vls()) + no_tree
+        worth(probe.price(), probe.bandwidth / plain.bandwidth, rule) + no_tree
     };
     let mut tried: Vec<(usize, Found)> = tries
         .into_par_iter()
@@ -132,10 +147,21 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Foun
     if !enough && vls > 2 {
         let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
         let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
-        tried.extend(labelled(fabric, hops, &orders, &tried, vls, work, &price));
+        tried.extend(labelled(fabric, hops, &orders, &tried, vls, &mut work, &price));
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
     }
-    tried.swap_remove(0).1
+    let found = tried.into_iter().map(|(_, found)| found).collect();
+    Search { found, compare: work.passes(fabric).clamp(1, COMPARED) }
+}
+
+/// The price of a rule, in shares of the adapter pairs.
+///
+/// - `nonminimal`: share of the pairs without a legal minimal way.
+/// - `bandwidth`: to be expected, in relation to that without a rule.
+pub(super) fn worth(nonminimal: f64, bandwidth: f64, rule: &Rule) -> f64 {
+    let loss = 1.0 - bandwidth;
+    let noticed = BANDWIDTH_PRICE * (loss - BANDWIDTH_FREE).max(0.0) + BANDWIDTH_TIE * loss;
+    nonminimal + noticed + VL_PRICE * f64::from(rule.vls())
 }
 
 /// Searches labels for one order after the other: a few rounds for as many orders as there is work
@@ -149,7 +175,7 @@ fn labelled(
     orders: &[Order],
     tried: &[(usize, Found)],
     vls: u8,
-    mut work: Work,
+    work: &mut Work,
     price: &(impl Fn(&Order, &Rule, &Probe) -> f64 + Sync),
 ) -> Vec<(usize, Found)> {
     // Labels heal single pairs, so they are searched on all destinations.

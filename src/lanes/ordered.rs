@@ -60,7 +60,7 @@ pub fn ordered(
         _ => PathSl::BySwitch(path_sl),
     };
     let (sl2vl, vls) = columns.tables(fabric);
-    Ok(Lanes { sl2vl, path_sl, vls })
+    Ok(Lanes { sl2vl, path_sl, vls, sls: sls as u8 })
 }
 
 fn next(fabric: &Fabric, lft: &Lft, at: SwitchId, lid: Lid) -> Option<ChannelId> {

@@ -3,7 +3,7 @@
 use super::Hops;
 use super::legal::{Lookahead, Ways};
 use super::outward::{Outward, for_each_target};
-use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
 
@@ -41,6 +41,42 @@ impl Ranked {
     /// Share of the adapter pairs that take a detour.
     pub fn nonminimal_share(&self) -> f64 {
         self.detours as f64 / self.pairs.max(1) as f64
+    }
+
+    /// As [`Probe::bandwidth`], over all routes between adapters.
+    ///
+    /// Cost: O(S D) with S switches and D destination LIDs.
+    pub fn bandwidth(&self, fabric: &Fabric) -> f64 {
+        let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
+        let chance = 0.5 / adapters.iter().sum::<u64>().max(1) as f64;
+        let channels = fabric.channels();
+        let (mut sum, mut routes) = (0.0, 0);
+        let mut worst: Vec<Option<u64>> = vec![None; adapters.len()];
+        let mut trail = Vec::new();
+        for (_, end) in fabric.adapters() {
+            for lid in end.lids() {
+                let ports = self.lft.to(lid);
+                worst.fill(None);
+                for s in fabric.switch_ids() {
+                    let mut at = s;
+                    let mut flows = loop {
+                        if let Some(known) = worst[at.index()] {
+                            break known;
+                        }
+                        let Some(c) = channels.at_port(at, PortNum(ports[at.index()])) else { break 0 };
+                        trail.push((at, c));
+                        at = channels.get(c).to;
+                    };
+                    while let Some((at, c)) = trail.pop() {
+                        flows = flows.max(self.load[c.index()]);
+                        worst[at.index()] = Some(flows);
+                    }
+                    sum += adapters[s.index()] as f64 / (1.0 + chance * flows as f64);
+                    routes += adapters[s.index()];
+                }
+            }
+        }
+        sum / routes.max(1) as f64
     }
 }
 
@@ -137,7 +173,7 @@ pub struct Probe {
 impl Probe {
     /// Broken pairs in one figure: adapter pairs count, those of switches hardly.
     pub fn price(&self) -> f64 {
-        self.broken + self.broken_switches / 100.0
+        self.broken + self.broken_switches / 1000.0
     }
 }
 
