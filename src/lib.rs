@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod cli;
 pub mod engine;
 pub mod evaluate;
 pub mod fabric;

@@ -1,3 +1,5 @@
 //! The command `dfdn`.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    dfdn::cli::main()
+}

@@ -4,9 +4,13 @@
 //! object; warnings and progress go to standard error. Exit codes: 0 fine, 1 a property does not
 //! hold, 2 usage or unreadable input.
 
+mod compare;
+mod doctor;
+mod evaluate;
 mod generate;
 mod output;
 mod route;
+mod settings;
 mod verify;
 
 use std::error::Error;
@@ -43,6 +47,9 @@ enum Command {
     Generate(generate::Args),
     Route(route::Args),
     Verify(verify::Args),
+    Evaluate(evaluate::Args),
+    Compare(compare::Args),
+    Doctor(doctor::Args),
 }
 
 /// How a subcommand ended that did its work.
@@ -59,13 +66,18 @@ type Failure = Box<dyn Error>;
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::new().filter_or("DFDN_LOG", "warn"))
-        .format(|out, record| writeln!(out, "dfdn: {}: {}", record.level().as_str().to_lowercase(), record.args()))
+        .format(|out, record| {
+            writeln!(out, "dfdn: {}: {}", record.level().as_str().to_lowercase(), record.args())
+        })
         .init();
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Generate(args) => generate::run(&args, cli.json),
         Command::Route(args) => route::run(&args, cli.json),
         Command::Verify(args) => verify::run(&args, cli.json),
+        Command::Evaluate(args) => evaluate::run(&args, cli.json),
+        Command::Compare(args) => compare::run(&args, cli.json),
+        Command::Doctor(args) => doctor::run(&args, cli.json),
     };
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 //! Results on standard output and in files.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde_json::Value;
@@ -26,7 +26,8 @@ pub(super) fn to_file_or_stdout(
         return out.flush();
     };
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()));
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()));
     let mut out = BufWriter::new(NamedTempFile::new_in(folder).map_err(named)?);
     write(&mut out)?;
     let beside = out.into_inner().map_err(|e| named(e.into_error()))?;
@@ -42,10 +43,4 @@ pub(super) fn yes(holds: bool) -> &'static str {
 /// A line of a report: name and value in columns.
 pub(super) fn line(out: &mut impl Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
     writeln!(out, "{name:<22} {value}")
-}
-
-/// Whether a person watches standard error.
-#[allow(dead_code)]
-pub(super) fn watched() -> bool {
-    io::stderr().is_terminal()
 }

@@ -35,8 +35,8 @@ const EFFORT: f64 = 1.0;
 pub(super) fn dfdn(
     fabric: &Fabric,
     hops: &Hops,
-    offer: Offer,
     settings: &Settings,
+    offer: Offer,
 ) -> Result<Plan, EngineError> {
     let limit = match (settings.prefer, settings.max_nonminimal) {
         (Prefer::Minimal, _) => 0.0,

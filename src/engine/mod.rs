@@ -3,17 +3,23 @@
 //! [`route`] is what the plugin and the command call. It hands out tables only if they passed
 //! [`verify`](crate::verify).
 
+mod config;
 mod dfdn;
+mod papers;
 mod search;
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+pub use config::{ConfigError, KEYS, Key};
+
 use crate::fabric::{Fabric, Sl, Vl};
-use crate::lanes::{LanesError, Offer, df_d2, df_dn};
-use crate::routing::{Hops, RoutingError, sssp};
-use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
+use crate::lanes::{LanesError, Offer};
+use crate::routing::{Hops, RoutingError};
+use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
 /// A named combination of routing and lanes.
@@ -26,7 +32,7 @@ pub struct Engine {
     /// Whether its tables are free of credit loops on every fabric. Those of a bare routing are
     /// handed out although `verify` may object; see [`Routed::verdict`].
     pub deadlock_free: bool,
-    run: fn(&Fabric, &Hops, Offer, &Settings) -> Result<Plan, EngineError>,
+    run: fn(&Fabric, &Hops, &Settings, Offer) -> Result<Plan, EngineError>,
 }
 
 /// Every engine, the default first.
@@ -38,16 +44,64 @@ pub const ENGINES: &[Engine] = &[
         run: dfdn::dfdn,
     },
     Engine {
-        name: "dfdn-paper",
-        about: "P-SSSP with DF-D2 up to switch diameter two, else with DF-DN",
+        name: "dfd2",
+        about: "P-SSSP with DF-D2; refuses switch diameters above two",
         deadlock_free: true,
-        run: dfdn_paper,
+        run: papers::dfd2,
+    },
+    Engine {
+        name: "dfdn-paper",
+        about: "P-SSSP with DF-DN at any diameter",
+        deadlock_free: true,
+        run: papers::dfdn_sssp,
+    },
+    Engine {
+        name: "dfdn-paper-minhop",
+        about: "MinHop with DF-DN at any diameter",
+        deadlock_free: true,
+        run: papers::dfdn_minhop,
+    },
+    Engine {
+        name: "updn-trees",
+        about: "several up*/down* trees, each on its own lane; paths may be longer than minimal",
+        deadlock_free: true,
+        run: papers::updn_trees,
+    },
+    Engine {
+        name: "apot",
+        about: "all pairs over ordered trees on one VL and one SL, with the fewest hops in total",
+        deadlock_free: true,
+        run: papers::apot,
+    },
+    Engine {
+        name: "bfot",
+        about: "Bellman-Ford over ordered trees on one VL and one SL; paths may be longer than minimal",
+        deadlock_free: true,
+        run: papers::bfot,
+    },
+    Engine {
+        name: "bfot-plus",
+        about: "bfot with the links sorted in several ways, of which the best counts",
+        deadlock_free: true,
+        run: papers::bfot_plus,
+    },
+    Engine {
+        name: "minhop",
+        about: "locally balanced minimal hops on one lane; may have credit loops",
+        deadlock_free: false,
+        run: papers::minhop,
     },
     Engine {
         name: "sssp",
         about: "P-SSSP on one lane; may have credit loops",
         deadlock_free: false,
-        run: bare_sssp,
+        run: papers::sssp,
+    },
+    Engine {
+        name: "p2sssp",
+        about: "P²-SSSP on one lane; may have credit loops; slow",
+        deadlock_free: false,
+        run: papers::p2sssp,
     },
 ];
 
@@ -67,11 +121,13 @@ pub fn by_name(name: &str) -> Result<&'static Engine, EngineError> {
 pub struct Settings {
     /// Name of the engine.
     pub engine: String,
-    /// Data VLs to plan with. `None`: as many as every switch-to-switch link states, or
-    /// [`Settings::VLS_UNSTATED`] where none states any.
+    /// Data VLs to plan with, or as many as every switch-to-switch link states if that is fewer.
+    /// `None`: as many as are stated, or [`Settings::VLS_UNSTATED`] where none are.
     pub vls: Option<u8>,
     /// SLs that may be given out, `1..=16`.
     pub sls: u8,
+    /// Trees of `updn-trees`, `1..=15`.
+    pub trees: u8,
     /// What `dfdn` prefers where it cannot have both.
     pub prefer: Prefer,
     /// Largest share of the adapter pairs that `dfdn` may send on detours to get by with one SL.
@@ -79,7 +135,8 @@ pub struct Settings {
     pub max_nonminimal: Option<f64>,
 }
 
-/// One SL for every pair, or a shortest path for every pair.
+/// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
+/// `minimal`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefer {
     /// One SL where few pairs take a detour for it, else shortest paths.
@@ -89,6 +146,29 @@ pub enum Prefer {
     OneSl,
     /// Shortest paths for all pairs of adapters.
     Minimal,
+}
+
+impl FromStr for Prefer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "default" => Ok(Self::Default),
+            "one-sl" => Ok(Self::OneSl),
+            "minimal" => Ok(Self::Minimal),
+            _ => Err(format!("'{text}' is none of default, one-sl, minimal")),
+        }
+    }
+}
+
+impl fmt::Display for Prefer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::OneSl => "one-sl",
+            Self::Minimal => "minimal",
+        })
+    }
 }
 
 impl Settings {
@@ -103,7 +183,11 @@ impl Settings {
     /// # Errors
     /// [`EngineError::Setting`] for numbers that InfiniBand does not have.
     pub fn offer(&self, fabric: &Fabric) -> Result<Offer, EngineError> {
-        let vls = self.vls.or(fabric.min_data_vls()).unwrap_or(Self::VLS_UNSTATED);
+        let stated = fabric.min_data_vls();
+        let vls = match self.vls {
+            Some(asked) => asked.min(stated.unwrap_or(asked)),
+            None => stated.unwrap_or(Self::VLS_UNSTATED),
+        };
         if !(1..=Vl::MAX_DATA).contains(&vls) {
             return Err(EngineError::Setting { name: "vls", value: vls, least: 1, most: Vl::MAX_DATA });
         }
@@ -121,6 +205,7 @@ impl Default for Settings {
             engine: ENGINES[0].name.to_owned(),
             vls: None,
             sls: Sl::COUNT as u8,
+            trees: 2,
             prefer: Prefer::Default,
             max_nonminimal: None,
         }
@@ -173,7 +258,7 @@ pub enum EngineError {
 
 /// What an engine computes before it is judged.
 struct Plan {
-    lft: crate::tables::Lft,
+    lft: Lft,
     sl2vl: Sl2Vl,
     path_sl: PathSl,
     vls: u8,
@@ -208,7 +293,7 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let offer = settings.offer(fabric)?;
     let start = Instant::now();
     let hops = Hops::new(fabric)?;
-    let plan = (engine.run)(fabric, &hops, offer, settings)?;
+    let plan = (engine.run)(fabric, &hops, settings, offer)?;
     let routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
@@ -226,25 +311,4 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
         return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
     }
     Ok(Routed { routes, verdict, hops, offer, computing, judging: start.elapsed() })
-}
-
-/// P-SSSP with DF-D2 where the switch diameter allows it, else with DF-DN (Schneider et al.).
-fn dfdn_paper(fabric: &Fabric, hops: &Hops, offer: Offer, _: &Settings) -> Result<Plan, EngineError> {
-    let lft = sssp(fabric, hops);
-    let diameter = usize::from(hops.diameter());
-    let (lanes, method) = match diameter {
-        0..=2 => (df_d2(fabric, diameter, offer), "DF-D2"),
-        _ => (df_dn(fabric, &lft, offer), "DF-DN"),
-    };
-    let lanes = lanes.map_err(|source| EngineError::Lanes { engine: method, source })?;
-    let mut remarks = vec![format!("{method} at switch diameter {diameter}")];
-    if let PathSl::Any(_) = lanes.path_sl {
-        remarks.push("one SL suffices: no host has to query PathRecords, and every SL is safe".to_owned());
-    }
-    Ok(Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks })
-}
-
-fn bare_sssp(fabric: &Fabric, hops: &Hops, _: Offer, _: &Settings) -> Result<Plan, EngineError> {
-    let lft = sssp(fabric, hops);
-    Ok(Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks: Vec::new() })
 }

@@ -170,6 +170,14 @@ impl FabricBuilder {
         }
     }
 
+    /// Takes all LIDs away, so that [`finish`](Self::finish) gives new ones.
+    pub fn forget_lids(&mut self) {
+        for port in self.nodes.iter_mut().flat_map(|n| &mut n.ports) {
+            port.lid = None;
+            port.lmc = Lmc::default();
+        }
+    }
+
     /// Checks everything, sorts by GUID, gives LIDs to end ports that have none (in port GUID
     /// order, each the lowest free range, with LMC `lmc` for adapters and routers and 0 for
     /// switches), and builds the channel graph. A link counts where neither end is

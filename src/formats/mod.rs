@@ -1,1 +1,146 @@
-//! One file format a file, reader and writer together.
+//! One file format a file, reader and writer together. Each has a `read`, which takes a [`BufRead`]
+//! and what the format builds on, and a `write`. No reader panics on any input, and none takes more
+//! memory than a small multiple of the file and the fabric.
+
+pub mod fdbs;
+pub mod guid2lid;
+pub mod ibnetdiscover;
+pub mod json;
+pub mod lfts_dump;
+mod lids;
+mod lines;
+pub mod psl;
+pub mod sl2vl_dump;
+pub mod slvl;
+pub mod subnet_lst;
+mod tables_dir;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::fabric::{Fabric, FabricError};
+pub use tables_dir::{MAX_UNASKED_ENTRIES, WriteOptions, load_tables, write_tables};
+
+/// Why a text was refused.
+#[derive(Debug, Error)]
+#[error("{}{}{reason}{}", place(.file), at_line(*.line), hint_text(.hint))]
+pub struct FormatError {
+    /// The file; `None` for a text that came from elsewhere.
+    pub file: Option<PathBuf>,
+    /// Line number from 1; 0 where the fault lies in no single line.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
+    /// What may help; empty where there is no advice.
+    pub hint: &'static str,
+}
+
+fn place(file: &Option<PathBuf>) -> String {
+    file.as_ref().map(|f| format!("{}: ", f.display())).unwrap_or_default()
+}
+
+fn at_line(line: usize) -> String {
+    if line == 0 { String::new() } else { format!("line {line}: ") }
+}
+
+fn hint_text(hint: &str) -> String {
+    if hint.is_empty() { String::new() } else { format!(" ({hint})") }
+}
+
+impl FormatError {
+    fn new(line: usize, reason: impl Into<String>) -> Self {
+        Self { file: None, line, reason: reason.into(), hint: "" }
+    }
+
+    fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    fn in_file(mut self, file: &Path) -> Self {
+        self.file.get_or_insert_with(|| file.to_owned());
+        self
+    }
+
+    /// A fault that shows only when the fabric is put together.
+    fn fabric(line: usize, error: &FabricError) -> Self {
+        Self::new(line, error.to_string())
+    }
+}
+
+/// Something in a text that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Line number from 1; of the first such line where `count` is larger than 1.
+    pub line: usize,
+    /// How many lines it concerns.
+    pub count: usize,
+    /// What was passed over.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)?;
+        if self.count > 1 {
+            write!(f, " ({} such lines)", self.count)?;
+        }
+        Ok(())
+    }
+}
+
+/// Warnings of a reader, one per reason.
+#[derive(Debug, Default)]
+struct Warnings(Vec<Warning>);
+
+impl Warnings {
+    fn add(&mut self, line: usize, reason: &str) {
+        match self.0.iter_mut().find(|w| w.reason == reason) {
+            Some(w) => w.count += 1,
+            None => self.0.push(Warning { line, count: 1, reason: reason.to_owned() }),
+        }
+    }
+}
+
+/// Reads a fabric from a file, or from standard input for `-`, in whichever of ibnetdiscover's
+/// format, `opensm-subnet.lst` and JSON the first line that says something is in.
+///
+/// # Errors
+/// A [`FormatError`] with the file and, where there is one, the line.
+pub fn load_fabric(path: &Path) -> Result<(Fabric, Vec<Warning>), FormatError> {
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|mut f| f.read_to_end(&mut bytes))
+    }
+    .map_err(|e| FormatError::new(0, format!("cannot read it: {e}")).in_file(path))?;
+    read_fabric(&bytes).map_err(|e| e.in_file(path))
+}
+
+/// [`load_fabric`] for a text in memory.
+///
+/// # Errors
+/// A [`FormatError`] without a file.
+pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> {
+    let text = Cursor::new(bytes);
+    // JSON starts with an object whose first character after the brace is a quote; a line of
+    // subnet.lst goes on with the node type.
+    let mut significant = bytes.iter().copied().filter(|b| !b.is_ascii_whitespace());
+    match (significant.next(), significant.next()) {
+        (Some(b'{'), Some(b'"' | b'}')) => json::read(text).map(|f| (f, Vec::new())),
+        (Some(b'{'), _) => subnet_lst::read(text),
+        _ => ibnetdiscover::read(text),
+    }
+}
+
+fn open(path: &Path) -> Result<impl BufRead + use<>, FormatError> {
+    let file =
+        File::open(path).map_err(|e| FormatError::new(0, format!("cannot open it: {e}")).in_file(path))?;
+    Ok(BufReader::with_capacity(1 << 20, file))
+}

@@ -3,6 +3,7 @@
 mod df_d2;
 mod df_dn;
 mod ordered;
+mod tree_lanes;
 
 use thiserror::Error;
 
@@ -11,6 +12,7 @@ use crate::tables::{PathSl, Sl2Vl};
 pub use df_d2::df_d2;
 pub use df_dn::df_dn;
 pub use ordered::ordered;
+pub use tree_lanes::tree_lanes;
 
 /// VLs and SLs for given forwarding tables.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! The OpenSM plugin: the only place with `unsafe` and with OpenSM's types.
 //!
 //! OpenSM loads `libdfdn.so`, finds the one exported symbol [`osm_event_plugin`], and calls
-//! `create`, which registers the routing engine `dfdn`. From then on, in each heavy sweep:
+//! `create`, which registers the routing engine `dfdn`, whose algorithm a configuration file chooses, and
+//! every other deadlock-free engine under its own name. From then on, in each heavy sweep:
 //!
 //! ```text
 //! build_lid_matrices      snapshot -> Fabric -> engine::route -> verified Routes; hop counts written
@@ -17,6 +18,7 @@
 #![allow(unsafe_code)]
 
 mod abi;
+mod configuration;
 mod guard;
 mod hooks;
 mod host;

@@ -185,3 +185,56 @@ fn pinned_turns(fabric: &Fabric, labels: &Labels, tree: &Tree) -> Vec<bool> {
     }
     pinned
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::bfs;
+    use crate::routing::probe;
+    use crate::topology::{Random, small_members};
+
+    fn search<'a>(ranks: &'a [Rank], targets: &'a [SwitchId], pinned: Option<&'a Tree>) -> LabelSearch<'a> {
+        LabelSearch { ranks, most: 3, pinned, lookahead: Lookahead::Every, targets, rounds: 8 }
+    }
+
+    #[test]
+    fn labels_only_help() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let targets: Vec<_> = f.switch_ids().collect();
+            let rank = bfs(&f, SwitchId(0));
+            let ranks = [rank.clone()];
+            let (rule, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+            let plain = probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets, 1);
+            assert!(found.price() <= plain.price(), "{name}");
+            assert_eq!(probe(&f, &hops, &rule, Lookahead::Every, &targets, 1), found, "{name}");
+            assert!(rule.vls() <= 4, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_random_graph_loses_most_of_its_broken_pairs() {
+        let f = Random { switches: 60, degree: 7, cas: 2, seed: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let ranks = [bfs(&f, SwitchId(0))];
+        let plain = Rule::FirstTurnFree(ranks[0].clone());
+        let plain = probe(&f, &hops, &plain, Lookahead::Every, &targets, 1);
+        let (_, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+        assert!(found.broken < plain.broken / 10.0, "{} of {}", found.broken, plain.broken);
+    }
+
+    #[test]
+    fn turns_of_the_tree_keep_label_one() {
+        let f = Random { switches: 30, degree: 3, cas: 1, seed: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let ranks = [bfs(&f, SwitchId(0))];
+        let tree = Tree::new(&f, &ranks[0], SwitchId(0));
+        let (rule, _) = search_labels(&f, &hops, search(&ranks, &targets, Some(&tree)));
+        let Rule::Labelled { labels, .. } = rule else { panic!("no labels") };
+        let pinned = pinned_turns(&f, &labels, &tree);
+        assert!(pinned.iter().zip(labels.by_turn()).all(|(&pinned, &label)| !pinned || label == 1));
+        assert!(labels.by_turn().iter().any(|&label| label > 1));
+    }
+}

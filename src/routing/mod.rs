@@ -1,20 +1,44 @@
 //! Who goes where: one routing algorithm a file, each from a fabric and its hop distances to
 //! forwarding tables. None of them hands out virtual lanes.
 
+mod apot;
+mod apot_matrix;
+mod bfot;
+mod bfot_messages;
+mod dag;
+mod hill_climb;
 mod hops;
 mod label_search;
 mod legal;
+mod minhop;
+mod ordered_paths;
+mod ordered_tables;
 mod outward;
+mod p2sssp;
 mod ranked_sssp;
 mod sssp;
+#[cfg(test)]
+mod tests;
+mod updn_trees;
 
 use thiserror::Error;
 
+use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
+
+pub use apot::apot;
+pub use apot_matrix::ApotMatrix;
+pub use bfot::{bfot, bfot_plus};
+pub use bfot_messages::BfotMessages;
+pub use hill_climb::{Climb, hill_climb};
 pub use hops::Hops;
 pub use label_search::{LabelSearch, search_labels};
 pub use legal::Lookahead;
+pub use minhop::minhop;
+pub use ordered_paths::OrderedPaths;
+pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
 pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;
+pub use updn_trees::{UpDnTrees, updn_trees};
 
 /// Why a fabric cannot be routed.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -42,4 +66,33 @@ pub enum RoutingError {
         /// The far switch.
         to: String,
     },
+    /// An algorithm would take far longer than anyone waits for a fabric to come up.
+    #[error(
+        "{method} would look at about {work} channels on this fabric, and {limit} is where it stops being \
+         worth the wait. Choose {instead}"
+    )]
+    TooMuchWork {
+        /// The algorithm.
+        method: &'static str,
+        /// Channels to look at, estimated.
+        work: u64,
+        /// The most that is done.
+        limit: u64,
+        /// What to choose.
+        instead: &'static str,
+    },
+}
+
+/// The end ports on a switch with the switch's ports to them, in the order in which they are routed:
+/// adapters in port GUID order, then port 0.
+fn ends_on(fabric: &Fabric, switch: SwitchId) -> Vec<(&EndPort, PortNum)> {
+    let ends = fabric.endports_on(switch).iter().map(|&e| fabric.endport(e));
+    let mut ends: Vec<_> = ends.filter_map(|e| e.attachment.map(|(_, port)| (e, port))).collect();
+    ends.sort_by_key(|(e, _)| !e.is_adapter());
+    ends
+}
+
+/// How many adapter end ports each switch has.
+fn adapters_by_switch(fabric: &Fabric) -> Vec<u64> {
+    fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect()
 }

@@ -271,3 +271,93 @@ impl Tally {
         sum / routes.max(1) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::{bfs, host_levels};
+    use crate::routing::sssp;
+    use crate::topology::{Ring, Torus, small_members};
+
+    #[test]
+    fn without_a_rule_it_is_p_sssp() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let ranked = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, Stuck::Break);
+            assert!(ranked.lft == sssp(&f, &hops), "{name}");
+            assert!(ranked.broken.is_empty() && ranked.detours == 0 && ranked.complete, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_broken_keeps_to_the_rule() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            for rule in [Rule::OneVl(bfs(&f, SwitchId(0))), Rule::FirstTurnFree(host_levels(&f, 1))] {
+                for lookahead in [Lookahead::Every, Lookahead::LastChance] {
+                    let ranked = ranked_sssp(&f, &hops, &rule, lookahead, Stuck::Break);
+                    check(name, &f, &rule, &ranked);
+                    let root = SwitchId(0);
+                    let tree = Tree::new(&f, &bfs(&f, root), root);
+                    let own = |rank: &_| tree.own_place(&f, rank);
+                    let rule = match &rule {
+                        Rule::OneVl(rank) => Rule::OneVl(own(rank)),
+                        Rule::FirstTurnFree(rank) => Rule::FirstTurnFree(own(rank)),
+                        other => other.clone(),
+                    };
+                    let ranked = ranked_sssp(&f, &hops, &rule, lookahead, Stuck::Detour(Some(&tree)));
+                    assert!(ranked.complete, "{name}");
+                    check(name, &f, &rule, &ranked);
+                }
+            }
+        }
+    }
+
+    /// Walks every way that is not reported as broken.
+    fn check(name: &str, f: &Fabric, rule: &Rule, ranked: &Ranked) {
+        for end in f.endports() {
+            let home = end.attachment.unwrap().0;
+            for source in f.switch_ids().filter(|&s| s != home) {
+                let mut path = Vec::new();
+                let mut at = source;
+                while at != home {
+                    let c = f.channels().at_port(at, ranked.lft.get(at, end.lid).unwrap()).unwrap();
+                    path.push(c);
+                    at = f.channels().get(c).to;
+                    assert!(path.len() < f.num_switches(), "{name}: a loop");
+                }
+                let places: Vec<u32> = (0..path.len())
+                    .map(|i| rule.place(path[i], path.get(i + 1).copied()))
+                    .take_while(|&place| place != Rule::END)
+                    .collect();
+                if !ranked.broken.contains(&(source, end.lid)) {
+                    assert!(places.is_sorted_by(|a, b| a < b), "{name}: {places:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_is_completed_by_its_tree() {
+        let f = Ring { switches: 20, cas: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let rank = bfs(&f, SwitchId(0));
+        let tree = Tree::new(&f, &rank, SwitchId(0));
+        let rule = Rule::FirstTurnFree(rank);
+        let ranked = ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Detour(Some(&tree)));
+        assert!(ranked.complete && ranked.detours > 0);
+        let broken = ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Break);
+        assert!(broken.broken_pairs > 0 && broken.broken_pairs <= ranked.detours);
+    }
+
+    #[test]
+    fn a_sample_of_everything_counts_everything() {
+        let f = Torus { dims: vec![5, 5], cas: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let probe = probe(&f, &hops, &Rule::Any, Lookahead::Every, &targets, 1);
+        let all = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, Stuck::Break);
+        assert_eq!((probe.broken, probe.broken_switches), (0.0, 0.0));
+        assert!((probe.bandwidth - all.bandwidth(&f)).abs() < 0.02);
+    }
+}

@@ -1,8 +1,6 @@
 //! Random regular network: every switch has the same number of links, to random others.
 
-use std::collections::HashSet;
-
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::fabric::Fabric;
@@ -12,12 +10,12 @@ use super::plan::{Plan, Size};
 use super::rewire::{self, Link};
 
 /// Exchanges tried for each link: enough to forget the graph that they start from.
-const EXCHANGES: usize = 20;
+const EXCHANGES: usize = 10;
 
 /// A random connected graph in which all switches have `degree` links, no two of them parallel:
 /// Jellyfish, if `degree` is at least 3.
 ///
-/// A circulant graph is shuffled: two links chosen at random exchange ends, 20 times as often as
+/// A circulant graph is shuffled: two links chosen at random exchange ends, 10 times as often as
 /// there are links, unless a loop or a parallel link would arise. If the result is not connected,
 /// links of different parts exchange ends until it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ impl Random {
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.
     ///
-    /// Cost: O(links · log(links) + adapters) expected time.
+    /// Cost: O(links · (degree + log(links)) + adapters) expected time.
     pub fn build(&self) -> Result<Fabric, TopologyError> {
         let &Self { switches, degree, cas, seed } = self;
         at_least("degree", degree, 2)?;
@@ -68,33 +66,37 @@ impl Random {
 }
 
 fn regular(n: u32, degree: u32, rng: &mut ChaCha8Rng) -> Vec<Link> {
-    let ordered = |a: u32, b: u32| (a.min(b), a.max(b));
     let mut links: Vec<Link> = Vec::new();
     for distance in 1..=degree / 2 {
-        links.extend((0..n).map(|i| ordered(i, (i + distance) % n)));
+        links.extend((0..n).map(|i| (i, (i + distance) % n)));
     }
     if degree % 2 == 1 {
         links.extend((0..n / 2).map(|i| (i, i + n / 2)));
     }
-    let mut present: HashSet<Link> = links.iter().copied().collect();
+    let mut neighbours = vec![Vec::with_capacity(degree as usize); n as usize];
+    for &(a, b) in &links {
+        neighbours[a as usize].push(b);
+        neighbours[b as usize].push(a);
+    }
     for _ in 0..EXCHANGES * links.len() {
         let (i, j) = (rewire::any(&links, rng), rewire::any(&links, rng));
         let ((a, b), (mut c, mut d)) = (links[i], links[j]);
-        if rand::Rng::random(rng) {
+        if rng.random() {
             (c, d) = (d, c);
         }
-        let new = [ordered(a, c), ordered(b, d)];
-        if a == c || b == d || new.iter().any(|link| present.contains(link)) {
+        let linked = |a: u32, b: u32| neighbours[a as usize].contains(&b);
+        if a == c || b == d || linked(a, c) || linked(b, d) {
             continue;
         }
-        for (at, link) in [i, j].into_iter().zip(new) {
-            present.remove(&links[at]);
-            present.insert(link);
-            links[at] = link;
+        for (at, old, new) in [(a, b, c), (b, a, d), (c, d, a), (d, c, b)] {
+            for neighbour in neighbours[at as usize].iter_mut().filter(|n| **n == old) {
+                *neighbour = new;
+            }
         }
+        (links[i], links[j]) = ((a, c), (b, d));
     }
     rewire::connect(n, &mut links, rng);
-    links.into_iter().map(|(a, b)| ordered(a, b)).collect()
+    links.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use flow::{Flow, Injection};
 use graph::Graph;
 use hops::{Distances, HopCounts};
 pub use policy::SlPolicy;
-use policy::{Senders, SlsInUse};
+use policy::{Pairs, Senders, SlsInUse};
 use tree::Tree;
 use witness::Finder;
 pub use witness::{Fault, Packet, Wait, Witness};
@@ -46,6 +46,9 @@ pub struct Verdict {
     /// No virtual channels wait for each other in a circle. Over all pairs whose entries lead to
     /// the destination.
     pub deadlock_free: bool,
+    /// The same for packets between adapters alone, as other checkers look at it: they leave out
+    /// traffic from and to switch port 0, which fills the same buffers.
+    pub deadlock_free_adapters: bool,
     /// Every packet arrives: entries lead to the destination and no SL in use maps to VL 15.
     pub reachable: bool,
     /// No packet goes in circles.
@@ -104,6 +107,7 @@ impl Verdict {
         json!({
             "safe": self.is_safe(),
             "deadlock_free": self.deadlock_free,
+            "deadlock_free_adapters": self.deadlock_free_adapters,
             "reachable": self.reachable,
             "loop_free": self.loop_free,
             "vls_legal": self.vls_legal,
@@ -146,10 +150,18 @@ pub fn verify(fabric: &Fabric, routes: &Routes) -> Verdict {
 /// VLs) in memory; O(LIDs x end ports) more in time where SLs depend on the source end port.
 pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdict {
     let destinations = destinations(fabric);
-    let plan = Plan::new(fabric, routes, policy);
-    let tally =
-        destinations.par_chunks(BLOCK).map(|block| plan.judge(block)).reduce(Tally::default, Tally::merge);
+    let run = |pairs: Pairs| {
+        let plan = Plan::new(fabric, routes, policy, pairs);
+        let tallies = destinations.par_chunks(BLOCK).map(|block| plan.judge(block));
+        (tallies.reduce(Tally::default, Tally::merge), plan)
+    };
+    let (tally, plan) = run(Pairs::All);
     let cycles = plan.graph.cycles(fabric, &plan.turns);
+    // Only where there is a cycle does it matter whose packets make it.
+    let deadlock_free_adapters = cycles.example.is_none() || {
+        let (_, plan) = run(Pairs::Adapters);
+        plan.graph.cycles(fabric, &plan.turns).example.is_none()
+    };
 
     let finder = Finder { fabric, routes, policy };
     let mut witnesses = Vec::new();
@@ -178,6 +190,7 @@ pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdic
 
     Verdict {
         deadlock_free: cycles.example.is_none(),
+        deadlock_free_adapters,
         reachable: tally.unreachable.is_none(),
         loop_free: tally.looping.is_none(),
         vls_legal: illegal.is_none(),
@@ -264,6 +277,7 @@ struct Plan<'a> {
     fabric: &'a Fabric,
     routes: &'a Routes,
     policy: SlPolicy,
+    pairs: Pairs,
     turns: Turns,
     /// By turn.
     rows: Vec<SlVlRow>,
@@ -282,7 +296,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(fabric: &'a Fabric, routes: &'a Routes, policy: SlPolicy) -> Self {
+    fn new(fabric: &'a Fabric, routes: &'a Routes, policy: SlPolicy, pairs: Pairs) -> Self {
         let channels = fabric.channels();
         let turns = Turns::new(fabric);
         let mut rows = Vec::with_capacity(turns.len);
@@ -309,6 +323,7 @@ impl<'a> Plan<'a> {
             fabric,
             routes,
             policy,
+            pairs,
             graph: Graph::new(lanes, turns.len, channels.num_slots()),
             turns,
             rows,
@@ -344,7 +359,8 @@ impl<'a> Plan<'a> {
         roots.dedup();
         let distances = Distances::new(self.fabric.channels(), switches, roots);
         let (diameter, diameter_all) = distances.diameters(self);
-        let (senders, sls) = Senders::new(self.fabric, &self.routes.path_sl, self.policy, &self.merge, block);
+        let (senders, sls) =
+            Senders::new(self.fabric, &self.routes.path_sl, self.policy, &self.merge, block, self.pairs);
 
         let mut tally = Tally { diameter, diameter_all, sls, ..Tally::default() };
         let mut tree = Tree::new(switches);

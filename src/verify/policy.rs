@@ -38,6 +38,15 @@ impl SlPolicy {
     }
 }
 
+/// Whose packets count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pairs {
+    /// Those between all end ports.
+    All,
+    /// Those between adapters.
+    Adapters,
+}
+
 /// The lowest SL of a set, as a set.
 pub(super) fn lowest(sls: u16) -> u16 {
     sls & sls.wrapping_neg()
@@ -71,6 +80,7 @@ impl Senders {
         policy: SlPolicy,
         merge: &[u16],
         destinations: &[Destination],
+        pairs: Pairs,
     ) -> (Self, SlsInUse) {
         let mut used = SlsInUse::default();
         let mut note = |sls: u16, adapters: usize, all: usize, to_adapter: bool| {
@@ -83,7 +93,7 @@ impl Senders {
             (_, PathSl::Any(set)) => Some(*set),
             _ => None,
         };
-        if let Some(sls) = same {
+        if let Some(sls) = same.filter(|_| pairs == Pairs::All) {
             let adapters = fabric.adapters().count();
             for d in destinations {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
@@ -91,7 +101,7 @@ impl Senders {
             }
             return (Self::Same(merge[usize::from(sls)]), used);
         }
-        if let (SlPolicy::AsTold, PathSl::BySwitch(_)) = (policy, path_sl) {
+        if let (SlPolicy::AsTold, PathSl::BySwitch(_), Pairs::All) = (policy, path_sl, pairs) {
             let mut table = Vec::with_capacity(destinations.len() * fabric.num_switches());
             let on: Vec<(EndPortId, usize, usize)> = fabric
                 .switch_ids()
@@ -117,6 +127,9 @@ impl Senders {
             let source = EndPortId::at(e);
             for (i, d) in destinations.iter().enumerate().filter(|(_, d)| d.owner != source) {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
+                if pairs == Pairs::Adapters && !(to_adapter && port.is_adapter()) {
+                    continue;
+                }
                 let told = path_sl.allowed(fabric, source, d.lid);
                 note(told, usize::from(port.is_adapter()), 1, to_adapter);
                 table[i * len + e] = merge[usize::from(policy.mask(fabric, path_sl, source, d.lid))];

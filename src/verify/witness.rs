@@ -106,7 +106,8 @@ impl Witness {
                 )
             }
             Self::CreditLoop(waits) => {
-                let mut text = format!("{} virtual channels wait for each other:", waits.len());
+                let mut text =
+                    format!("{} virtual channels wait for each other in a credit loop:", waits.len());
                 for (i, wait) in waits.iter().enumerate() {
                     let next = &waits[(i + 1) % waits.len()];
                     text += &format!(

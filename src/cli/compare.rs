@@ -1,0 +1,167 @@
+//! `dfdn compare`: engines and dumps side by side.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::evaluate::{Patterns, as_json};
+use super::settings::EngineArgs;
+use super::{Failure, Outcome, output};
+use crate::engine::{self, ENGINES};
+use crate::evaluate::evaluate;
+use crate::fabric::Fabric;
+use crate::formats;
+use crate::tables::Routes;
+use crate::verify::{Verdict, verify};
+
+/// Put engines, and tables that other engines wrote, into one table
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  \
+    dfdn compare fabric.net --engines dfdn,sssp\n  \
+    dfdn compare fabric.net --tables dumps-of-minhop --tables dumps-of-dfsssp\n\n\
+    An engine that cannot route the fabric has a row with the reason. Exit code 0 when every row was \
+    computed or has its reason.")]
+pub(super) struct Args {
+    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    fabric: PathBuf,
+    /// Engines, separated by commas; all if left out
+    #[arg(long, value_delimiter = ',')]
+    engines: Vec<String>,
+    /// Folder of tables that another engine wrote, e.g. dumps of OpenSM; its name is the row's
+    #[arg(long)]
+    tables: Vec<PathBuf>,
+    #[command(flatten)]
+    settings: EngineArgs,
+    #[command(flatten)]
+    patterns: Patterns,
+}
+
+/// What one row is about.
+enum Subject {
+    Engine(String),
+    Tables(PathBuf),
+}
+
+pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    let fabric = super::load_fabric(&args.fabric)?;
+    let mut subjects: Vec<Subject> = args.tables.iter().cloned().map(Subject::Tables).collect();
+    if args.engines.is_empty() && args.tables.is_empty() {
+        subjects.extend(ENGINES.iter().map(|e| Subject::Engine(e.name.to_owned())));
+    }
+    for name in &args.engines {
+        engine::by_name(name)?;
+        subjects.push(Subject::Engine(name.clone()));
+    }
+    let bar = progress(subjects.len());
+    let mut rows = Vec::new();
+    for subject in &subjects {
+        let name = match subject {
+            Subject::Engine(name) => name.clone(),
+            Subject::Tables(folder) => {
+                folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned()
+            }
+        };
+        bar.set_message(name.clone());
+        let mut row = match row(args, &fabric, subject) {
+            Ok(row) => row,
+            Err(failure) => json!({ "failed": super::chain(failure.as_ref()) }),
+        };
+        row["engine"] = name.into();
+        rows.push(row);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if json {
+        output::json(&json!({
+            "switches": fabric.num_switches(),
+            "cas": fabric.adapters().count(),
+            "links": fabric.num_links(),
+            "rows": rows,
+        }))?;
+    } else {
+        table(&mut io::stdout().lock(), &fabric, &rows)?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn progress(rows: usize) -> ProgressBar {
+    let target =
+        if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(rows as u64), target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn row(args: &Args, fabric: &Fabric, subject: &Subject) -> Result<Value, Failure> {
+    match subject {
+        Subject::Engine(name) => {
+            let routed = engine::route(fabric, &args.settings.settings(name))?;
+            let mut row = measured(args, fabric, &routed.routes, &routed.verdict)?;
+            row["seconds"] = routed.computing.as_secs_f64().into();
+            Ok(row)
+        }
+        Subject::Tables(folder) => {
+            let (fabric, routes) = formats::load_tables(folder, fabric.clone())?;
+            let start = Instant::now();
+            let verdict = verify(&fabric, &routes);
+            log::info!("{} judged in {:.3} s", folder.display(), start.elapsed().as_secs_f64());
+            measured(args, &fabric, &routes, &verdict)
+        }
+    }
+}
+
+fn measured(args: &Args, fabric: &Fabric, routes: &Routes, verdict: &Verdict) -> Result<Value, Failure> {
+    let mut row = as_json(&evaluate(fabric, routes, &args.patterns.options())?)?;
+    let judged = verdict.to_json(fabric);
+    if let (Some(row), Some(judged)) = (row.as_object_mut(), judged.as_object()) {
+        row.extend(judged.clone());
+    }
+    row["remarks"] = routes.remarks.clone().into();
+    Ok(row)
+}
+
+fn table(out: &mut impl Write, fabric: &Fabric, rows: &[Value]) -> io::Result<()> {
+    writeln!(out, "{fabric}\n")?;
+    writeln!(
+        out,
+        "{:<18} {:>4} {:>4} {:>9} {:>9} {:>8} {:>10} {:>9} {:>15} {:>8}",
+        "engine", "VLs", "SLs", "deadlock-", "longer", "stretch", "mean", "edge fwd", "eBB", "seconds"
+    )?;
+    writeln!(
+        out,
+        "{:<18} {:>4} {:>4} {:>9} {:>9} {:>8} {:>10} {:>9} {:>15} {:>8}",
+        "", "", "", "free", "pairs %", "", "hops", "index", "(95 %)", ""
+    )?;
+    for row in rows {
+        let name = row["engine"].as_str().unwrap_or_default();
+        if let Some(why) = row["failed"].as_str() {
+            writeln!(out, "{name:<18} {why}")?;
+            continue;
+        }
+        let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+        let free = match (row["deadlock_free"].as_bool(), row["deadlock_free_adapters"].as_bool()) {
+            (Some(true), _) => "yes",
+            (_, Some(true)) => "CAs only",
+            _ => "NO",
+        };
+        let seconds = row["seconds"].as_f64().map_or("-".to_owned(), |s| format!("{s:.3}"));
+        let ebb = format!("{:.4}±{:.4}", number("ebb"), (number("ebb_high") - number("ebb_low")) / 2.0);
+        writeln!(
+            out,
+            "{name:<18} {:>4} {:>4} {free:>9} {:>9.3} {:>8.4} {:>10.3} {:>9} {ebb:>15} {seconds:>8}",
+            row["vls"].to_string(),
+            row["sls"].to_string(),
+            100.0 * number("nonminimal_share"),
+            number("mean_stretch"),
+            number("mean_hops"),
+            row["edge_forwarding_index"].to_string(),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! `dfdn evaluate`: how good are these tables?
+
+use std::io;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::output::line;
+use super::settings::EngineArgs;
+use super::{Failure, Outcome, output};
+use crate::engine;
+use crate::evaluate::{Evaluation, Options, evaluate};
+use crate::formats;
+
+/// Measure tables: edge-forwarding index, effective bisection bandwidth, path lengths, load
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  \
+    dfdn evaluate fabric.net tables\n  \
+    dfdn evaluate fabric.net --engine dfdn --patterns 10000 --json")]
+pub(super) struct Args {
+    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    fabric: PathBuf,
+    /// Folder of tables
+    #[arg(required_unless_present = "engine", conflicts_with = "engine")]
+    tables: Option<PathBuf>,
+    /// Engine whose tables to measure instead of those of a folder
+    #[arg(long)]
+    engine: Option<String>,
+    #[command(flatten)]
+    settings: EngineArgs,
+    #[command(flatten)]
+    patterns: Patterns,
+}
+
+/// The random part of the measurement.
+#[derive(Clone, Copy, Debug, Parser)]
+pub(super) struct Patterns {
+    /// Random bisections for the effective bisection bandwidth
+    #[arg(long, default_value = "1000")]
+    patterns: NonZeroU32,
+    /// What the bisections depend on
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl Patterns {
+    pub(super) fn options(self) -> Options {
+        Options { patterns: self.patterns, seed: self.seed }
+    }
+}
+
+pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    let fabric = super::load_fabric(&args.fabric)?;
+    let (fabric, routes) = match (&args.tables, &args.engine) {
+        (Some(folder), _) => formats::load_tables(folder, fabric)?,
+        (None, engine) => {
+            let engine = engine.as_deref().unwrap_or(engine::ENGINES[0].name);
+            let routed = engine::route(&fabric, &args.settings.settings(engine))?;
+            (fabric, routed.routes)
+        }
+    };
+    let e = evaluate(&fabric, &routes, &args.patterns.options())?;
+    if json {
+        let mut value = as_json(&e)?;
+        value["engine"] = routes.engine.clone().into();
+        output::json(&value)?;
+        return Ok(Outcome::Fine);
+    }
+    let mut out = io::stdout().lock();
+    line(&mut out, "tables", &routes.engine)?;
+    line(&mut out, "fabric", &fabric)?;
+    line(&mut out, "edge-forwarding index", e.load.edge_forwarding_index)?;
+    let load = format!(
+        "mean {:.1}, coefficient of variation {:.3}",
+        e.load.mean_channel_load, e.load.channel_load_cv
+    );
+    line(&mut out, "channel load", load)?;
+    let b = &e.bisection;
+    let ebb = format!(
+        "{:.4} of full (95 %: {:.4} to {:.4}, {} patterns)",
+        b.ebb, b.ebb_low, b.ebb_high, b.patterns
+    );
+    line(&mut out, "effective bisection bw", ebb)?;
+    line(&mut out, "hops", format!("mean {:.3}, most {}", e.lengths.mean_hops, e.lengths.max_hops))?;
+    for (hops, pairs) in e.lengths.hop_histogram.iter().enumerate().filter(|(_, n)| **n > 0) {
+        line(&mut out, "", format!("{hops} hops: {pairs} pairs"))?;
+    }
+    let cut = format!("mean {:.1} pairs, most {}", e.faults.mean_pairs_cut, e.faults.max_pairs_cut);
+    line(&mut out, "cut by a failed link", cut)?;
+    Ok(Outcome::Fine)
+}
+
+/// The metrics without the load of every single channel.
+pub(super) fn as_json(e: &Evaluation) -> Result<Value, serde_json::Error> {
+    let mut value = serde_json::to_value(e)?;
+    if let Some(all) = value.as_object_mut() {
+        let load = all.remove("channel_load");
+        let load = load.as_ref().and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64);
+        let mut histogram = std::collections::BTreeMap::<u64, u64>::new();
+        load.for_each(|routes| *histogram.entry(routes).or_default() += 1);
+        all.insert("channel_load_histogram".to_owned(), json!(histogram.into_iter().collect::<Vec<_>>()));
+    }
+    Ok(value)
+}

@@ -1,0 +1,124 @@
+//! `dfdn route`: what an engine would do to a fabric.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Parser;
+use serde_json::json;
+
+use super::settings::EngineArgs;
+use super::{Failure, Outcome, output};
+use crate::engine::{self, Routed};
+use crate::evaluate::channel_load;
+use crate::fabric::{Fabric, FabricBuilder, Lmc, Note};
+use crate::formats::{self, WriteOptions};
+
+/// Route a fabric and say what it takes, and write the tables
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  \
+    dfdn route fabric.net\n  \
+    ibnetdiscover | dfdn route - -o tables\n\n\
+    The tables load into OpenSM with 'routing_engine file' and 'lfts_file tables/opensm-lfts.dump', and \
+    ibdmchk judges them:\n  \
+    ibdmchk -s tables/opensm-subnet.lst -f tables/opensm.fdbs -c tables/psl -d tables/slvl")]
+pub(super) struct Args {
+    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    fabric: PathBuf,
+    /// Engine
+    #[arg(long, default_value = engine::ENGINES[0].name, help = engines_help())]
+    engine: String,
+    #[command(flatten)]
+    settings: EngineArgs,
+    /// LID mask control of adapters that have no LID yet
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    lmc: u8,
+    /// Folder to write the tables to
+    #[arg(short, long, value_name = "TABLES")]
+    output: Option<PathBuf>,
+    /// Write tables although they may have credit loops
+    #[arg(long)]
+    allow_unsafe: bool,
+    /// Write psl and opensm.fdbs however large they are
+    #[arg(long)]
+    large_files: bool,
+}
+
+fn engines_help() -> String {
+    let list: Vec<String> = engine::ENGINES.iter().map(|e| format!("{}: {}", e.name, e.about)).collect();
+    format!("Engine\n{}", list.join("\n"))
+}
+
+pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
+    let routed = engine::route(&fabric, &args.settings.settings(&args.engine))?;
+    let safe = routed.verdict.is_safe();
+    let mut left_out = Vec::new();
+    let mut written = None;
+    if let Some(folder) = &args.output {
+        if safe || args.allow_unsafe {
+            let options = WriteOptions { large_files: args.large_files };
+            left_out = formats::write_tables(folder, &fabric, &routed.routes, options)
+                .map_err(|e| format!("cannot write {}: {e}", folder.display()))?;
+            written = Some(folder);
+        } else {
+            log::error!("{} may deadlock: nothing was written (--allow-unsafe writes it)", args.engine);
+        }
+    }
+    for why in &left_out {
+        log::info!("not written: {why}");
+    }
+    // A fabric with fewer than two adapters has no load.
+    let max_load = channel_load(&fabric, &routed.routes).map_or(0, |load| load.edge_forwarding_index);
+    if json {
+        output::json(&as_json(&fabric, &routed, max_load))?;
+    } else {
+        let mut out = io::stdout().lock();
+        text(&mut out, &fabric, &routed, max_load)?;
+        if let Some(folder) = written {
+            output::line(&mut out, "written to", folder.display())?;
+        }
+    }
+    Ok(if safe { Outcome::Fine } else { Outcome::Fails })
+}
+
+/// Gives adapters without a stated LID ranges of the LMC that is asked for.
+fn with_lmc(fabric: Fabric, lmc: u8) -> Result<Fabric, Failure> {
+    let Some(lmc) = Lmc::new(lmc).filter(|lmc| lmc.get() > 0) else { return Ok(fabric) };
+    let all_made_up = Note::LidsAssigned { endports: fabric.endports().len() };
+    if !fabric.notes().contains(&all_made_up) {
+        return Err("--lmc is for fabrics without LIDs; this one states some".into());
+    }
+    let mut builder = FabricBuilder::from_fabric(&fabric);
+    builder.forget_lids();
+    Ok(builder.finish(lmc)?)
+}
+
+fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value {
+    let v = &routed.verdict;
+    let mut value = v.to_json(fabric);
+    let more = json!({
+        "engine": routed.routes.engine,
+        "switches": fabric.num_switches(),
+        "cas": fabric.adapters().count(),
+        "links": fabric.num_links(),
+        "max_channel_load": max_load,
+        "vls_offered": routed.offer.vls,
+        "sls_offered": routed.offer.sls,
+        "seconds": routed.computing.as_secs_f64(),
+        "verify_seconds": routed.judging.as_secs_f64(),
+        "remarks": routed.routes.remarks,
+    });
+    if let (Some(all), Some(more)) = (value.as_object_mut(), more.as_object()) {
+        all.extend(more.clone());
+    }
+    value
+}
+
+fn text(out: &mut impl Write, fabric: &Fabric, routed: &Routed, max_load: u64) -> io::Result<()> {
+    output::line(out, "engine", &routed.routes.engine)?;
+    let seconds = |d: std::time::Duration| d.as_secs_f64();
+    let time = format!("{:.3} s, and {:.3} s to verify", seconds(routed.computing), seconds(routed.judging));
+    output::line(out, "time", time)?;
+    output::line(out, "largest channel load", max_load)?;
+    super::verify::text(out, fabric, &routed.routes, &routed.verdict)
+}

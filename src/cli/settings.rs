@@ -1,0 +1,46 @@
+//! The arguments that every subcommand with an engine takes.
+
+use clap::Parser;
+
+use crate::engine::{Prefer, Settings};
+use crate::fabric::Sl;
+
+/// What an engine may use.
+#[derive(Clone, Debug, Parser)]
+pub(super) struct EngineArgs {
+    /// Data VLs to plan with, at most those that every link between switches states; all of them, or
+    /// 8 where none are stated, if left out
+    #[arg(long, value_name = "N")]
+    vls: Option<u8>,
+    /// SLs that may be given out
+    #[arg(long, value_name = "N", default_value_t = Sl::COUNT as u8)]
+    sls: u8,
+    /// What dfdn prefers where it cannot have both: one-sl or minimal
+    #[arg(long, value_name = "WHAT", default_value_t)]
+    prefer: Prefer,
+    /// Largest share of adapter pairs that may take longer paths for the sake of one SL; 0.02 if left
+    /// out, no limit with --prefer one-sl
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    max_nonminimal: Option<f64>,
+    /// Trees of the engine updn-trees
+    #[arg(long, value_name = "N", default_value_t = Settings::default().trees)]
+    trees: u8,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "a share is a number from 0 to 1".to_owned())
+}
+
+impl EngineArgs {
+    pub(super) fn settings(&self, engine: &str) -> Settings {
+        Settings {
+            engine: engine.to_owned(),
+            vls: self.vls,
+            sls: self.sls,
+            prefer: self.prefer,
+            max_nonminimal: self.max_nonminimal,
+            trees: self.trees,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `dfdn verify`: are these tables safe?
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::output::{line, yes};
+use super::{Failure, Outcome, output};
+use crate::fabric::Fabric;
+use crate::formats;
+use crate::tables::Routes;
+use crate::verify::{Verdict, verify};
+
+/// Judge tables of any engine: every pair reachable, no loop, no credit loop
+///
+/// TABLES is a folder as `dfdn route -o` writes it, or the dumps of a running OpenSM (with log flags
+/// that contain 0x40): opensm-lfts.dump, opensm-sl2vl.dump, psl. Without a psl every SL may be used
+/// on every path, and all of them must be safe.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  \
+    dfdn verify fabric.net tables\n  \
+    ibnetdiscover | dfdn verify - /var/log --json\n\n\
+    Exit code 1, with the credit loop or the pair that cannot reach as a witness, if they are not safe.")]
+pub(super) struct Args {
+    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    fabric: PathBuf,
+    /// Folder of tables
+    tables: PathBuf,
+}
+
+pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    let fabric = super::load_fabric(&args.fabric)?;
+    let (fabric, routes) = formats::load_tables(&args.tables, fabric)?;
+    let verdict = verify(&fabric, &routes);
+    if json {
+        let mut value = verdict.to_json(&fabric);
+        value["remarks"] = routes.remarks.clone().into();
+        output::json(&value)?;
+    } else {
+        text(&mut io::stdout().lock(), &fabric, &routes, &verdict)?;
+    }
+    Ok(if verdict.is_safe() { Outcome::Fine } else { Outcome::Fails })
+}
+
+/// What a person reads.
+pub(super) fn text(out: &mut impl Write, fabric: &Fabric, routes: &Routes, v: &Verdict) -> io::Result<()> {
+    line(out, "fabric", fabric)?;
+    for remark in &routes.remarks {
+        line(out, "note", remark)?;
+    }
+    line(out, "every pair reachable", yes(v.reachable))?;
+    line(out, "free of loops", yes(v.loop_free))?;
+    let by_switches = if v.deadlock_free_adapters { " (yes between adapters alone)" } else { "" };
+    line(
+        out,
+        "deadlock-free",
+        format!("{}{}", yes(v.deadlock_free), if v.deadlock_free { "" } else { by_switches }),
+    )?;
+    line(out, "VLs within the links", yes(v.vls_legal))?;
+    let detours = format!(
+        "{:.3} % of the pairs longer, mean stretch {:.4}",
+        100.0 * v.nonminimal_share,
+        v.mean_stretch
+    );
+    line(out, "minimal", if v.minimal { "yes" } else { &detours })?;
+    line(
+        out,
+        "VLs, SLs",
+        format!("{}, {} (with switches as ends: {}, {})", v.vls, v.sls, v.vls_all, v.sls_all),
+    )?;
+    line(
+        out,
+        "hops between switches",
+        format!("mean {:.3}, most {}, diameter {}", v.mean_hops, v.max_hops, v.diameter),
+    )?;
+    for witness in &v.witnesses {
+        writeln!(out, "\n{}", witness.explain(fabric))?;
+    }
+    writeln!(out, "\n{}", if v.is_safe() { "SAFE" } else { "NOT SAFE" })
+}

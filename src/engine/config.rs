@@ -1,0 +1,182 @@
+//! The configuration file of the plugin: `name value` lines as in `opensm.conf`, which the same
+//! people edit; `#` starts a comment. There are few keys, none nested, so a richer format would
+//! only add ways to be wrong.
+
+use thiserror::Error;
+
+use super::{Prefer, Settings, by_name};
+
+/// A key of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does and what it may be, in one line.
+    pub about: &'static str,
+    set: fn(&mut Settings, &str) -> Result<(), String>,
+    get: fn(&Settings) -> String,
+}
+
+impl Key {
+    /// The value in some settings, as the file would say it.
+    pub fn value(&self, settings: &Settings) -> String {
+        (self.get)(settings)
+    }
+}
+
+/// All keys.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "engine",
+        about: "engine behind the name dfdn; any that is deadlock-free",
+        set: |settings, text| {
+            let engine = by_name(text).map_err(|error| error.to_string())?;
+            if !engine.deadlock_free {
+                return Err(format!("{text} is a bare routing and may have credit loops"));
+            }
+            settings.engine = engine.name.to_owned();
+            Ok(())
+        },
+        get: |settings| settings.engine.clone(),
+    },
+    Key {
+        name: "vls",
+        about: "data VLs to plan with, 1 to 15, at most what every link between switches operates; auto: all of them",
+        set: |settings, text| {
+            settings.vls = match text {
+                "auto" => None,
+                _ => Some(number(text, 1, 15)?),
+            };
+            Ok(())
+        },
+        get: |settings| settings.vls.map_or("auto".to_owned(), |vls| vls.to_string()),
+    },
+    Key {
+        name: "sls",
+        about: "SLs that may be given out, 1 to 16",
+        set: |settings, text| number(text, 1, 16).map(|sls| settings.sls = sls),
+        get: |settings| settings.sls.to_string(),
+    },
+    Key {
+        name: "prefer",
+        about: "one-sl: one SL for every pair; minimal: shortest paths; default: one SL if few pairs pay for it",
+        set: |settings, text| text.parse::<Prefer>().map(|prefer| settings.prefer = prefer),
+        get: |settings| settings.prefer.to_string(),
+    },
+    Key {
+        name: "max_nonminimal",
+        about: "largest share of adapter pairs on longer paths that one SL may cost, 0 to 1; auto: 0.02, or no \
+                limit with prefer one-sl",
+        set: |settings, text| {
+            settings.max_nonminimal = match text {
+                "auto" => None,
+                _ => Some(share(text)?),
+            };
+            Ok(())
+        },
+        get: |settings| settings.max_nonminimal.map_or("auto".to_owned(), |share| share.to_string()),
+    },
+    Key {
+        name: "trees",
+        about: "trees of the engine updn-trees, 1 to 15",
+        set: |settings, text| number(text, 1, 15).map(|trees| settings.trees = trees),
+        get: |settings| settings.trees.to_string(),
+    },
+];
+
+/// A line that cannot be meant.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("line {line}: {reason}")]
+pub struct ConfigError {
+    /// Its number, from 1.
+    pub line: usize,
+    /// What is wrong with it and what would be right.
+    pub reason: String,
+}
+
+impl Settings {
+    /// Reads a configuration file over the defaults.
+    ///
+    /// # Errors
+    /// The first line with an unknown key, an impossible value, or a key for the second time.
+    pub fn from_config(text: &str) -> Result<Self, ConfigError> {
+        let mut settings = Self::default();
+        let mut seen = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line_number = index + 1;
+            let wrong = |reason| ConfigError { line: line_number, reason };
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+                let known: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+                return Err(wrong(format!("there is no key '{name}'; there are {}", known.join(", "))));
+            };
+            if seen.contains(&key.name) {
+                return Err(wrong(format!("{name} is set a second time")));
+            }
+            seen.push(key.name);
+            (key.set)(&mut settings, value.trim()).map_err(|reason| wrong(format!("{name}: {reason}")))?;
+        }
+        Ok(settings)
+    }
+
+    /// Every choice as the file would say it, on one line.
+    pub fn describe(&self) -> String {
+        KEYS.iter().map(|key| format!("{} {}", key.name, key.value(self))).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn number(text: &str, least: u8, most: u8) -> Result<u8, String> {
+    let number = text.parse::<u8>().ok().filter(|n| (least..=most).contains(n));
+    number.ok_or_else(|| format!("'{text}' is no number from {least} to {most}"))
+}
+
+/// A share, `0..=1`.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("'{text}' is no number from 0 to 1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEYS, Settings};
+    use crate::engine::Prefer;
+
+    #[test]
+    fn an_empty_file_means_the_defaults() {
+        assert_eq!(Settings::from_config("# nothing\n\n"), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn what_settings_say_reads_back() {
+        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\ntrees 3\n";
+        let settings = Settings::from_config(text).expect("a valid file");
+        assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
+        let written =
+            KEYS.iter().map(|key| format!("{} {}\n", key.name, key.value(&settings))).collect::<String>();
+        assert_eq!(Settings::from_config(&written), Ok(settings));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, line, word) in [
+            ("vls 4\nlanes 2\n", 2, "lanes"),
+            ("vls 0\n", 1, "1 to 15"),
+            ("vls four\n", 1, "four"),
+            ("\n\nsls\n", 3, "1 to 16"),
+            ("engine sssp\n", 1, "credit loops"),
+            ("engine DFDN\n", 1, "there is no engine"),
+            ("prefer both\n", 1, "one-sl"),
+            ("max_nonminimal 2\n", 1, "0 to 1"),
+            ("max_nonminimal NaN\n", 1, "0 to 1"),
+            ("vls 4\nvls 4\n", 2, "second"),
+        ] {
+            let error = Settings::from_config(text).expect_err(text);
+            assert_eq!(error.line, line, "{text}");
+            assert!(error.reason.contains(word), "{text}: {error}");
+        }
+    }
+}

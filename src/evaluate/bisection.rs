@@ -1,0 +1,173 @@
+//! Effective bisection bandwidth.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::Options;
+use super::paths::{Adapter, Paths, Step};
+use crate::fabric::{ChannelId, SwitchId};
+
+/// The effective bisection bandwidth (Hoefler et al., section IV.A), as a share of the full one.
+///
+/// In a random bisect pattern one half of the P adapters sends to the other half, each to a partner
+/// of its own; with an odd number one adapter, drawn anew for each pattern, stays out. A stream gets
+/// the bandwidth of a link divided by the most streams on any channel of its route. All links count
+/// as equally fast, and the two directions of a link as independent. The links of adapters are
+/// looked at too, but never slow a stream down: each carries one stream at most. The sum over the
+/// streams, divided by ⌊P/2⌋, is the share of one pattern.
+///
+/// Pattern number n is drawn from stream n of a ChaCha8 generator with the seed, so that it does not
+/// depend on the number of patterns or threads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bisection {
+    /// Mean share over all patterns.
+    pub ebb: f64,
+    /// Lower end of the 95 % confidence interval of the mean, by Student's distribution.
+    pub ebb_low: f64,
+    /// Upper end of it. One pattern says nothing about its spread: then the interval is 0 to 1.
+    pub ebb_high: f64,
+    /// Standard deviation of a pattern's share (of the sample); 0 for one pattern.
+    pub ebb_deviation: f64,
+    /// How many patterns there were.
+    pub patterns: u32,
+    /// Their seed.
+    pub seed: u64,
+}
+
+impl Bisection {
+    /// `paths`: tables that lead every adapter to every other.
+    ///
+    /// Cost: O(P h + C) for each pattern with routes of h channels, over all cores; the P h steps are
+    /// reads from all over the LFTs.
+    pub(super) fn new(paths: &Paths, options: &Options) -> Self {
+        let patterns = options.patterns.get();
+        let shares: Vec<f64> = (0..patterns)
+            .into_par_iter()
+            .map_init(|| Simulation::new(paths), |simulation, n| simulation.share(options.seed, n))
+            .collect();
+        let mean = shares.iter().sum::<f64>() / f64::from(patterns);
+        let (deviation, margin) = if patterns == 1 {
+            (0.0, 1.0)
+        } else {
+            let squares: f64 = shares.iter().map(|share| (share - mean).powi(2)).sum();
+            let deviation = (squares / f64::from(patterns - 1)).sqrt();
+            (deviation, student(patterns - 1) * deviation / f64::from(patterns).sqrt())
+        };
+        Self {
+            ebb: mean,
+            ebb_low: (mean - margin).max(0.0),
+            ebb_high: (mean + margin).min(1.0),
+            ebb_deviation: deviation,
+            patterns,
+            seed: options.seed,
+        }
+    }
+}
+
+/// A stream on its way.
+struct Stream<'a> {
+    number: u32,
+    at: SwitchId,
+    to: &'a Adapter<'a>,
+}
+
+/// Room for the simulation of one pattern after the other.
+struct Simulation<'a> {
+    paths: &'a Paths<'a>,
+    order: Vec<u32>,
+    under_way: Vec<Stream<'a>>,
+    /// (stream, channel) for each channel of each route.
+    trail: Vec<(u32, ChannelId)>,
+    /// Streams on each channel.
+    congestion: Vec<u32>,
+    /// By stream: the most streams on a channel of its route.
+    worst: Vec<u32>,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(paths: &'a Paths<'a>) -> Self {
+        Self {
+            paths,
+            order: Vec::new(),
+            under_way: Vec::new(),
+            trail: Vec::new(),
+            congestion: vec![0; paths.fabric.channels().len()],
+            worst: Vec::new(),
+        }
+    }
+
+    /// The share of full bisection bandwidth of pattern number `n`.
+    fn share(&mut self, seed: u64, n: u32) -> f64 {
+        let paths = self.paths;
+        draw(&mut self.order, paths.adapters.len(), seed, n);
+        let streams = self.order.len() / 2;
+        let (senders, receivers) = self.order.split_at(streams);
+        let routes = senders.iter().zip(receivers).zip(0..).map(|((&from, &to), number)| {
+            let (from, to) = (&paths.adapters[from as usize], &paths.adapters[to as usize]);
+            Stream { number, at: from.switch, to }
+        });
+        self.under_way.clear();
+        self.under_way.extend(routes.filter(|stream| stream.at != stream.to.switch));
+        self.congestion.fill(0);
+        self.trail.clear();
+        // All streams take a step before any takes the next: the reads of a round do not wait for
+        // one another, as those along a route would.
+        while !self.under_way.is_empty() {
+            self.under_way.retain_mut(|stream| {
+                let to = stream.to;
+                let port = paths.lft.to(to.end.lid)[stream.at.index()];
+                let Step::Over(channel, next) = paths.step(stream.at, port, to) else { return false };
+                self.congestion[channel.index()] += 1;
+                self.trail.push((stream.number, channel));
+                stream.at = next;
+                next != to.switch
+            });
+        }
+        // 1: the links of the adapters.
+        self.worst.clear();
+        self.worst.resize(streams, 1);
+        for &(stream, channel) in &self.trail {
+            let worst = &mut self.worst[stream as usize];
+            *worst = self.congestion[channel.index()].max(*worst);
+        }
+        self.worst.iter().map(|&worst| 1.0 / f64::from(worst)).sum::<f64>() / streams as f64
+    }
+}
+
+/// A random bisect pattern over `adapters` indices: the first half of `order` sends to the second,
+/// in order. One of an odd number is left out of it.
+pub(super) fn draw(order: &mut Vec<u32>, adapters: usize, seed: u64, n: u32) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(n.into());
+    order.clear();
+    order.extend(0..adapters as u32);
+    order.shuffle(&mut rng);
+    order.truncate(adapters / 2 * 2);
+}
+
+/// The 97.5 % quantile of Student's distribution for a number of degrees of freedom: exact for one
+/// and two, beyond that by the first five terms of its expansion around the normal distribution
+/// (0.12 % too small for three, closer for more).
+pub(super) fn student(degrees: u32) -> f64 {
+    const Z: f64 = 1.959_963_984_540_054;
+    let n = f64::from(degrees);
+    match degrees {
+        0 => f64::INFINITY,
+        1 => 12.706_204_736_432_1,
+        2 => 4.302_652_729_911_3,
+        _ => {
+            let z = |power| Z.powi(power);
+            let terms = [
+                Z,
+                (z(3) + Z) / 4.0,
+                (5.0 * z(5) + 16.0 * z(3) + 3.0 * Z) / 96.0,
+                (3.0 * z(7) + 19.0 * z(5) + 17.0 * z(3) - 15.0 * Z) / 384.0,
+                (79.0 * z(9) + 776.0 * z(7) + 1482.0 * z(5) - 1920.0 * z(3) - 945.0 * Z) / 92_160.0,
+            ];
+            terms.iter().rev().fold(0.0, |sum, term| sum / n + term)
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Routes on each channel: the edge-forwarding index, and capacity as Chiu et al. rate it.
+
+use serde::Serialize;
+
+/// How many routes lead over each switch-to-switch channel, and how evenly they are spread.
+///
+/// The largest number is the edge-forwarding index (Hoefler et al., section I.A; without the links
+/// of adapters, as in section III.A, which carry P - 1 routes whatever the tables). The number on a
+/// channel is what Chiu et al. (section 6.2) call the usage level of a link; there the network
+/// carries the more traffic at once the smaller the variance of it is. The mean is
+/// P (P - 1) x mean hops / channels.
+///
+/// Cost: O(C) from the counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ChannelLoad {
+    /// The most routes on any channel; 0 without channels.
+    pub edge_forwarding_index: u64,
+    /// Mean over all channels, used or not.
+    pub mean_channel_load: f64,
+    /// Population variance over all channels.
+    pub channel_load_variance: f64,
+    /// Coefficient of variation: standard deviation by mean; 0 where nothing is loaded.
+    pub channel_load_cv: f64,
+    /// Routes on each channel, by [`ChannelId`](crate::fabric::ChannelId): by sending switch in GUID
+    /// order, then by its port.
+    pub channel_load: Vec<u64>,
+}
+
+impl ChannelLoad {
+    pub(super) fn new(channel_load: Vec<u64>) -> Self {
+        let channels = channel_load.len().max(1) as f64;
+        let mean = channel_load.iter().sum::<u64>() as f64 / channels;
+        let variance = channel_load.iter().map(|&l| (l as f64 - mean).powi(2)).sum::<f64>() / channels;
+        Self {
+            edge_forwarding_index: channel_load.iter().copied().max().unwrap_or(0),
+            mean_channel_load: mean,
+            channel_load_variance: variance,
+            channel_load_cv: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
+            channel_load,
+        }
+    }
+}

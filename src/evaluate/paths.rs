@@ -1,0 +1,113 @@
+//! The tables of a fabric, step by step.
+
+use super::{DeadEnd, EvaluateError};
+use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
+use crate::tables::Lft;
+
+/// An adapter port with the switch that it hangs off.
+pub(super) struct Adapter<'a> {
+    pub(super) end: &'a EndPort,
+    pub(super) switch: SwitchId,
+    /// The switch's port that leads to the adapter.
+    pub(super) port: u8,
+}
+
+/// What a packet may do next.
+pub(super) enum Step {
+    /// Go over a channel to a switch.
+    Over(ChannelId, SwitchId),
+    /// Leave for the adapter that it is for.
+    Home,
+    /// Nothing that helps.
+    Lost,
+}
+
+/// The tables of a fabric and the adapters whose routes are judged.
+pub(super) struct Paths<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) lft: &'a Lft,
+    /// In port GUID order.
+    pub(super) adapters: Vec<Adapter<'a>>,
+    /// How many of them hang off each switch.
+    pub(super) senders: Vec<u64>,
+}
+
+impl<'a> Paths<'a> {
+    /// # Errors
+    /// [`EvaluateError::NoPair`].
+    pub(super) fn new(fabric: &'a Fabric, lft: &'a Lft) -> Result<Self, EvaluateError> {
+        let attached = fabric.adapters().filter_map(|(_, end)| Some((end, end.attachment?)));
+        let adapters: Vec<_> =
+            attached.map(|(end, (switch, port))| Adapter { end, switch, port: port.0 }).collect();
+        if adapters.len() < 2 {
+            return Err(EvaluateError::NoPair { adapters: adapters.len() });
+        }
+        let mut senders = vec![0; fabric.num_switches()];
+        for a in &adapters {
+            senders[a.switch.index()] += 1;
+        }
+        Ok(Self { fabric, lft, adapters, senders })
+    }
+
+    /// What the entry `port` of switch `at` does with a packet for an adapter.
+    pub(super) fn step(&self, at: SwitchId, port: u8, to: &Adapter) -> Step {
+        if at == to.switch && port == to.port {
+            return Step::Home;
+        }
+        let channels = self.fabric.channels();
+        match channels.at_port(at, PortNum(port)) {
+            Some(id) => Step::Over(id, channels.get(id).to),
+            None => Step::Lost,
+        }
+    }
+
+    /// The channels from a switch to a LID of an adapter. Ends early where the tables do not lead
+    /// there, and never where they loop.
+    pub(super) fn walk(&self, from: SwitchId, to: &Adapter, lid: Lid) -> impl Iterator<Item = ChannelId> {
+        let ports = self.lft.to(lid);
+        let mut at = from;
+        std::iter::from_fn(move || match self.step(at, ports[at.index()], to) {
+            Step::Over(channel, next) => {
+                at = next;
+                Some(channel)
+            }
+            Step::Home | Step::Lost => None,
+        })
+    }
+
+    /// The first adapter that does not reach a LID of another one, as an error, if there is any.
+    pub(super) fn unreached(&self, to: &Adapter, lid: Lid) -> Option<EvaluateError> {
+        let mut sources = self.adapters.iter().filter(|a| a.end.lid != to.end.lid);
+        sources.find_map(|from| {
+            let reason = self.dead_end(from.switch, to, lid)?;
+            let (source_port, destination) = (self.describe(from), self.describe(to));
+            Some(EvaluateError::Unreached { source_port, destination, lid, reason })
+        })
+    }
+
+    /// Where the way from a switch to a LID of an adapter ends before it is there.
+    fn dead_end(&self, from: SwitchId, to: &Adapter, lid: Lid) -> Option<DeadEnd> {
+        let ports = self.lft.to(lid);
+        let mut at = from;
+        // A way that visits more switches than there are visits one twice.
+        for _ in 0..ports.len() {
+            let port = ports[at.index()];
+            match self.step(at, port, to) {
+                Step::Home => return None,
+                Step::Over(_, next) => at = next,
+                Step::Lost => {
+                    let switch = self.fabric.describe_switch(at);
+                    return Some(match port {
+                        Lft::NO_PATH => DeadEnd::NoEntry { switch },
+                        port => DeadEnd::Astray { switch, port },
+                    });
+                }
+            }
+        }
+        Some(DeadEnd::Loop { switch: self.fabric.describe_switch(at) })
+    }
+
+    fn describe(&self, adapter: &Adapter) -> String {
+        format!("{} port {}", self.fabric.describe(adapter.end.node), adapter.end.port)
+    }
+}

@@ -1,0 +1,516 @@
+//! Every metric against numbers worked out by hand or counted again by walking all pairs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::bisection::{draw, student};
+use super::*;
+use crate::fabric::{
+    ChannelId, EndPort, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, Sl, SwitchId,
+};
+use crate::routing::{Hops, sssp};
+use crate::tables::{Lft, PathSl, Sl2Vl, VlArb};
+use crate::topology::{Dragonfly, Hypercube};
+
+/// Switches with cables between them and an adapter for each entry of `homes`, by number.
+fn network(switches: usize, cables: &[(usize, usize)], homes: &[usize], lmc: u8) -> Fabric {
+    let mut b = FabricBuilder::new();
+    let guid = |i: usize| Guid(i as u64 + 1);
+    let nodes: Vec<_> = (0..switches)
+        .map(|i| b.add(Node::new(NodeKind::Switch, guid(i), 60, &format!("s{i}"))).expect("few ports"))
+        .collect();
+    let mut used = vec![0; switches];
+    let mut port = |s: usize| {
+        used[s] += 1;
+        PortRef { node: nodes[s], port: PortNum(used[s]) }
+    };
+    for &(x, y) in cables {
+        let (x, y) = (port(x), port(y));
+        b.connect(x, y).expect("free ports");
+    }
+    for (i, &home) in homes.iter().enumerate() {
+        let node = Node::new(NodeKind::ChannelAdapter, Guid(1000 + 10 * i as u64), 1, &format!("h{i}"));
+        let node = b.add(node).expect("few ports");
+        b.connect(PortRef { node, port: PortNum(1) }, port(home)).expect("free ports");
+    }
+    b.finish(Lmc::new(lmc).expect("a small LMC")).expect("a sound network")
+}
+
+fn adapters(fabric: &Fabric) -> Vec<EndPort> {
+    fabric.adapters().map(|(_, end)| *end).collect()
+}
+
+fn home(end: &EndPort) -> (SwitchId, PortNum) {
+    end.attachment.expect("adapters hang off a switch")
+}
+
+/// Sets the way along `switches` to the base LID of an adapter, by numbers.
+fn lead(lft: &mut Lft, fabric: &Fabric, switches: &[usize], adapter: usize) {
+    let end = adapters(fabric)[adapter];
+    let (last, port) = home(&end);
+    for pair in switches.windows(2) {
+        let (from, to) = (SwitchId::at(pair[0]), SwitchId::at(pair[1]));
+        let mut out = fabric.channels().out(from);
+        let (_, channel) = out.find(|(_, c)| c.to == to).expect("a cable");
+        let old = lft.get(from, end.lid);
+        assert!(old.is_none_or(|port| port == channel.out_port), "not a destination-based route");
+        lft.set(from, end.lid, channel.out_port);
+    }
+    assert_eq!(switches.last(), Some(&last.index()));
+    lft.set(last, end.lid, port);
+}
+
+fn routes(fabric: &Fabric, lft: Lft) -> Routes {
+    Routes {
+        engine: "test".to_owned(),
+        lft,
+        sl2vl: Sl2Vl::new(fabric),
+        path_sl: PathSl::one(Sl(0)),
+        vlarb: VlArb::fair(1),
+        remarks: Vec::new(),
+    }
+}
+
+fn patterns(n: u32) -> Options {
+    Options { patterns: NonZeroU32::new(n).expect("not zero"), ..Options::default() }
+}
+
+fn judge(fabric: &Fabric, lft: &Lft) -> Result<Evaluation, EvaluateError> {
+    evaluate(fabric, &routes(fabric, lft.clone()), &patterns(20))
+}
+
+fn by_sssp(fabric: &Fabric) -> Lft {
+    sssp(fabric, &Hops::new(fabric).expect("a connected fabric"))
+}
+
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+const D: usize = 3;
+const E: usize = 4;
+
+/// The network of Hoefler et al., Fig. 2: endpoints 0, 1, 2 on A, E, C.
+fn figure_2() -> Fabric {
+    network(5, &[(A, B), (A, D), (B, E), (B, C), (C, D), (D, E)], &[A, E, C], 0)
+}
+
+fn loads(fabric: &Fabric, evaluation: &Evaluation) -> BTreeMap<(usize, usize), u64> {
+    let by_channel = fabric.channels().iter().zip(&evaluation.load.channel_load);
+    by_channel.map(|((_, c), &load)| ((c.from.index(), c.to.index()), load)).collect()
+}
+
+/// Hoefler et al., Fig. 2 and section III.A, with R3's first route as the erratum has it.
+#[test]
+fn figure_2_with_the_routes_of_p_sssp() {
+    let fabric = figure_2();
+    let mut lft = Lft::new(&fabric);
+    lead(&mut lft, &fabric, &[E, B, A], 0);
+    lead(&mut lft, &fabric, &[C, B, A], 0);
+    lead(&mut lft, &fabric, &[A, D, E], 1);
+    lead(&mut lft, &fabric, &[C, D, E], 1);
+    lead(&mut lft, &fabric, &[A, B, C], 2);
+    lead(&mut lft, &fabric, &[E, D, C], 2);
+    let found = judge(&fabric, &lft).expect("sound tables");
+    assert_eq!(found.load.edge_forwarding_index, 2);
+    let by_channel = loads(&fabric, &found);
+    let most: Vec<_> = by_channel.iter().filter(|&(_, &load)| load == 2).map(|(&ends, _)| ends).collect();
+    assert_eq!(most, [(B, A), (D, E)]);
+    assert_eq!((by_channel[&(B, E)], by_channel[&(D, A)]), (0, 0));
+    assert_eq!(found.load.mean_channel_load, 1.0);
+    // Two channels carry 2, two carry nothing, eight carry 1.
+    assert!((found.load.channel_load_variance - 4.0 / 12.0).abs() < 1e-12);
+    assert_eq!(found.lengths, PathLengths { mean_hops: 2.0, max_hops: 2, hop_histogram: vec![0, 0, 6] });
+    // Six routes of two links on six links; the cables A-B and D-E carry three of them.
+    assert_eq!((found.faults.mean_pairs_cut, found.faults.max_pairs_cut), (2.0, 3));
+    // One of three adapters stays out, so there is one stream.
+    assert_eq!((found.bisection.ebb, found.bisection.ebb_low, found.bisection.ebb_high), (1.0, 1.0, 1.0));
+}
+
+/// Hoefler et al., section III.B, on the same network; `lead` sees that they are destination-based.
+#[test]
+fn figure_2_with_the_routes_of_p2_sssp() {
+    let fabric = figure_2();
+    let mut lft = Lft::new(&fabric);
+    lead(&mut lft, &fabric, &[A, B, E], 1);
+    lead(&mut lft, &fabric, &[A, D, C], 2);
+    lead(&mut lft, &fabric, &[E, D, A], 0);
+    lead(&mut lft, &fabric, &[E, B, C], 2);
+    lead(&mut lft, &fabric, &[C, B, A], 0);
+    lead(&mut lft, &fabric, &[C, D, E], 1);
+    let found = judge(&fabric, &lft).expect("sound tables");
+    assert_eq!(found.load.edge_forwarding_index, 1);
+    assert_eq!(found.load.channel_load, [1; 12]);
+    assert_eq!((found.load.channel_load_variance, found.load.channel_load_cv), (0.0, 0.0));
+}
+
+#[test]
+fn one_switch_has_full_bisection_bandwidth() {
+    for count in [2, 3, 8, 9] {
+        let fabric = network(1, &[], &vec![0; count], 0);
+        let found = judge(&fabric, &by_sssp(&fabric)).expect("sound tables");
+        let b = &found.bisection;
+        assert_eq!((b.ebb, b.ebb_low, b.ebb_high, b.ebb_deviation), (1.0, 1.0, 1.0, 0.0));
+        let pairs = (count * (count - 1)) as u64;
+        assert_eq!(found.lengths, PathLengths { mean_hops: 0.0, max_hops: 0, hop_histogram: vec![pairs] });
+        assert_eq!(found.load, ChannelLoad::default());
+        assert_eq!(
+            found.faults,
+            FaultTolerance { fault_tolerance: 1.0, mean_pairs_cut: 0.0, max_pairs_cut: 0 }
+        );
+    }
+}
+
+/// Two switches with two adapters each and one cable. Both senders are on one switch in a third of
+/// the patterns; then they share the cable. Otherwise each direction carries one stream at most.
+#[test]
+fn a_narrow_bridge_by_hand() {
+    let fabric = network(2, &[(0, 1)], &[0, 0, 1, 1], 0);
+    let tables = routes(&fabric, by_sssp(&fabric));
+    let found = evaluate(&fabric, &tables, &patterns(4000)).expect("sound tables");
+    let mut order = Vec::new();
+    let together = (0..4000).filter(|&n| {
+        draw(&mut order, 4, 1, n);
+        (order[0] < 2) == (order[1] < 2)
+    });
+    let shares = 4000.0 - together.count() as f64 / 2.0;
+    assert_eq!(found.bisection.ebb, shares / 4000.0);
+    assert!(found.bisection.ebb_low < 5.0 / 6.0 && 5.0 / 6.0 < found.bisection.ebb_high);
+    // Of a sample with only two values: sqrt(1/3 x 2/3) / 2 = 0.2357.
+    assert!((found.bisection.ebb_deviation - 0.2357).abs() < 0.005);
+    let margin = 1.9605 * found.bisection.ebb_deviation / 4000_f64.sqrt();
+    assert!((found.bisection.ebb_high - found.bisection.ebb - margin).abs() < 1e-6);
+    assert_eq!(found.load.channel_load, [4, 4]);
+    assert_eq!(found.lengths.hop_histogram, [4, 8]);
+    assert_eq!(found.faults.max_pairs_cut, 8);
+}
+
+#[test]
+fn patterns_match_each_adapter_once_and_do_not_repeat() {
+    let mut seen = BTreeSet::new();
+    let mut idle = BTreeSet::new();
+    for n in 0..50 {
+        let mut order = Vec::new();
+        draw(&mut order, 9, 7, n);
+        let members: BTreeSet<u32> = order.iter().copied().collect();
+        assert_eq!((order.len(), members.len()), (8, 8));
+        idle.extend((0..9).find(|i| !members.contains(i)));
+        seen.insert(order);
+    }
+    assert_eq!(seen.len(), 50);
+    assert_eq!(idle.len(), 9, "everyone stays out at some time");
+}
+
+#[test]
+fn quantiles_of_students_distribution() {
+    // From any table: 97.5 %, three digits.
+    for (degrees, table) in
+        [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (9, 2.262), (29, 2.045), (120, 1.980)]
+    {
+        let off = (student(degrees) / table - 1.0).abs();
+        assert!(off < 1.3e-3, "{degrees} degrees of freedom: {}", student(degrees));
+    }
+    assert!((student(1_000_000) - 1.959_966).abs() < 1e-5);
+}
+
+#[test]
+fn one_pattern_says_nothing_about_the_spread() {
+    let fabric = network(2, &[(0, 1)], &[0, 0, 1, 1], 0);
+    let b = evaluate(&fabric, &routes(&fabric, by_sssp(&fabric)), &patterns(1)).expect("sound").bisection;
+    assert_eq!((b.ebb_low, b.ebb_high, b.ebb_deviation), (0.0, 1.0, 0.0));
+}
+
+#[test]
+fn bits_do_not_depend_on_threads() {
+    let dragonfly = Dragonfly::balanced(2).build().expect("a Dragonfly");
+    let tables = routes(&dragonfly, by_sssp(&dragonfly));
+    let with = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+        let found = pool.install(|| evaluate(&dragonfly, &tables, &patterns(50))).expect("sound tables");
+        serde_json::to_string(&found).expect("plain numbers")
+    };
+    assert_eq!(with(1), with(2));
+    assert_eq!(with(1), with(5));
+}
+
+#[test]
+fn the_seed_matters_and_more_patterns_narrow_the_interval() {
+    let fabric = Hypercube { n: 4, cas: 2 }.build().expect("a hypercube");
+    let tables = routes(&fabric, by_sssp(&fabric));
+    let run =
+        |n, seed| evaluate(&fabric, &tables, &Options { seed, ..patterns(n) }).expect("sound").bisection;
+    assert_ne!(run(50, 1).ebb, run(50, 2).ebb);
+    let (few, many) = (run(20, 1), run(2000, 1));
+    assert!(many.ebb_high - many.ebb_low < (few.ebb_high - few.ebb_low) / 5.0);
+    assert!(few.ebb_low < many.ebb && many.ebb < few.ebb_high);
+}
+
+/// Hypercube with one adapter a switch: P-SSSP balances it perfectly, at P/2 routes a channel.
+#[test]
+fn known_index_of_a_hypercube() {
+    let fabric = Hypercube { n: 4, cas: 1 }.build().expect("a hypercube");
+    let found = judge(&fabric, &by_sssp(&fabric)).expect("sound tables");
+    assert_eq!(found.load.mean_channel_load, 8.0);
+    assert!(found.load.edge_forwarding_index >= 8);
+    assert_eq!(found.lengths.hop_histogram, [0, 64, 96, 64, 16]);
+}
+
+#[test]
+fn json_has_the_fields_of_the_command() {
+    let fabric = figure_2();
+    let found = judge(&fabric, &by_sssp(&fabric)).expect("sound tables");
+    let json = serde_json::to_value(&found).expect("plain numbers");
+    for field in [
+        "edge_forwarding_index",
+        "mean_channel_load",
+        "channel_load_variance",
+        "channel_load_cv",
+        "channel_load",
+        "ebb",
+        "ebb_low",
+        "ebb_high",
+        "ebb_deviation",
+        "patterns",
+        "seed",
+        "mean_hops",
+        "max_hops",
+        "hop_histogram",
+        "fault_tolerance",
+        "mean_pairs_cut",
+        "max_pairs_cut",
+    ] {
+        assert!(json.get(field).is_some_and(|v| !v.is_null()), "{field}");
+    }
+}
+
+/// A ring of four with LMC 1: the second LID goes the other way round.
+#[test]
+fn fault_tolerance_of_two_ways_round_a_ring() {
+    let fabric = network(4, &[(0, 1), (1, 2), (2, 3), (3, 0)], &[0, 2], 1);
+    let mut lft = Lft::new(&fabric);
+    let ends = adapters(&fabric);
+    let mut way = |switches: [usize; 3], adapter: usize, offset: u16| {
+        let mut end = Lft::new(&fabric);
+        lead(&mut end, &fabric, &switches, adapter);
+        let base = ends[adapter].lid;
+        let lid = Lid::new(base.get() + offset).expect("in range");
+        for s in switches {
+            let port = end.get(SwitchId::at(s), base).expect("just set");
+            lft.set(SwitchId::at(s), lid, port);
+        }
+    };
+    way([2, 1, 0], 0, 0);
+    way([2, 3, 0], 0, 1);
+    way([0, 1, 2], 1, 0);
+    way([0, 1, 2], 1, 1);
+    // To adapter 0 another way is ready for each link, to adapter 1 for none.
+    let found = judge(&fabric, &lft).expect("sound tables");
+    assert_eq!(found.faults, FaultTolerance { fault_tolerance: 0.5, mean_pairs_cut: 1.0, max_pairs_cut: 2 });
+}
+
+#[test]
+fn too_few_adapters() {
+    for count in [0, 1] {
+        let fabric = network(2, &[(0, 1)], &vec![0; count], 0);
+        assert_eq!(judge(&fabric, &Lft::new(&fabric)), Err(EvaluateError::NoPair { adapters: count }));
+    }
+    let nothing = FabricBuilder::new().finish(Lmc::default()).expect("an empty subnet");
+    assert_eq!(judge(&nothing, &Lft::new(&nothing)), Err(EvaluateError::NoPair { adapters: 0 }));
+}
+
+#[test]
+fn routes_that_do_not_arrive_are_named() {
+    let fabric = network(3, &[(0, 1), (1, 2)], &[0, 2], 0);
+    let good = by_sssp(&fabric);
+    let lid = adapters(&fabric)[1].lid;
+    let (middle, last) = (SwitchId::at(1), SwitchId::at(2));
+    let fails = |change: &dyn Fn(&mut Lft)| {
+        let mut lft = good.clone();
+        change(&mut lft);
+        match judge(&fabric, &lft) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("no error"),
+        }
+    };
+    let pair = "'h0' (0x00000000000003e8) port 1 does not reach LID 2 of 'h1' (0x00000000000003f2) port 1: ";
+    let pair = pair.replace("LID 2", &format!("LID {lid}"));
+    let s1 = "'s1' (0x0000000000000002)";
+    assert_eq!(fails(&|lft| lft.clear(middle, lid)), format!("{pair}{s1} has no entry for it"));
+    let back =
+        fabric.channels().out(middle).find(|(_, c)| c.to == SwitchId::at(0)).expect("a cable").1.out_port;
+    let text = fails(&|lft| lft.set(middle, lid, back));
+    assert!(text.starts_with(&pair) && text.contains("in a loop through 's"), "{text}");
+    for port in [0, 60, 200] {
+        let text = fails(&|lft| lft.set(last, lid, PortNum(port)));
+        assert!(text.ends_with(&format!("port {port}, which leads neither there nor to a switch")), "{text}");
+    }
+}
+
+/// What no adapter's packet meets is no error: holes and loops beside the routes.
+#[test]
+fn entries_beside_the_routes_do_not_matter() {
+    let fabric = network(4, &[(0, 1), (1, 2), (2, 3)], &[0, 1], 0);
+    let mut lft = Lft::new(&fabric);
+    lead(&mut lft, &fabric, &[1, 0], 0);
+    lead(&mut lft, &fabric, &[0, 1], 1);
+    let clean = judge(&fabric, &lft).expect("sound tables");
+    let lid = adapters(&fabric)[0].lid;
+    lft.set(SwitchId::at(2), lid, PortNum(2));
+    lft.set(SwitchId::at(3), lid, PortNum(1));
+    assert_eq!(judge(&fabric, &lft), Ok(clean));
+}
+
+/// The channels of a walk, as far as it gets; whether it arrives.
+fn walk(fabric: &Fabric, lft: &Lft, from: &EndPort, to: &EndPort, lid: Lid) -> (Vec<ChannelId>, bool) {
+    let mut at = home(from).0;
+    let mut way = Vec::new();
+    while way.len() <= fabric.num_switches() {
+        let Some(port) = lft.get(at, lid) else { return (way, false) };
+        if (at, port) == home(to) {
+            return (way, true);
+        }
+        let Some(id) = fabric.channels().at_port(at, port) else { return (way, false) };
+        way.push(id);
+        at = fabric.channels().get(id).to;
+    }
+    (way, false)
+}
+
+/// A connected random network, with parallel cables, and a random tree for each LID.
+fn random(seed: u64) -> (Fabric, Lft) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let switches = rng.random_range(1..10);
+    let mut cables: Vec<(usize, usize)> = (1..switches).map(|s| (rng.random_range(0..s), s)).collect();
+    for _ in 0..rng.random_range(0..2 * switches) {
+        let (x, y) = (rng.random_range(0..switches), rng.random_range(0..switches));
+        if x != y {
+            cables.push((x, y));
+        }
+    }
+    let homes: Vec<usize> = (0..rng.random_range(2..20)).map(|_| rng.random_range(0..switches)).collect();
+    let fabric = network(switches, &cables, &homes, rng.random_range(0..3));
+    let mut lft = Lft::new(&fabric);
+    for end in adapters(&fabric) {
+        for lid in end.lids() {
+            let (target, port) = home(&end);
+            lft.set(target, lid, port);
+            let mut inside = vec![target];
+            while inside.len() < switches {
+                let &s = inside.choose(&mut rng).expect("not empty");
+                let around: Vec<_> = fabric.channels().out(s).map(|(_, c)| *c).collect();
+                let Some(c) = around.choose(&mut rng) else { continue };
+                if !inside.contains(&c.to) {
+                    inside.push(c.to);
+                    lft.set(c.to, lid, c.in_port);
+                }
+            }
+        }
+    }
+    (fabric, lft)
+}
+
+/// Everything again, pair by pair: load, lengths, bandwidth, faults.
+fn naive(fabric: &Fabric, lft: &Lft, options: &Options) -> (ChannelLoad, PathLengths, f64, FaultTolerance) {
+    let ends = adapters(fabric);
+    let way = |i: usize, j: usize, lid| walk(fabric, lft, &ends[i], &ends[j], lid).0;
+    let link = |id: &ChannelId| (*id).min(fabric.channels().get(*id).reverse);
+    let mut load = vec![0; fabric.channels().len()];
+    let mut hops = vec![0; 20];
+    let mut cut: BTreeMap<ChannelId, u64> = fabric.channels().iter().map(|(id, _)| (link(&id), 0)).collect();
+    let mut differences = Vec::new();
+    for i in 0..ends.len() {
+        for j in (0..ends.len()).filter(|&j| j != i) {
+            let route = way(i, j, ends[j].lid);
+            hops[route.len()] += 1;
+            for id in &route {
+                load[id.index()] += 1;
+            }
+            let links: BTreeSet<ChannelId> = route.iter().map(link).collect();
+            for l in &links {
+                *cut.get_mut(l).expect("a link") += 1;
+            }
+            if !links.is_empty() {
+                let differs = ends[j].lids().map(|lid| {
+                    let other: BTreeSet<ChannelId> = way(i, j, lid).iter().map(link).collect();
+                    links.difference(&other).count() as f64 / links.len() as f64
+                });
+                differences.push(differs.fold(0.0, f64::max));
+            }
+        }
+    }
+    let mut shares = Vec::new();
+    for n in 0..options.patterns.get() {
+        let mut order = Vec::new();
+        draw(&mut order, ends.len(), options.seed, n);
+        let half = order.len() / 2;
+        let ways: Vec<_> = (0..half)
+            .map(|k| (order[k] as usize, order[half + k] as usize))
+            .map(|(i, j)| way(i, j, ends[j].lid))
+            .collect();
+        let streams = |id: &ChannelId| ways.iter().flatten().filter(|other| *other == id).count();
+        let bandwidth = ways.iter().map(|w| 1.0 / w.iter().map(streams).max().unwrap_or(1) as f64);
+        shares.push(bandwidth.sum::<f64>() / half as f64);
+    }
+    let faults = FaultTolerance {
+        fault_tolerance: match differences.len() {
+            0 => 1.0,
+            n => differences.iter().sum::<f64>() / n as f64,
+        },
+        mean_pairs_cut: cut.values().sum::<u64>() as f64 / cut.len().max(1) as f64,
+        max_pairs_cut: cut.values().copied().max().unwrap_or(0),
+    };
+    let ebb = shares.iter().sum::<f64>() / shares.len() as f64;
+    (ChannelLoad::new(load), PathLengths::new(hops), ebb, faults)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_as_walking_all_pairs(seed: u64) {
+        let (fabric, lft) = random(seed);
+        let found = judge(&fabric, &lft).expect("trees reach everything");
+        let (load, lengths, ebb, faults) = naive(&fabric, &lft, &patterns(20));
+        // Chiu et al., section 6.2: U = n (n-1) D / L.
+        let pairs = lengths.hop_histogram.iter().sum::<u64>() as f64;
+        let mean_load = pairs * lengths.mean_hops / fabric.channels().len().max(1) as f64;
+        prop_assert!((mean_load - load.mean_channel_load).abs() < 1e-9 * mean_load.max(1.0));
+        prop_assert_eq!(found.load, load);
+        prop_assert_eq!(found.lengths, lengths);
+        prop_assert!((found.bisection.ebb - ebb).abs() < 1e-12);
+        prop_assert!((found.faults.fault_tolerance - faults.fault_tolerance).abs() < 1e-12);
+        prop_assert_eq!(found.faults.max_pairs_cut, faults.max_pairs_cut);
+        prop_assert_eq!(found.faults.mean_pairs_cut, faults.mean_pairs_cut);
+    }
+
+    /// Entries overwritten at random: an error exactly where some pair does not arrive, and it
+    /// names the first such pair.
+    #[test]
+    fn damaged_tables_are_errors_where_a_pair_suffers(seed: u64, damages in 1..6) {
+        let (fabric, mut lft) = random(seed);
+        let mut rng = ChaCha8Rng::seed_from_u64(!seed);
+        let ends = adapters(&fabric);
+        for _ in 0..damages {
+            let end = ends.choose(&mut rng).expect("two or more");
+            let lids: Vec<Lid> = end.lids().collect();
+            let s = SwitchId::at(rng.random_range(0..fabric.num_switches()));
+            let port = PortNum(*[rng.random_range(0..8), rng.random()].choose(&mut rng).expect("two"));
+            lft.set(s, *lids.choose(&mut rng).expect("one or more"), port);
+        }
+        let targets = ends.iter().flat_map(|to| to.lids().map(move |lid| (to, lid)));
+        let first = targets
+            .flat_map(|(to, lid)| ends.iter().map(move |from| (from, to, lid)))
+            .find(|(from, to, lid)| from.lid != to.lid && !walk(&fabric, &lft, from, to, *lid).1);
+        match (judge(&fabric, &lft), first) {
+            (Ok(_), None) => {}
+            (Err(EvaluateError::Unreached { source_port, destination, lid, .. }), Some(pair)) => {
+                let name = |end: &EndPort| format!("{} port {}", fabric.describe(end.node), end.port);
+                prop_assert_eq!((source_port, destination, lid), (name(pair.0), name(pair.1), pair.2));
+            }
+            (found, first) => prop_assert!(false, "{found:?}, but by walking {first:?}"),
+        }
+    }
+}

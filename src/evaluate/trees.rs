@@ -1,0 +1,152 @@
+//! One pass over the destination trees that counts all routes without walking any.
+
+use rayon::prelude::*;
+
+use super::EvaluateError;
+use super::paths::{Adapter, Paths, Step};
+use crate::fabric::{ChannelId, Lid, SwitchId};
+
+/// What the routes of all pairs add up to.
+pub(super) struct Counts {
+    /// Routes on each channel.
+    pub(super) load: Vec<u64>,
+    /// Routes by number of channels.
+    pub(super) hops: Vec<u64>,
+}
+
+/// Counts the routes of all pairs, and makes sure that every LID of every adapter is reached.
+///
+/// The entries for one LID form a tree towards it. From its leaves on, each switch adds its own
+/// adapters to what arrives and hands the sum to the next; what is left over stands before a hole
+/// or goes round in a loop.
+///
+/// # Errors
+/// [`EvaluateError::Unreached`].
+///
+/// Cost: O(S) for each LID, over all cores.
+pub(super) fn count(paths: &Paths) -> Result<Counts, EvaluateError> {
+    let trees: Vec<(&Adapter, Lid)> =
+        paths.adapters.iter().flat_map(|to| to.end.lids().map(move |lid| (to, lid))).collect();
+    let total = trees
+        .par_iter()
+        .enumerate()
+        .with_min_len(64)
+        .fold(
+            || Pass::new(paths),
+            |mut pass, (i, &(to, lid))| {
+                if !pass.follow(paths, to, lid) {
+                    pass.broken = pass.broken.min(i);
+                } else if lid == to.end.lid {
+                    pass.add(paths, to);
+                }
+                pass
+            },
+        )
+        .reduce_with(Pass::merge)
+        .unwrap_or_else(|| Pass::new(paths));
+    // A tree is broken where some adapter's packets are lost, so that a witness is found.
+    match trees.get(total.broken).and_then(|&(to, lid)| paths.unreached(to, lid)) {
+        Some(error) => Err(error),
+        None => Ok(Counts { load: total.load, hops: total.hops }),
+    }
+}
+
+/// The sums so far of one thread, and its room to work on a tree.
+struct Pass {
+    load: Vec<u64>,
+    hops: Vec<u64>,
+    /// The first tree that not all adapters can follow.
+    broken: usize,
+    /// Where each switch sends to; `None` at the end of the way.
+    next: Vec<Option<(ChannelId, SwitchId)>>,
+    /// How many switches that were not visited yet send to each.
+    pending: Vec<u32>,
+    /// The switches, each before the one that it sends to; without those on loops.
+    order: Vec<SwitchId>,
+    /// Adapters whose packets pass each switch.
+    flow: Vec<u64>,
+    /// Channels from each switch to the end.
+    depth: Vec<u32>,
+}
+
+impl Pass {
+    fn new(paths: &Paths) -> Self {
+        let switches = paths.fabric.num_switches();
+        Self {
+            load: vec![0; paths.fabric.channels().len()],
+            hops: vec![0; switches],
+            broken: usize::MAX,
+            next: vec![None; switches],
+            pending: vec![0; switches],
+            order: Vec::with_capacity(switches),
+            flow: vec![0; switches],
+            depth: vec![0; switches],
+        }
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        for (a, b) in self.load.iter_mut().zip(other.load) {
+            *a += b;
+        }
+        for (a, b) in self.hops.iter_mut().zip(other.hops) {
+            *a += b;
+        }
+        self.broken = self.broken.min(other.broken);
+        self
+    }
+
+    /// Puts the switches in order and sends the packets of all adapters but `to` itself on their
+    /// way; whether all of them arrive.
+    fn follow(&mut self, paths: &Paths, to: &Adapter, lid: Lid) -> bool {
+        let ports = paths.lft.to(lid);
+        self.pending.fill(0);
+        for s in paths.fabric.switch_ids() {
+            self.next[s.index()] = match paths.step(s, ports[s.index()], to) {
+                Step::Over(channel, next) => {
+                    self.pending[next.index()] += 1;
+                    Some((channel, next))
+                }
+                Step::Home | Step::Lost => None,
+            };
+        }
+        self.flow.copy_from_slice(&paths.senders);
+        self.flow[to.switch.index()] -= 1;
+        self.order.clear();
+        self.order.extend(paths.fabric.switch_ids().filter(|s| self.pending[s.index()] == 0));
+        let mut arrived = 0;
+        let mut head = 0;
+        while let Some(&s) = self.order.get(head) {
+            head += 1;
+            match self.next[s.index()] {
+                Some((_, next)) => {
+                    self.flow[next.index()] += self.flow[s.index()];
+                    self.pending[next.index()] -= 1;
+                    if self.pending[next.index()] == 0 {
+                        self.order.push(next);
+                    }
+                }
+                None if s == to.switch && ports[s.index()] == to.port => arrived = self.flow[s.index()],
+                None => {}
+            }
+        }
+        arrived + 1 == paths.adapters.len() as u64
+    }
+
+    /// Adds a tree that all adapters can follow to the sums.
+    fn add(&mut self, paths: &Paths, to: &Adapter) {
+        for &s in self.order.iter().rev() {
+            let s = s.index();
+            self.depth[s] = 0;
+            if let Some((channel, next)) = self.next[s] {
+                self.depth[s] = self.depth[next.index()] + 1;
+                self.load[channel.index()] += self.flow[s];
+            }
+            if paths.senders[s] > 0 {
+                self.hops[self.depth[s] as usize] += paths.senders[s];
+            }
+        }
+        // The destination sends nothing to itself.
+        self.hops[0] -= 1;
+        debug_assert_eq!(self.depth[to.switch.index()], 0);
+    }
+}

@@ -1,0 +1,134 @@
+//! `opensm.fdbs`: the forwarding tables with hop counts, as OpenSM dumps them and ibdmchk reads them.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Write};
+
+use super::lfts_dump::{Switches, note_missing, set};
+use super::lines::{Lines, guid, hex, quote};
+use super::{FormatError, Warning, Warnings};
+use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
+use crate::tables::Lft;
+
+/// Reads the tables of the switches of `fabric`, matched by GUID. Hops are not looked at.
+///
+/// # Errors
+/// A line that is not of this form, a port that the switch does not have, a switch stated twice.
+pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>), FormatError> {
+    let switches = Switches::new(fabric);
+    let mut lft = Lft::new(fabric);
+    let mut warnings = Warnings::default();
+    let mut seen = vec![0; fabric.num_switches()];
+    let mut current = None;
+    let mut headers = 0;
+    let mut lines = Lines::new(input);
+    while let Some((number, line)) = lines.next()? {
+        if let Some((_, rest)) = line.split_once("Switch 0x") {
+            headers += 1;
+            let word = rest.split_whitespace().next().unwrap_or_default();
+            let guid =
+                guid(word).ok_or_else(|| FormatError::new(number, "the header of a switch names no GUID"))?;
+            current = switches.find(guid, None);
+            match current {
+                None => warnings.add(number, "switch that the fabric does not have"),
+                Some(SwitchId(s)) => {
+                    let first = std::mem::replace(&mut seen[s as usize], number);
+                    if first != 0 {
+                        let reason = format!("switch {guid} was stated before, on line {first}");
+                        return Err(FormatError::new(number, reason));
+                    }
+                }
+            }
+        } else if line.starts_with("0x") {
+            if headers == 0 {
+                return Err(FormatError::new(number, "an entry before the first switch"));
+            }
+            let Some(switch) = current else { continue };
+            let mut fields = line.split(':').map(str::trim);
+            let lid = fields.next().and_then(hex);
+            let port = fields.next();
+            if lid.is_some() && port == Some("UNREACHABLE") {
+                continue;
+            }
+            let (Some(lid), Some(port)) = (lid, port.and_then(|p| p.parse().ok())) else {
+                return Err(FormatError::new(number, format!("no LID and port in {}", quote(&line))));
+            };
+            set(&mut lft, fabric, switch, lid, port, &mut warnings, number)?;
+        } else if !line.is_empty() && !line.starts_with("LID") && !line.starts_with('#') {
+            warnings.add(number, "text that is no entry was passed over");
+        }
+    }
+    if headers == 0 {
+        return Err(FormatError::new(0, "no switch in it").hint("OpenSM writes such files with -D 0x43"));
+    }
+    note_missing(&seen, &mut warnings);
+    Ok((lft, warnings.0))
+}
+
+/// Writes the tables as OpenSM does. Hops are those of a shortest way that starts with the entry's
+/// port, the cable to an adapter included.
+///
+/// # Errors
+/// Those of the output.
+///
+/// Cost: O(S (S + channels) + S L) time and S^2 bytes for S switches and L LIDs.
+pub fn write(out: &mut impl Write, fabric: &Fabric, lft: &Lft) -> io::Result<()> {
+    let n = fabric.num_switches();
+    let mut distance = vec![u8::MAX; n * n];
+    for s in fabric.switch_ids() {
+        distances_to(fabric, s, &mut distance[s.index() * n..][..n]);
+    }
+    for s in fabric.switch_ids() {
+        let node = fabric.switch(s);
+        writeln!(out, "dump_ucast_routes: Switch {}\nLID    : Port : Hops : Optimal", node.guid)?;
+        for raw in 1..fabric.lid_table_len() {
+            let owner = Lid::new(raw as u16).and_then(|lid| Some((lid, fabric.owner_of(lid)?)));
+            let Some((port, owner)) = owner.and_then(|(lid, owner)| Some((lft.get(s, lid)?, owner))) else {
+                writeln!(out, "0x{raw:04X} : UNREACHABLE")?;
+                continue;
+            };
+            let e = fabric.endport(owner);
+            let Some((dest, last)) = e.attachment else {
+                writeln!(out, "0x{raw:04X} : UNREACHABLE")?;
+                continue;
+            };
+            let to_dest = &distance[dest.index() * n..][..n];
+            let adapter = u32::from(e.is_adapter());
+            let via = |p: PortNum| match fabric.channels().at_port(s, p) {
+                Some(c) => match to_dest[fabric.channels().get(c).to.index()] {
+                    u8::MAX => None,
+                    hops => Some(u32::from(hops) + 1 + adapter),
+                },
+                None => (s == dest && p == last).then_some(adapter),
+            };
+            let port_number = port.0;
+            let Some(hops) = via(port) else {
+                writeln!(out, "0x{raw:04X} : {port_number:03}  : HOPS UNKNOWN")?;
+                continue;
+            };
+            write!(out, "0x{raw:04X} : {port_number:03}  : {hops:02}   : ")?;
+            let best = u32::from(to_dest[s.index()]) + adapter;
+            if best == hops {
+                writeln!(out, "yes")?;
+            } else {
+                let good = (0..=node.num_ports()).find(|&p| via(PortNum(p)) == Some(best)).unwrap_or(0);
+                writeln!(out, "No {best} hop path possible via port {good}!")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Hops from each switch to `dest`, 255 where there is no way or a longer one.
+fn distances_to(fabric: &Fabric, dest: SwitchId, distance: &mut [u8]) {
+    distance[dest.index()] = 0;
+    let mut queue = VecDeque::from([dest]);
+    while let Some(s) = queue.pop_front() {
+        let next = distance[s.index()].saturating_add(1);
+        for (_, c) in fabric.channels().out(s) {
+            if distance[c.to.index()] > next {
+                distance[c.to.index()] = next;
+                queue.push_back(c.to);
+            }
+        }
+    }
+}

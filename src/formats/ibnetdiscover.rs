@@ -1,0 +1,448 @@
+//! The topology text that `ibnetdiscover` prints and `ibsim` reads.
+//!
+//! A record is a line `Switch 36 "id" # "description" enhanced port 0 lid 3 lmc 0` (or `Ca`, `Hca`,
+//! `Rt`), preceded by lines `vendid=`, `devid=`, `sysimgguid=`, `switchguid=0x..(port guid)` and
+//! followed by a line for each cable, `[port](port guid) "id"[port] # … 4xQDR`. Blanks between the
+//! parts do not matter. A cable may be stated from one end only, although ibsim wants both.
+//!
+//! A record without a GUID gets the one that ibsim 0.10 gives it: switches 0x200000 and on, adapters
+//! 0x100000 and on in steps of their number of ports and one. (Routers get 0 from ibsim, which is no
+//! GUID; here they start at 0x300000.)
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Write};
+
+use super::lines::{Lines, guid, one_line, quote, split};
+use super::{FormatError, Warning, Warnings};
+use crate::fabric::{
+    Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, Port,
+    PortNum, PortRef,
+};
+
+/// What stands before a record.
+#[derive(Default)]
+struct Header {
+    vendor_id: u32,
+    device_id: u32,
+    system_guid: Option<Guid>,
+    guid: Option<Guid>,
+    port_guid: Option<Guid>,
+}
+
+/// One statement of a cable.
+struct Cable {
+    line: usize,
+    here: PortRef,
+    peer: String,
+    peer_port: PortNum,
+    peer_guid: Option<Guid>,
+    peer_lid: Option<Lid>,
+    width: Option<u8>,
+    speed: Option<LinkSpeed>,
+}
+
+/// What may follow the second port of a cable or the name of a node.
+#[derive(Default)]
+struct Remark<'a> {
+    description: Option<&'a str>,
+    before: &'a str,
+    after: &'a str,
+}
+
+/// Reads a fabric.
+///
+/// # Errors
+/// A line that belongs to the format and cannot be read; a node defined twice or referred to and
+/// never defined; two lines that contradict each other; no switch at all; what
+/// [`FabricBuilder::finish`] refuses.
+pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> {
+    let mut reader = Reader::default();
+    let mut lines = Lines::new(input);
+    let mut last = 0;
+    while let Some((number, line)) = lines.next()? {
+        last = number;
+        reader.line(number, &line).map_err(|reason| FormatError::new(number, reason))?;
+    }
+    reader.finish(last)
+}
+
+#[derive(Default)]
+struct Reader {
+    builder: FabricBuilder,
+    ids: HashMap<String, NodeId>,
+    defined_at: Vec<usize>,
+    made_up: [u64; 3],
+    header: Header,
+    cables: Vec<Cable>,
+    warnings: Warnings,
+}
+
+impl Reader {
+    fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
+        if line.is_empty() || line.starts_with('#') || line.starts_with("Chassis") {
+            return Ok(());
+        }
+        if line.starts_with('[') {
+            return self.cable(number, line);
+        }
+        if let Some((kind, rest)) = node_kind(line) {
+            return self.node(number, kind, rest);
+        }
+        match line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+            Some((key @ ("vendid" | "devid" | "sysimgguid"), value)) => {
+                let word = value.split(['(', ' ', '\t']).next().unwrap_or_default();
+                let n = guid(word).ok_or_else(|| format!("{key} is no hexadecimal number"))?;
+                match key {
+                    "vendid" => self.header.vendor_id = n.0 as u32,
+                    "devid" => self.header.device_id = n.0 as u32,
+                    _ => self.header.system_guid = Some(n),
+                }
+            }
+            Some((key @ ("switchguid" | "caguid" | "rtguid"), value)) => {
+                let (own, port) = value.split_once('(').unwrap_or((value, ""));
+                let bad = || format!("{key} is no GUID: {}", quote(value));
+                self.header.guid = Some(guid(own.trim()).ok_or_else(bad)?);
+                self.header.port_guid = match split(port, ")") {
+                    Some((port, _)) => Some(guid(port).ok_or_else(bad)?),
+                    None => None,
+                };
+            }
+            _ => self.warnings.add(number, "text that belongs to no record was passed over"),
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, number: usize, kind: NodeKind, rest: &str) -> Result<(), String> {
+        let (ports, rest) = rest.split_once('"').ok_or("the node's name in quotes is missing")?;
+        let num_ports = ports.trim().parse::<u64>().ok().filter(|&n| n <= 254);
+        let num_ports = num_ports
+            .ok_or_else(|| format!("{} is no number of ports: 0 to 254 are possible", quote(ports.trim())))?
+            as u8;
+        let (id, rest) = rest.split_once('"').ok_or("the quote after the node's name is missing")?;
+        // More nodes than LIDs make no subnet, and a node takes far more memory than its line.
+        if self.builder.len() >= usize::from(Lid::MAX) {
+            return Err("more nodes than InfiniBand has unicast LIDs".to_owned());
+        }
+        if let Some(first) = self.ids.get(id) {
+            let line = self.defined_at[first.index()];
+            return Err(format!("node {} was defined before, on line {line}", quote(id)));
+        }
+        let header = std::mem::take(&mut self.header);
+        let remark = remark(rest);
+        let guid = header.guid.unwrap_or_else(|| self.next_guid(kind, num_ports));
+        let mut node = Node::new(kind, guid, num_ports, remark.description.unwrap_or(id));
+        node.guid_stated = header.guid.is_some();
+        node.system_guid = header.system_guid.unwrap_or(guid);
+        node.vendor_id = header.vendor_id;
+        node.device_id = header.device_id;
+        if kind == NodeKind::Switch {
+            node.enhanced_port0 = remark.after.contains("enhanced port 0");
+            let port_guid = header.port_guid.unwrap_or(guid);
+            node.ports.iter_mut().for_each(|p| p.guid = port_guid);
+            (node.ports[0].lid, node.ports[0].lmc) = lid_lmc(remark.after)?;
+        }
+        let id_of = self.builder.add(node).map_err(|e| e.to_string())?;
+        self.ids.insert(id.to_owned(), id_of);
+        self.defined_at.push(number);
+        Ok(())
+    }
+
+    /// The GUID that ibsim gives to the next record without one.
+    fn next_guid(&mut self, kind: NodeKind, num_ports: u8) -> Guid {
+        let (i, base, step) = match kind {
+            NodeKind::Switch => (0, 0x20_0000, 1),
+            NodeKind::ChannelAdapter => (1, 0x10_0000, u64::from(num_ports) + 1),
+            NodeKind::Router => (2, 0x30_0000, u64::from(num_ports) + 1),
+        };
+        let guid = Guid(base + self.made_up[i]);
+        self.made_up[i] += step;
+        guid
+    }
+
+    fn cable(&mut self, number: usize, line: &str) -> Result<(), String> {
+        let node = self.builder.len().checked_sub(1).ok_or("a port before the first node")?;
+        let node = NodeId::at(node);
+        let (port, rest) = bracket(line).ok_or("the port number is not 0 to 254 in brackets")?;
+        let (before, rest) = rest.split_once('"').ok_or("the name of the node at the far end is missing")?;
+        let (peer, rest) = rest.split_once('"').ok_or("the quote after the far node's name is missing")?;
+        let (peer_port, rest) = bracket(rest).ok_or("the far port number is not 0 to 254 in brackets")?;
+        let (peer_guid, rest) = match rest.trim_start().strip_prefix('(') {
+            Some(rest) => {
+                let (inside, rest) = rest.split_once(')').ok_or("a parenthesis is not closed")?;
+                (Some(guid(inside.trim()).ok_or("the far port's GUID is no hexadecimal number")?), rest)
+            }
+            None => (None, rest),
+        };
+        let own = self.builder.node_mut(node);
+        let num_ports = own.num_ports();
+        if port == PortNum::ZERO || port.0 > num_ports {
+            return Err(format!("port {port} of a node with {num_ports} ports"));
+        }
+        let remark = remark(rest);
+        let mut peer_lid = None;
+        if own.is_switch() {
+            peer_lid = lid_lmc(remark.after)?.0;
+        } else {
+            let p = &mut own.ports[port.index()];
+            if let Some((inside, _)) = before.trim().strip_prefix('(').and_then(|b| b.split_once(')')) {
+                p.guid = guid(inside.trim()).ok_or("the port's GUID is no hexadecimal number")?;
+            }
+            let own_words = if remark.description.is_some() { remark.before } else { remark.after };
+            (p.lid, p.lmc) = lid_lmc(own_words)?;
+        }
+        let (width, speed) = remark.after.split_whitespace().find_map(width_speed).unzip();
+        self.cables.push(Cable {
+            line: number,
+            here: PortRef { node, port },
+            peer: peer.to_owned(),
+            peer_port,
+            peer_guid,
+            peer_lid,
+            width,
+            speed,
+        });
+        Ok(())
+    }
+
+    fn finish(mut self, last: usize) -> Result<(Fabric, Vec<Warning>), FormatError> {
+        // The first line that speaks of a port, either as its own or as the far one.
+        let mut own: HashMap<PortRef, usize> = HashMap::with_capacity(self.cables.len());
+        let mut claimed: HashMap<PortRef, (PortRef, usize)> = HashMap::with_capacity(self.cables.len());
+        for (i, cable) in self.cables.iter().enumerate() {
+            own.entry(cable.here).or_insert(i);
+        }
+        for cable in &self.cables {
+            let &peer = self.ids.get(&cable.peer).ok_or_else(|| {
+                FormatError::new(
+                    cable.line,
+                    format!("the cable leads to node {}, which is defined nowhere", quote(&cable.peer)),
+                )
+                .hint("the file may have been cut off; each node needs a record of its own")
+            })?;
+            let there = PortRef { node: peer, port: cable.peer_port };
+            for (end, other) in [(cable.here, there), (there, cable.here)] {
+                let &mut (first, line) = claimed.entry(end).or_insert((other, cable.line));
+                if first != other {
+                    let name = &self.builder.node(end.node).description;
+                    let reason =
+                        format!("port {} of {} has another cable on line {line}", end.port, quote(name));
+                    return Err(FormatError::new(cable.line, reason)
+                        .hint("the fabric may have changed while it was discovered"));
+                }
+            }
+            self.builder.connect(cable.here, there).map_err(|e| FormatError::fabric(cable.line, &e))?;
+            let one_sided = !own.contains_key(&there);
+            let p = &mut self.builder.node_mut(cable.here.node).ports[cable.here.port.index()];
+            (p.width, p.speed) = (cable.width, cable.speed);
+            if one_sided {
+                self.warnings.add(cable.line, "cable stated from one end only");
+                let node = self.builder.node_mut(there.node);
+                let adapter = !node.is_switch();
+                let p = &mut node.ports[there.port.index()];
+                (p.width, p.speed) = (cable.width, cable.speed);
+                if adapter {
+                    p.guid = cable.peer_guid.unwrap_or(p.guid);
+                    p.lid = cable.peer_lid;
+                }
+            }
+        }
+        if !self.defined_at.is_empty() && !self.builder_has_switch() {
+            return Err(FormatError::new(last, "the file ends and there was no switch in it")
+                .hint("the discovery may have failed behind the first node"));
+        }
+        if self.defined_at.is_empty() {
+            return Err(FormatError::new(last, "no node found in any known format")
+                .hint("known are ibnetdiscover's output, opensm-subnet.lst and JSON"));
+        }
+        let lines = self.guid_lines();
+        let fabric = self.builder.finish(Lmc::default()).map_err(|e| {
+            let line = match &e {
+                FabricError::DuplicateNodeGuid { guid, .. } => lines.get(guid),
+                FabricError::DuplicateLid { second, .. } => lines.get(second),
+                FabricError::LidRange { guid, .. } => lines.get(guid),
+                _ => None,
+            };
+            FormatError::fabric(line.copied().unwrap_or(last), &e)
+        })?;
+        Ok((fabric, self.warnings.0))
+    }
+
+    fn builder_has_switch(&self) -> bool {
+        (0..self.builder.len()).any(|i| self.builder.node(NodeId::at(i)).is_switch())
+    }
+
+    /// The line of the record behind each node GUID and port GUID; the last where several share one.
+    fn guid_lines(&self) -> HashMap<Guid, usize> {
+        let mut lines = HashMap::new();
+        for (i, &line) in self.defined_at.iter().enumerate() {
+            let node = self.builder.node(NodeId::at(i));
+            lines.insert(node.guid, line);
+            lines.extend(node.ports.iter().filter(|p| p.lid.is_some()).map(|p| (p.guid, line)));
+        }
+        lines
+    }
+}
+
+/// The node type at the start of a line, and what follows it. The blank after it may be lost.
+fn node_kind(line: &str) -> Option<(NodeKind, &str)> {
+    let kinds = [
+        ("Switch", NodeKind::Switch),
+        ("Hca", NodeKind::ChannelAdapter),
+        ("Ca", NodeKind::ChannelAdapter),
+        ("Router", NodeKind::Router),
+        ("Rt", NodeKind::Router),
+    ];
+    kinds.iter().find_map(|&(word, kind)| {
+        let rest = line.strip_prefix(word)?;
+        rest.starts_with(|c: char| c.is_whitespace() || c.is_ascii_digit()).then_some((kind, rest))
+    })
+}
+
+/// `[n]` and, where it follows, `[ext m]`; and the rest.
+fn bracket(text: &str) -> Option<(PortNum, &str)> {
+    let (inside, mut rest) = text.trim_start().strip_prefix('[')?.split_once(']')?;
+    if let Some(external) = rest.strip_prefix("[ext") {
+        rest = external.split_once(']')?.1;
+    }
+    let number = inside.trim().parse().ok().filter(|&n| n != u8::MAX)?;
+    Some((PortNum(number), rest))
+}
+
+/// Takes the remark of a line apart. A description may hold quotes: it ends at the last one.
+fn remark(text: &str) -> Remark<'_> {
+    let text = text.trim().trim_start_matches('#');
+    match (text.find('"'), text.rfind('"')) {
+        (Some(first), Some(last)) if first < last => Remark {
+            description: Some(&text[first + 1..last]),
+            before: &text[..first],
+            after: &text[last + 1..],
+        },
+        _ => Remark { description: None, before: "", after: text },
+    }
+}
+
+/// `lid N` and `lmc N`. LIDs 0 and 65535 mean none.
+fn lid_lmc(words: &str) -> Result<(Option<Lid>, Lmc), String> {
+    let (mut lid, mut lmc) = (None, Lmc::default());
+    let mut words = words.split_whitespace();
+    while let Some(word) = words.next() {
+        let value = |text: Option<&str>| {
+            let text = text.unwrap_or_default();
+            text.parse::<u16>().map_err(|_| format!("{word} {} is out of range", quote(text)))
+        };
+        match word {
+            "lid" => {
+                let n = value(words.next())?;
+                lid = Lid::new(n);
+                if lid.is_none() && n != 0 && n != 0xffff {
+                    return Err(format!("LID {n} is no unicast LID"));
+                }
+            }
+            "lmc" => {
+                let n = value(words.next())?;
+                lmc = u8::try_from(n)
+                    .ok()
+                    .and_then(Lmc::new)
+                    .ok_or_else(|| format!("LMC {n} is more than 7"))?;
+            }
+            _ => {}
+        }
+    }
+    Ok((lid, if lid.is_some() { lmc } else { Lmc::default() }))
+}
+
+/// Name of a speed after the width, as in `4xEDR`.
+const SPEEDS: [(&str, LinkSpeed); 9] = [
+    ("SDR", LinkSpeed::Sdr),
+    ("DDR", LinkSpeed::Ddr),
+    ("QDR", LinkSpeed::Qdr),
+    ("FDR10", LinkSpeed::Fdr10),
+    ("FDR", LinkSpeed::Fdr),
+    ("EDR", LinkSpeed::Edr),
+    ("HDR", LinkSpeed::Hdr),
+    ("NDR", LinkSpeed::Ndr),
+    ("XDR", LinkSpeed::Xdr),
+];
+
+fn width_speed(word: &str) -> Option<(u8, LinkSpeed)> {
+    let (width, speed) = word.split_once('x')?;
+    let &(_, speed) = SPEEDS.iter().find(|(name, _)| *name == speed)?;
+    Some((width.parse().ok().filter(|w| [1, 2, 4, 8, 12].contains(w))?, speed))
+}
+
+/// Writes a fabric in GUID order, every cable from both ends, so that ibsim takes it.
+///
+/// The format knows no link state: cables that are down are left out.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, fabric: &Fabric) -> io::Result<()> {
+    writeln!(out, "#\n# Topology file: {fabric}\n#")?;
+    for node in fabric.nodes() {
+        let (word, key) = match node.kind {
+            NodeKind::Switch => ("Switch", "switchguid"),
+            NodeKind::ChannelAdapter => ("Ca", "caguid"),
+            NodeKind::Router => ("Rt", "rtguid"),
+        };
+        writeln!(out, "\nvendid={:#x}\ndevid={:#x}", node.vendor_id, node.device_id)?;
+        writeln!(out, "sysimgguid={:#x}", node.system_guid.0)?;
+        write!(out, "{key}={:#x}", node.guid.0)?;
+        if node.is_switch() {
+            write!(out, "({:x})", node.ports[0].guid.0)?;
+        }
+        write!(
+            out,
+            "\n{word}\t{} \"{}\"\t\t# \"{}\"",
+            node.num_ports(),
+            id(node),
+            one_line(&node.description)
+        )?;
+        if node.is_switch() {
+            let kind = if node.enhanced_port0 { "enhanced" } else { "base" };
+            write!(out, " {kind} port 0 lid {} lmc {}", lid(&node.ports[0]), node.ports[0].lmc.get())?;
+        }
+        writeln!(out)?;
+        for (n, port) in node.ports.iter().enumerate().skip(1) {
+            let Some(peer) = port.peer else { continue };
+            let far = fabric.node(peer.node);
+            let far_port = &far.ports[peer.port.index()];
+            if port.state == LinkState::Down || far_port.state == LinkState::Down {
+                continue;
+            }
+            write!(out, "[{n}]")?;
+            if !node.is_switch() {
+                write!(out, "({:x}) ", port.guid.0)?;
+            }
+            write!(out, "\t\"{}\"[{}]", id(far), peer.port)?;
+            if !far.is_switch() {
+                write!(out, "({:x}) ", far_port.guid.0)?;
+            }
+            write!(out, "\t\t#")?;
+            if !node.is_switch() {
+                write!(out, " lid {} lmc {}", lid(port), port.lmc.get())?;
+            }
+            let far_lid = if far.is_switch() { &far.ports[0] } else { far_port };
+            write!(out, " \"{}\" lid {}", one_line(&far.description), lid(far_lid))?;
+            if let (Some(width), Some(speed)) = (port.width, port.speed) {
+                let name = SPEEDS.iter().find(|(_, s)| *s == speed).map_or("", |(name, _)| name);
+                write!(out, " {width}x{name}")?;
+            }
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+/// `S-0002c903007b78b0`.
+fn id(node: &Node) -> String {
+    let letter = match node.kind {
+        NodeKind::Switch => 'S',
+        NodeKind::ChannelAdapter => 'H',
+        NodeKind::Router => 'R',
+    };
+    format!("{letter}-{:016x}", node.guid.0)
+}
+
+fn lid(port: &Port) -> u16 {
+    port.lid.map_or(0, Lid::get)
+}

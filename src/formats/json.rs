@@ -1,0 +1,68 @@
+//! A fabric as one JSON object: `{"format": "dfdn-fabric-1", "nodes": […]}`, nodes in GUID order.
+//! Nothing of a [`Fabric`] is lost.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::FormatError;
+use crate::fabric::{Fabric, FabricBuilder, Lid, Lmc, Node, NodeId, PortNum, PortRef};
+
+const FORMAT: &str = "dfdn-fabric-1";
+
+#[derive(Serialize, Deserialize)]
+struct Document<'a> {
+    format: Cow<'a, str>,
+    nodes: Cow<'a, [Node]>,
+}
+
+/// Reads a fabric.
+///
+/// # Errors
+/// What is no such object, numbers out of range, cables that contradict each other, what
+/// [`FabricBuilder::finish`] refuses.
+pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
+    let document: Document<'_> =
+        serde_json::from_reader(input).map_err(|e| FormatError::new(e.line(), e.to_string()))?;
+    if document.format != FORMAT {
+        return Err(FormatError::new(0, format!("the field 'format' is not '{FORMAT}'")));
+    }
+    let mut nodes = document.nodes.into_owned();
+    let mut cables = Vec::new();
+    let count = nodes.len();
+    for (i, node) in nodes.iter_mut().enumerate() {
+        let name = node.description.clone();
+        let bad = |what: &str| FormatError::new(0, format!("node {i} ('{name}'): {what}"));
+        for (p, port) in node.ports.iter_mut().enumerate() {
+            // Derived readers take any number.
+            if port.lid.is_some_and(|lid| Lid::new(lid.get()).is_none()) || Lmc::new(port.lmc.get()).is_none()
+            {
+                return Err(bad("a LID or LMC is out of range"));
+            }
+            if let Some(peer) = port.peer.take() {
+                if peer.node.index() >= count || p > usize::from(u8::MAX) {
+                    return Err(bad("a cable leads to no node"));
+                }
+                cables.push((PortRef { node: NodeId::at(i), port: PortNum(p as u8) }, peer));
+            }
+        }
+    }
+    let mut builder = FabricBuilder::new();
+    for node in nodes {
+        builder.add(node).map_err(|e| FormatError::fabric(0, &e))?;
+    }
+    for (a, b) in cables {
+        builder.connect(a, b).map_err(|e| FormatError::fabric(0, &e))?;
+    }
+    builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e))
+}
+
+/// Writes a fabric.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, fabric: &Fabric) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &Document { format: FORMAT.into(), nodes: fabric.nodes().into() })?;
+    writeln!(out)
+}

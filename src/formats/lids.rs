@@ -1,0 +1,114 @@
+//! The LIDs that dumps of OpenSM speak of: a fabric in short form has none, an opensm-subnet.lst
+//! has no LMC, and a fabric that was saved on another day may have others.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::path::Path;
+
+use super::lines::{Lines, guid, hex};
+use super::{FormatError, open, subnet_lst};
+use crate::fabric::{EndPort, Fabric, FabricBuilder, Guid, Lid, Lmc};
+
+/// What a dump says of one end port.
+struct Stated {
+    first: Lid,
+    last: Lid,
+}
+
+/// The LIDs of end ports by port GUID, and port GUIDs by node description where that is unique.
+#[derive(Default)]
+struct Statements {
+    by_guid: HashMap<Guid, Stated>,
+    by_name: HashMap<String, Option<Guid>>,
+}
+
+impl Statements {
+    fn add(&mut self, port: Guid, lid: Lid, name: &str) {
+        let stated = self.by_guid.entry(port).or_insert(Stated { first: lid, last: lid });
+        stated.first = stated.first.min(lid);
+        stated.last = stated.last.max(lid);
+        let same = self.by_name.entry(name.to_owned()).or_insert(Some(port));
+        if *same != Some(port) {
+            *same = None;
+        }
+    }
+
+    fn find(&self, fabric: &Fabric, end: &EndPort) -> Option<&Stated> {
+        let node = fabric.node(end.node);
+        let named = || {
+            let by_name = self.by_name.get(&node.description).copied().flatten();
+            by_name.filter(|_| !node.guid_stated).and_then(|guid| self.by_guid.get(&guid))
+        };
+        self.by_guid.get(&end.guid).or_else(named)
+    }
+}
+
+/// The fabric with the LIDs that the dumps in a folder state, and a sentence if that changed any.
+/// End ports are matched by port GUID, and by description where the fabric's source names no GUIDs.
+/// The lines of one switch in `opensm-lfts.dump` state all LIDs with their LMC ranges;
+/// `opensm-subnet.lst` adds those that this switch has no way to.
+///
+/// # Errors
+/// A subnet list that its reader refuses, LIDs that contradict each other.
+pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String>), FormatError> {
+    let mut stated = Statements::default();
+    let lfts = dir.join("opensm-lfts.dump");
+    if lfts.exists() {
+        first_switch(open(&lfts)?, &mut stated).map_err(|e| e.in_file(&lfts))?;
+    }
+    let list = dir.join("opensm-subnet.lst");
+    if list.exists() {
+        let (other, _) = subnet_lst::read(open(&list)?).map_err(|e| e.in_file(&list))?;
+        for end in other.endports().iter().filter(|e| other.node(e.node).ports[e.port.index()].lid.is_some())
+        {
+            if !stated.by_guid.contains_key(&end.guid) {
+                stated.add(end.guid, end.lid, &other.node(end.node).description);
+            }
+        }
+    }
+    if stated.by_guid.is_empty() {
+        return Ok((fabric, None));
+    }
+
+    let mut builder = FabricBuilder::from_fabric(&fabric);
+    builder.forget_lids();
+    let mut changed = 0;
+    for end in fabric.endports() {
+        let (lid, lmc) = match stated.find(&fabric, end) {
+            Some(s) => {
+                let lids = (s.last.get() - s.first.get() + 1).next_power_of_two();
+                (Some(s.first), Lmc::new(lids.trailing_zeros() as u8).unwrap_or_default())
+            }
+            None => (None, Lmc::default()),
+        };
+        changed += usize::from((lid, lmc) != (Some(end.lid), end.lmc));
+        let port = &mut builder.node_mut(end.node).ports[end.port.index()];
+        (port.lid, port.lmc) = (lid, lmc);
+    }
+    if changed == 0 {
+        return Ok((fabric, None));
+    }
+    let fabric = builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e).in_file(dir))?;
+    Ok((fabric, Some(format!("LIDs of {changed} end ports taken from the tables"))))
+}
+
+/// Collects what the entries of the first switch say of the owners of LIDs:
+/// `0x0004 005 # Switch portguid 0x0002c90200000001: 'leaf-1'`.
+fn first_switch(input: impl BufRead, stated: &mut Statements) -> Result<(), FormatError> {
+    let mut lines = Lines::new(input);
+    let mut headers = 0;
+    while let Some((_, line)) = lines.next()? {
+        headers += usize::from(line.starts_with("Unicast lids"));
+        if headers > 1 {
+            break;
+        }
+        let lid = line.split_whitespace().next().filter(|w| w.starts_with("0x")).and_then(hex);
+        let Some(lid) = lid.and_then(|lid| u16::try_from(lid).ok()).and_then(Lid::new) else { continue };
+        let Some((_, owner)) = line.split_once(" portguid ") else { continue };
+        let Some((word, name)) = owner.split_once(": '") else { continue };
+        if let Some(port) = guid(word) {
+            stated.add(port, lid, name.trim_end_matches('\''));
+        }
+    }
+    Ok(())
+}

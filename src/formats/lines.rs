@@ -1,0 +1,66 @@
+//! Lines and numbers of the text formats.
+
+use std::borrow::Cow;
+use std::io::BufRead;
+
+use super::FormatError;
+use crate::fabric::Guid;
+
+/// The lines of a text, numbered from 1; bytes that are no UTF-8 become replacement characters.
+pub(super) struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    number: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, buffer: Vec::new(), number: 0 }
+    }
+
+    /// The next line, trimmed, with its number.
+    pub(super) fn next(&mut self) -> Result<Option<(usize, Cow<'_, str>)>, FormatError> {
+        self.buffer.clear();
+        self.number += 1;
+        let read = self.input.read_until(b'\n', &mut self.buffer);
+        match read.map_err(|e| FormatError::new(self.number, format!("cannot read on: {e}")))? {
+            0 => Ok(None),
+            _ => Ok(Some((self.number, String::from_utf8_lossy(self.buffer.trim_ascii())))),
+        }
+    }
+}
+
+/// A hexadecimal number of at most 64 bits, with or without `0x`.
+pub(super) fn hex(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    // from_str_radix alone would take a sign.
+    if digits.starts_with('+') { None } else { u64::from_str_radix(digits, 16).ok() }
+}
+
+/// A GUID in hexadecimal.
+pub(super) fn guid(text: &str) -> Option<Guid> {
+    hex(text).map(Guid)
+}
+
+/// The text before and after the first `end`, both without surrounding blanks.
+pub(super) fn split<'a>(text: &'a str, end: &str) -> Option<(&'a str, &'a str)> {
+    text.split_once(end).map(|(a, b)| (a.trim(), b.trim()))
+}
+
+/// A description as it can stand inside one line.
+pub(super) fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) {
+        Cow::Owned(text.replace(char::is_control, " "))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// A text in a message, cut where it is long.
+pub(super) fn quote(text: &str) -> String {
+    let mut short: String = text.chars().take(60).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    format!("'{}'", short.escape_debug())
+}

@@ -1,0 +1,104 @@
+//! Path SLs in ibdmchk's format: `0xSOURCE_NODE_GUID destination_lid sl`.
+//!
+//! The source is a node, so a line holds for all its ports. Where the ports of one node differ, a
+//! line is written for each SL; read back, lines that contradict each other leave the pair unknown,
+//! so that every SL is judged on it.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Write};
+
+use super::lines::{Lines, guid, quote};
+use super::{FormatError, Warning, Warnings};
+use crate::fabric::{EndPortId, Fabric, Guid, Lid, NodeId, Sl};
+use crate::tables::PathSl;
+
+/// Reads the SLs; pairs that are not stated are [`PathSl::UNKNOWN`].
+///
+/// # Errors
+/// A line that is not of this form, an SL above 15.
+pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning>), FormatError> {
+    let ports = ports_of_nodes(fabric);
+    let by_guid: HashMap<Guid, NodeId> =
+        fabric.nodes().iter().enumerate().map(|(i, n)| (n.guid, NodeId::at(i))).collect();
+    let stride = fabric.lid_table_len();
+    let mut table = vec![PathSl::UNKNOWN; fabric.endports().len() * stride];
+    let mut contradicted = std::collections::HashSet::new();
+    let mut warnings = Warnings::default();
+    let mut lines = Lines::new(input);
+    while let Some((number, line)) = lines.next()? {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let bad = || FormatError::new(number, format!("no 'GUID LID SL' in {}", quote(&line)));
+        let mut words = line.split_whitespace();
+        let guid = words.next().filter(|w| w.starts_with("0x")).and_then(guid).ok_or_else(bad)?;
+        let lid: u64 = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?;
+        let sl: u8 = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?;
+        if words.next().is_some() {
+            return Err(bad());
+        }
+        if usize::from(sl) >= Sl::COUNT {
+            return Err(FormatError::new(number, format!("SL {sl} is more than 15")));
+        }
+        let Some(node) = by_guid.get(&guid) else {
+            warnings.add(number, "source that the fabric does not have");
+            continue;
+        };
+        let lid = u16::try_from(lid).ok().and_then(Lid::new).filter(|&l| fabric.owner_of(l).is_some());
+        let Some(lid) = lid else {
+            warnings.add(number, "destination LID that the fabric does not have");
+            continue;
+        };
+        for port in &ports[node.index()] {
+            let entry = &mut table[port.index() * stride + lid.index()];
+            if *entry == PathSl::UNKNOWN && !contradicted.contains(&(*port, lid)) {
+                *entry = sl;
+            } else if *entry != PathSl::UNKNOWN && *entry != sl {
+                *entry = PathSl::UNKNOWN;
+                contradicted.insert((*port, lid));
+                warnings.add(number, "pair that was stated before with another SL: taken as unknown");
+            }
+        }
+    }
+    Ok((PathSl::ByEndPort(table), warnings.0))
+}
+
+/// The attached end ports of each node.
+fn ports_of_nodes(fabric: &Fabric) -> Vec<Vec<EndPortId>> {
+    let mut ports = vec![Vec::new(); fabric.nodes().len()];
+    for (i, e) in fabric.endports().iter().enumerate().filter(|(_, e)| e.attachment.is_some()) {
+        ports[e.node.index()].push(EndPortId::at(i));
+    }
+    ports
+}
+
+/// Writes the SL from each node to each LID, its own included and switches too (whose management
+/// traffic can be part of a credit loop), sources in GUID order. Nothing is written for a pair of
+/// which nothing is known.
+///
+/// # Errors
+/// Those of the output.
+///
+/// Cost: about 25 bytes a pair, nothing in memory.
+pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Result<()> {
+    let tails: Vec<String> = (0..fabric.lid_table_len()).map(|lid| format!(" {lid} ")).collect();
+    for (node, ports) in fabric.nodes().iter().zip(ports_of_nodes(fabric)) {
+        let source = node.guid.to_string();
+        for (raw, tail) in tails.iter().enumerate() {
+            let Some(lid) = Lid::new(raw as u16).filter(|&l| fabric.owner_of(l).is_some()) else { continue };
+            let mut written = 0_u16;
+            for &port in &ports {
+                let known = path_sl.allowed(fabric, port, lid);
+                let sl = path_sl.get(fabric, port, lid).0;
+                if known == u16::MAX || written & 1 << sl != 0 {
+                    continue;
+                }
+                written |= 1 << sl;
+                out.write_all(source.as_bytes())?;
+                out.write_all(tail.as_bytes())?;
+                writeln!(out, "{sl}")?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! `opensm-sl2vl.dump`: the SL to VL mappings as OpenSM dumps them, a section for each end port.
+//!
+//! Ports without a link are not listed. The sections of adapters tell how those map on injection;
+//! that is no turn, so they are not kept.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Write};
+
+use super::lfts_dump::kind_name;
+use super::lines::{Lines, guid, one_line, quote};
+use super::{FormatError, Warning, Warnings};
+use crate::fabric::{Fabric, Guid, LinkState, PortNum, Sl, SwitchId, Vl};
+use crate::tables::{Sl2Vl, SlVlRow};
+
+const HEAD: &str = "#in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15";
+const RULE: &str = "#--------------------------------------------------------";
+
+/// Reads the mappings of the switches of `fabric`, matched by the GUID of port 0 or else by
+/// description. What is not listed maps to VL 0.
+///
+/// # Errors
+/// A line that is not of this form, a port that the switch does not have, a VL above 15.
+pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>), FormatError> {
+    let by_guid: HashMap<Guid, SwitchId> =
+        fabric.switch_ids().map(|s| (fabric.switch(s).ports[0].guid, s)).collect();
+    let names = super::lfts_dump::Switches::new(fabric);
+    let mut table = Sl2Vl::new(fabric);
+    let mut warnings = Warnings::default();
+    let mut current = None;
+    let mut sections = 0;
+    let mut lines = Lines::new(input);
+    while let Some((number, line)) = lines.next()? {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line.starts_with(|c: char| c.is_ascii_digit()) {
+            if sections == 0 {
+                return Err(FormatError::new(number, "a row before the first node"));
+            }
+            let Some(switch) = current else { continue };
+            let (in_port, out_port, row) = row(&line)
+                .ok_or_else(|| FormatError::new(number, format!("{} is no row of 16 VLs", quote(&line))))?;
+            let slots = table.ports_of(switch);
+            if in_port >= slots || out_port >= slots {
+                let reason = format!("ports {in_port} and {out_port} of a switch with {} ports", slots - 1);
+                return Err(FormatError::new(number, reason));
+            }
+            table.set(switch, PortNum(in_port as u8), PortNum(out_port as u8), row);
+        } else if let Some(rest) = line.strip_prefix("Switch ") {
+            sections += 1;
+            let (word, rest) = rest.split_once(',').unwrap_or((rest, ""));
+            let guid = guid(word.trim())
+                .ok_or_else(|| FormatError::new(number, "the header of a switch names no GUID"))?;
+            let name = rest.split_once('"').and_then(|(_, n)| n.rsplit_once('"')).map(|(n, _)| n);
+            current = by_guid.get(&guid).copied().or_else(|| names.find(guid, name));
+            if current.is_none() {
+                warnings.add(number, "switch that the fabric does not have");
+            }
+        } else if line.starts_with("Channel Adapter ") || line.starts_with("Router ") {
+            sections += 1;
+            current = None;
+        } else {
+            warnings.add(number, "text that is no row was passed over");
+        }
+    }
+    if sections == 0 {
+        return Err(FormatError::new(0, "no node in it"));
+    }
+    Ok((table, warnings.0))
+}
+
+fn row(line: &str) -> Option<(usize, usize, SlVlRow)> {
+    let (ports, vls) = line.split_once(':')?;
+    let mut ports = ports.split_whitespace().map(|w| w.parse().ok());
+    let (in_port, out_port) = (ports.next()??, ports.next()??);
+    let mut row = [Vl(0); Sl::COUNT];
+    let mut vls = vls.split_whitespace().map(|w| w.parse::<u8>().ok().filter(|&vl| vl < 16));
+    for vl in &mut row {
+        *vl = Vl(vls.next()??);
+    }
+    (ports.next().is_none() && vls.next().is_none()).then(|| (in_port, out_port, SlVlRow::from_vls(row)))
+}
+
+/// Writes the mappings as OpenSM does, end ports in GUID order. Adapters inject everything on VL 0,
+/// as the plugin programs them: what VL a packet has on its way into the first switch matters to no
+/// credit loop.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result<()> {
+    for e in fabric.endports() {
+        let node = fabric.node(e.node);
+        writeln!(
+            out,
+            "{} {}, base LID {}, \"{}\"\n{HEAD}\n{RULE}",
+            kind_name(e.kind),
+            e.guid,
+            e.lid,
+            one_line(&node.description)
+        )?;
+        match fabric.switch_of(e.node) {
+            None => write_row(out, 0, 0, SlVlRow::default())?,
+            Some(s) => {
+                for out_port in linked_ports(fabric, s) {
+                    for in_port in 0..=node.num_ports() {
+                        let row = table.row(s, PortNum(in_port), PortNum(out_port));
+                        write_row(out, in_port, out_port, row)?;
+                    }
+                }
+            }
+        }
+        writeln!(out, "{RULE}\n")?;
+    }
+    Ok(())
+}
+
+/// The ports of a switch that have a link, which OpenSM and ibdmchk want to see.
+pub(super) fn linked_ports(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = u8> {
+    let ports = &fabric.switch(switch).ports;
+    (1..ports.len())
+        .filter(|&p| ports[p].peer.is_some() && ports[p].state != LinkState::Down)
+        .map(|p| p as u8)
+}
+
+fn write_row(out: &mut impl Write, in_port: u8, out_port: u8, row: SlVlRow) -> io::Result<()> {
+    write!(out, "{in_port:<3} {out_port:<3} :")?;
+    for vl in row.vls() {
+        write!(out, " {:<2}", vl.0)?;
+    }
+    writeln!(out)
+}

@@ -1,0 +1,70 @@
+//! SL to VL mappings in ibdmchk's own format: `0xSWITCH_NODE_GUID in out 0x01 0x23 … 0xef`, the VLs
+//! of two SLs a byte. ibdmchk takes either this or `opensm-sl2vl.dump`.
+
+use std::io::{self, BufRead, Write};
+
+use super::lfts_dump::Switches;
+use super::lines::{Lines, guid, hex, quote};
+use super::sl2vl_dump::linked_ports;
+use super::{FormatError, Warning, Warnings};
+use crate::fabric::{Fabric, Guid, PortNum};
+use crate::tables::{Sl2Vl, SlVlRow};
+
+/// Reads the mappings of the switches of `fabric`. What is not listed maps to VL 0.
+///
+/// # Errors
+/// A line that is not of this form, a port that the switch does not have.
+pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>), FormatError> {
+    let switches = Switches::new(fabric);
+    let mut table = Sl2Vl::new(fabric);
+    let mut warnings = Warnings::default();
+    let mut lines = Lines::new(input);
+    while let Some((number, line)) = lines.next()? {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (guid, in_port, out_port, row) =
+            row(&line).ok_or_else(|| FormatError::new(number, format!("{} is no row", quote(&line))))?;
+        let Some(switch) = switches.find(guid, None) else {
+            warnings.add(number, "switch that the fabric does not have");
+            continue;
+        };
+        if usize::from(in_port.max(out_port)) >= table.ports_of(switch) {
+            let reason = format!("port {} is none of this switch", in_port.max(out_port));
+            return Err(FormatError::new(number, reason));
+        }
+        table.set(switch, PortNum(in_port), PortNum(out_port), row);
+    }
+    Ok((table, warnings.0))
+}
+
+fn row(line: &str) -> Option<(Guid, u8, u8, SlVlRow)> {
+    let mut words = line.split_whitespace();
+    let guid = guid(words.next()?)?;
+    let (in_port, out_port) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let mut bits = 0;
+    for _ in 0..8 {
+        bits = bits << 8 | hex(words.next()?).filter(|&byte| byte <= 0xff)?;
+    }
+    words.next().is_none().then_some((guid, in_port, out_port, SlVlRow(bits)))
+}
+
+/// Writes a row for each pair of an in port and an out port that has a link.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result<()> {
+    for s in fabric.switch_ids() {
+        let node = fabric.switch(s);
+        for out_port in linked_ports(fabric, s) {
+            for in_port in 0..=node.num_ports() {
+                write!(out, "{} {in_port} {out_port}", node.guid)?;
+                for byte in table.row(s, PortNum(in_port), PortNum(out_port)).0.to_be_bytes() {
+                    write!(out, " 0x{byte:02x}")?;
+                }
+                writeln!(out)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! Round trips, damaged texts, and the fabrics in `DFDN_FABRICS` that are not part of the project.
+
+use std::io;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fabric::{
+    EndPortId, FabricBuilder, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, PortNum, PortRef,
+    Sl, SwitchId, Vl,
+};
+use crate::tables::{Lft, PathSl, Routes, Sl2Vl, SlVlRow, VlArb};
+
+const SHORT: &str = "# drawn by hand\nSwitch\t8 \"leaf one\"\n[1]\t\"spine\"[1]\n[2]\t\"spine\"[2]\n\
+    [3]\t\"H 1\"[1]\n[4]\t\"H2\"[2]\n\nSwitch\t8 \"spine\"\n[1]\t\"leaf one\"[1]\n[2]\t\"leaf one\"[2]\n\
+    [5]\t\"leaf2\"[1]\t4xHDR\n\nSwitch 6 \"leaf2\"\n[1]\t\"spine\"[5]\n[2]\t\"H2\"[1]\n[3]\t\"H3\"[1]\n\n\
+    Hca\t1 \"H 1\"\n[1]\t\"leaf one\"[3]\nCa\t2 \"H2\" # \"other {name}\"\n[1]\t\"leaf2\"[2]\n[2]\t\"leaf one\"[4]\n\
+    Hca\t1 \"H3\"\n[1] \"leaf2\"[3]\n";
+
+fn sample() -> Fabric {
+    ibnetdiscover::read(SHORT.as_bytes()).unwrap().0
+}
+
+fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out).unwrap();
+    out
+}
+
+/// Shortest ways in breadth-first order, so that every entry of every format is there.
+fn routes(fabric: &Fabric) -> Routes {
+    let mut lft = Lft::new(fabric);
+    for e in fabric.endports() {
+        let Some((dest, last)) = e.attachment else { continue };
+        let mut port_to = vec![None; fabric.num_switches()];
+        port_to[dest.index()] = Some(last);
+        let mut queue = std::collections::VecDeque::from([dest]);
+        while let Some(s) = queue.pop_front() {
+            for (_, c) in fabric.channels().out(s) {
+                if port_to[c.to.index()].is_none() {
+                    port_to[c.to.index()] = Some(c.in_port);
+                    queue.push_back(c.to);
+                }
+            }
+        }
+        for (s, port) in port_to.into_iter().enumerate() {
+            let Some(port) = port else { continue };
+            e.lids().for_each(|lid| lft.set(SwitchId::at(s), lid, port));
+        }
+    }
+    let mut sl2vl = Sl2Vl::new(fabric);
+    for (_, c) in fabric.channels().iter() {
+        let row = SlVlRow::from_vls(std::array::from_fn(|sl| Vl((sl as u8 + c.in_port.0) % 8)));
+        sl2vl.set(c.from, PortNum(1), c.out_port, row);
+    }
+    let mut path_sl = PathSl::by_switch(fabric);
+    if let PathSl::BySwitch(table) = &mut path_sl {
+        table.iter_mut().enumerate().for_each(|(i, sl)| *sl = (i % 16) as u8);
+    }
+    Routes { engine: "test".into(), lft, sl2vl, path_sl, vlarb: VlArb::fair(8), remarks: Vec::new() }
+}
+
+/// What a made-up fabric says, from random numbers.
+fn fabric(numbers: &[(u8, u8, u16)]) -> Fabric {
+    let speeds = [LinkSpeed::Sdr, LinkSpeed::Qdr, LinkSpeed::Fdr10, LinkSpeed::Ndr, LinkSpeed::Xdr];
+    let names = ["plain", "with \"quotes\" lid 7", "braces {x} LID:1", "# 'x')", "Ü ß"];
+    let mut b = FabricBuilder::new();
+    for (i, &(a, _, c)) in numbers.iter().enumerate() {
+        let kind = if i == 0 || a % 3 == 0 { NodeKind::Switch } else { NodeKind::ChannelAdapter };
+        let ports = if kind == NodeKind::Switch { 12 } else { 2 };
+        let guid = Guid(0x1000 * (u64::from(c) * 1000 + i as u64 + 1));
+        let mut node = Node::new(kind, guid, ports, names[usize::from(a) % names.len()]);
+        (node.vendor_id, node.device_id) = (0x2c9, u32::from(c));
+        node.enhanced_port0 = kind == NodeKind::Switch && a % 2 == 0;
+        b.add(node).unwrap();
+    }
+    for (i, &(a, p, _)) in numbers.iter().enumerate().skip(1) {
+        let [here, there] = [(i, 1), (usize::from(a) % i, p % 12 + 1)]
+            .map(|(n, port)| PortRef { node: NodeId::at(n), port: PortNum(port) });
+        if b.connect(here, there).is_ok() {
+            let speed = Some(speeds[usize::from(p) % speeds.len()]);
+            for end in [here, there] {
+                let port = &mut b.node_mut(end.node).ports[end.port.index()];
+                (port.width, port.speed) = (Some(4), speed);
+            }
+        }
+    }
+    b.finish(Lmc::default()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn fabrics_survive_the_topology_text_and_json(
+        numbers in prop::collection::vec(any::<(u8, u8, u16)>(), 1..24)
+    ) {
+        let f = fabric(&numbers);
+        let (back, _) = read_fabric(&text(|out| ibnetdiscover::write(out, &f))).unwrap();
+        prop_assert_eq!(f.nodes(), back.nodes());
+        prop_assert_eq!(f.endports(), back.endports());
+        let (back, _) = read_fabric(&text(|out| json::write(out, &f))).unwrap();
+        prop_assert_eq!(f.nodes(), back.nodes());
+    }
+
+    #[test]
+    fn damage_makes_no_reader_panic(
+        which in 0..9_usize, seed in prop::collection::vec(any::<(u16, u16, u8)>(), 1..6)
+    ) {
+        let f = sample();
+        let r = routes(&f);
+        let mut bytes = match which {
+            0 => SHORT.as_bytes().to_vec(),
+            1 => text(|out| ibnetdiscover::write(out, &f)),
+            2 => text(|out| subnet_lst::write(out, &f)),
+            3 => text(|out| lfts_dump::write(out, &f, &r.lft)),
+            4 => text(|out| sl2vl_dump::write(out, &f, &r.sl2vl)),
+            5 => text(|out| fdbs::write(out, &f, &r.lft)),
+            6 => text(|out| psl::write(out, &f, &r.path_sl)),
+            7 => text(|out| guid2lid::write(out, &f)),
+            _ => text(|out| json::write(out, &f)),
+        };
+        for (at, other, byte) in seed {
+            let (i, j) = (usize::from(at) % bytes.len(), usize::from(other) % bytes.len());
+            match byte % 4 {
+                0 => bytes[i] = byte,
+                1 => { bytes.remove(i); }
+                2 => bytes.insert(i, b"0f{\"\x00\xff9["[usize::from(byte) % 8]),
+                _ => { let tail = bytes[j..].to_vec(); bytes.splice(i.., tail); }
+            }
+            if bytes.is_empty() { bytes.push(b'\n'); }
+        }
+        let _ = read_fabric(&bytes);
+        let _ = lfts_dump::read(&bytes[..], &f);
+        let _ = sl2vl_dump::read(&bytes[..], &f);
+        let _ = slvl::read(&bytes[..], &f);
+        let _ = fdbs::read(&bytes[..], &f);
+        let _ = psl::read(&bytes[..], &f);
+        let _ = guid2lid::read(&bytes[..], &f);
+    }
+}
+
+#[test]
+fn short_form_gets_the_guids_of_ibsim() {
+    let f = sample();
+    let guids: Vec<(u64, &str)> = f.nodes().iter().map(|n| (n.guid.0, n.description.as_str())).collect();
+    assert_eq!(
+        guids,
+        [
+            (0x10_0000, "H 1"),
+            (0x10_0002, "other {name}"),
+            (0x10_0005, "H3"),
+            (0x20_0000, "leaf one"),
+            (0x20_0001, "spine"),
+            (0x20_0002, "leaf2"),
+        ]
+    );
+    assert!(f.nodes().iter().all(|n| !n.guid_stated));
+}
+
+#[test]
+fn subnet_list_keeps_what_it_can_say() {
+    let f = sample();
+    let (back, warnings) = read_fabric(&text(|out| subnet_lst::write(out, &f))).unwrap();
+    assert_eq!(warnings, []);
+    assert_eq!(f.endports(), back.endports());
+    assert_eq!(f.channels().as_slice(), back.channels().as_slice());
+    for (a, b) in f.nodes().iter().zip(back.nodes()) {
+        assert_eq!((&a.description, a.guid, &a.ports), (&b.description, b.guid, &b.ports));
+    }
+}
+
+#[test]
+fn tables_survive_a_folder() {
+    let f = sample();
+    let r = routes(&f);
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap(), Vec::<String>::new());
+    let (_, back) = load_tables(dir.path(), f.clone()).unwrap();
+    assert_eq!(back.lft, r.lft);
+    assert_eq!(back.sl2vl, r.sl2vl);
+    // The two ports of H2 hang off switches with different SLs, which the format cannot tell apart.
+    for (i, e) in
+        f.endports().iter().enumerate().filter(|(_, e)| f.node(e.node).description != "other {name}")
+    {
+        for lid in (1..f.lid_table_len()).filter_map(|l| Lid::new(l as u16)) {
+            let id = EndPortId::at(i);
+            assert_eq!(back.path_sl.allowed(&f, id, lid), r.path_sl.allowed(&f, id, lid), "{e:?} to {lid}");
+        }
+    }
+    std::fs::remove_file(dir.path().join("opensm-lfts.dump")).unwrap();
+    assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.lft, r.lft);
+    let slvl_text = std::fs::read(dir.path().join("slvl")).unwrap();
+    assert_eq!(slvl::read(&slvl_text[..], &f).unwrap().0, r.sl2vl);
+    let lids = std::fs::read(dir.path().join("guid2lid")).unwrap();
+    assert_eq!(guid2lid::read(&lids[..], &f).unwrap().0.endports(), f.endports());
+    // Without psl and SL2VL there is one lane.
+    std::fs::remove_file(dir.path().join("psl")).unwrap();
+    std::fs::remove_file(dir.path().join("opensm-sl2vl.dump")).unwrap();
+    assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.path_sl, PathSl::one(Sl(0)));
+}
+
+#[test]
+fn dumps_look_as_opensm_prints_them() {
+    let f = sample();
+    let r = routes(&f);
+    let lfts = String::from_utf8(text(|out| lfts_dump::write(out, &f, &r.lft))).unwrap();
+    assert!(lfts.starts_with("Unicast lids [0-7] of switch Lid 5 guid 0x0000000000200000 ('leaf one'):\n"));
+    assert!(lfts.contains("\n0x0001 003 # Channel Adapter portguid 0x0000000000100001: 'H 1'\n"));
+    assert!(lfts.ends_with("\n7 lids dumped\n"));
+    let fdbs = String::from_utf8(text(|out| fdbs::write(out, &f, &r.lft))).unwrap();
+    assert!(fdbs.starts_with(
+        "dump_ucast_routes: Switch 0x0000000000200000\nLID    : Port : Hops : Optimal\n0x0001 : 003  : 01   : yes\n"
+    ));
+}
+
+#[test]
+fn contradictions_and_absurd_numbers_are_refused_with_their_line() {
+    for (bad, line, word) in [
+        ("Switch 4 \"a\"\n[1] \"b\"[1]\n[2] \"b\"[1]\nSwitch 4 \"b\"\n", 3, "line 2"),
+        ("Switch 4 \"a\"\n[1] \"b\"[1]\n", 2, "defined nowhere"),
+        ("Switch 4 \"a\"\nSwitch 4 \"a\"\n", 2, "line 1"),
+        ("Switch 4000000000 \"a\"\n", 1, "number of ports"),
+        ("Switch 4 \"a\"\n[0] \"a\"[1]\n", 2, "port 0"),
+        ("Switch 4 \"a\"\n[99999] \"a\"[1]\n", 2, "port number"),
+        ("Switch 4 \"a\" # \"a\" base port 0 lid 49152 lmc 0\n", 1, "no unicast LID"),
+        ("Ca 1 \"h\" # \"h\"\n", 1, "no switch"),
+    ] {
+        let e = read_fabric(bad.as_bytes()).unwrap_err();
+        assert_eq!(e.line, line, "{e}");
+        assert!(e.to_string().contains(word), "{e}");
+    }
+}
+
+#[test]
+fn fabrics_of_others_load() {
+    let dir = std::env::var_os("DFDN_FABRICS")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/fabrics"), PathBuf::from);
+    for (name, switches, adapters, links) in [
+        ("ufm_sdk/selene.storage.txt", 160, 1247, 3286),
+        ("ufm_sdk/ibnetdiscover_director.txt", 400, 2328, 8723),
+        ("ufm_sdk/small_topo_file", 2, 13, 16),
+        ("topograph/example.out", 40, 582, 1114),
+        ("tartu/topo", 8, 144, 192),
+        ("x5/X5.topofile", 11, 89, 159),
+        ("ibutils/subnet.lst", 62, 3, 172),
+        ("ibutils/RhinoBased512.lst", 216, 512, 2752),
+        ("pentagon/pentagon.ibnl.net", 5, 11, 21),
+        ("xpander/xpander_n16_d3.net", 16, 64, 88),
+        ("xpander/xpander_n128_d16.net", 128, 512, 1536),
+        ("xpander/xpander_n216_d11.net", 216, 864, 2052),
+    ] {
+        let path = dir.join(name);
+        if !path.exists() {
+            println!("skipped {name}: not in {}", dir.display());
+            continue;
+        }
+        let (f, warnings) = load_fabric(&path).unwrap_or_else(|e| panic!("{e}"));
+        let cas = f.nodes().iter().filter(|n| n.kind == NodeKind::ChannelAdapter).count();
+        let cables: usize = f.nodes().iter().flat_map(|n| &n.ports).filter(|p| p.peer.is_some()).count();
+        println!("{name}: {f}, {cas} CAs, {} cable ends; {warnings:?}", cables);
+        assert_eq!((f.num_switches(), cas, cables / 2), (switches, adapters, links), "{name}");
+    }
+    let bad = dir.join("topograph/example-bad.out");
+    if bad.exists() {
+        let e = load_fabric(&bad).unwrap_err();
+        assert!(e.line > 0 && e.file.is_some(), "{e}");
+    }
+}
+
+#[test]
+fn a_link_that_is_down_is_kept_by_the_subnet_list() {
+    let mut b = FabricBuilder::from_fabric(&sample());
+    let spine = (0..b.len()).map(NodeId::at).find(|&n| b.node(n).description == "spine").unwrap();
+    b.node_mut(spine).ports[5].state = LinkState::Down;
+    let f = b.finish(Lmc::default()).unwrap();
+    let (back, _) = read_fabric(&text(|out| subnet_lst::write(out, &f))).unwrap();
+    assert_eq!(f.channels().as_slice(), back.channels().as_slice());
+    assert!(f.channels().len() < sample().channels().len());
+}

@@ -1,0 +1,134 @@
+//! Every engine on every family of fabrics, whole and damaged, with one LID an adapter and several.
+
+use std::collections::BTreeMap;
+
+use dfdn::engine::{ENGINES, EngineError, Settings, route};
+use dfdn::fabric::{Fabric, FabricBuilder, Lmc, NodeId};
+use dfdn::lanes::LanesError;
+use dfdn::topology::{fail_links, small_members};
+
+/// The same fabric with 2^`lmc` LIDs for each adapter.
+pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
+    let mut builder = FabricBuilder::from_fabric(fabric);
+    for i in 0..builder.len() {
+        builder.node_mut(NodeId::at(i)).ports.iter_mut().for_each(|port| port.lid = None);
+    }
+    builder.finish(Lmc::new(lmc).expect("an LMC")).expect("a fabric")
+}
+
+/// The small members, each whole, with some links gone, and with all links gone that it can spare.
+fn fabrics() -> Vec<(String, Fabric)> {
+    let mut list = Vec::new();
+    for (name, fabric) in small_members() {
+        let links = fabric.channels().len() / 2;
+        let spare = links + 1 - fabric.num_switches();
+        for (gone, seed) in [(0, 1), (spare.min(2), 1), (spare.min(links / 4), 2), (spare, 3)] {
+            let damaged = fail_links(&fabric, gone, seed).expect("links to spare");
+            list.push((format!("{name} without {gone} links, LMC 1"), with_lmc(&damaged, 1)));
+            list.push((format!("{name} without {gone} links"), damaged));
+        }
+    }
+    list
+}
+
+/// Whether an engine promises that no path is longer than necessary.
+fn is_minimal(engine: &str) -> bool {
+    !["dfdn", "updn-trees", "apot", "bfot", "bfot-plus"].contains(&engine)
+}
+
+#[test]
+fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
+    let mut routed_by = BTreeMap::new();
+    for (name, fabric) in fabrics() {
+        for engine in ENGINES {
+            let label = format!("{} on {name}", engine.name);
+            let settings = Settings { engine: engine.name.to_owned(), vls: Some(8), ..Settings::default() };
+            match route(&fabric, &settings) {
+                Ok(routed) => {
+                    *routed_by.entry(engine.name).or_insert(0) += 1;
+                    let verdict = routed.verdict;
+                    assert!(verdict.reachable && verdict.loop_free && verdict.vls_legal, "{label}");
+                    assert!(verdict.deadlock_free || !engine.deadlock_free, "{label}");
+                    assert!(verdict.minimal || !is_minimal(engine.name), "{label}");
+                    if engine.name == "dfdn" {
+                        assert!(verdict.nonminimal_share <= Settings::MAX_NONMINIMAL, "{label}");
+                    }
+                    assert!(verdict.vls_all <= 8, "{label}");
+                }
+                Err(EngineError::Lanes { source, .. }) => {
+                    let diameter = dfdn::routing::Hops::new(&fabric).expect("all is connected").diameter();
+                    match source {
+                        LanesError::TooFewVls { needed, offered } => {
+                            assert_eq!((needed, offered), (usize::from(diameter), 8), "{label}");
+                            assert!(needed > 8, "{label}");
+                        }
+                        LanesError::TooFewSls { needed, offered } => {
+                            assert!(needed > usize::from(offered), "{label}");
+                        }
+                        LanesError::DiameterAboveTwo { hops } => {
+                            assert_eq!(engine.name, "dfd2");
+                            assert!(hops == usize::from(diameter) && hops > 2, "{label}");
+                        }
+                    }
+                }
+                Err(error) => panic!("{label}: {error}"),
+            }
+        }
+    }
+    // None refuses everything.
+    for engine in ENGINES {
+        let routed = routed_by.get(engine.name).copied().unwrap_or(0);
+        let least = if engine.name == "dfd2" { 20 } else { 100 };
+        assert!(routed >= least, "{} routes only {routed} of {} fabrics", engine.name, fabrics().len());
+    }
+}
+
+#[test]
+fn up_down_trees_never_refuse_for_long_paths() {
+    for (name, fabric) in fabrics() {
+        for trees in 1..=3 {
+            let engine = "updn-trees".to_owned();
+            let settings = Settings { engine, trees, vls: Some(trees), sls: trees, ..Settings::default() };
+            let routed = route(&fabric, &settings).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(routed.verdict.is_safe(), "{name}");
+            assert!(routed.verdict.vls_all <= u32::from(trees), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_same_fabric_is_routed_the_same_by_any_number_of_threads() {
+    for (name, fabric) in small_members() {
+        let fabric = with_lmc(&fabric, 1);
+        for engine in ENGINES {
+            let settings = Settings { engine: engine.name.to_owned(), ..Settings::default() };
+            let with = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+                pool.install(|| route(&fabric, &settings).map(|r| r.routes).map_err(|e| e.to_string()))
+            };
+            match (with(1), with(4)) {
+                (Ok(one), Ok(four)) => {
+                    assert_eq!(one.lft, four.lft, "{} on {name}", engine.name);
+                    assert_eq!(one.sl2vl, four.sl2vl, "{} on {name}", engine.name);
+                    assert_eq!(one.path_sl, four.path_sl, "{} on {name}", engine.name);
+                }
+                (one, four) => assert_eq!(one.err(), four.err(), "{} on {name}", engine.name),
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_by_name() {
+    let (_, fabric) = small_members().swap_remove(0);
+    for (trees, vls, message) in [
+        (0, 8, "trees must be 1 to 15, not 0"),
+        (16, 15, "trees must be 1 to 15, not 16"),
+        (3, 2, "3 VLs are needed and 2 are offered"),
+    ] {
+        let engine = "updn-trees".to_owned();
+        let settings = Settings { engine, trees, vls: Some(vls), ..Settings::default() };
+        let error = route(&fabric, &settings).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}

@@ -1,0 +1,102 @@
+//! The simulator.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{Tools, wait_for};
+
+/// A running ibsim; killed when dropped.
+pub(crate) struct Ibsim {
+    tools: &'static Tools,
+    folder: TempDir,
+    child: Child,
+    socket: String,
+    host: String,
+}
+
+impl Ibsim {
+    /// Starts ibsim on a network in its own or ibnetdiscover's text format. OpenSM and the
+    /// diagnostics run on the first adapter of the text.
+    ///
+    /// # Panics
+    /// Where ibsim does not take the network.
+    pub(crate) fn start(tools: &'static Tools, net: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("dfdn-test-{}-{number}", std::process::id());
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("fabric.net");
+        fs::write(&file, net).expect("the network is written");
+        let starts = |word: &str| net.lines().filter(|l| l.starts_with(word)).count();
+        let (switches, adapters) = (starts("Switch"), starts("Hca") + starts("Ca") + starts("Rt"));
+        let header = net.lines().find(|l| l.starts_with("Hca") || l.starts_with("Ca"));
+        let host = header.and_then(|l| l.split('"').nth(1)).expect("the network has an adapter");
+        // Ports by the headers' counts, and port 0 of each switch.
+        let ports: usize = net
+            .lines()
+            .filter(|l| ["Switch", "Hca", "Ca", "Rt"].iter().any(|w| l.starts_with(w)))
+            .filter_map(|l| l.split_whitespace().nth(1)?.parse::<usize>().ok())
+            .map(|n| n + 1)
+            .sum();
+        let log = fs::File::create(folder.path().join("ibsim.log")).expect("the log is created");
+        let mut child = tools
+            .tied(&tools.ibsim)
+            .arg("-s")
+            .args(["-N", &(switches + adapters + 1).to_string()])
+            .args(["-S", &(switches + 1).to_string()])
+            .args(["-P", &(ports + 1).to_string()])
+            .arg(&file)
+            .env("IBSIM_SOCKNAME", &socket)
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().expect("the log has a second handle"))
+            .stderr(log)
+            .spawn()
+            .expect("ibsim starts");
+        let text = || fs::read_to_string(folder.path().join("ibsim.log")).unwrap_or_default();
+        let ready = wait_for(Duration::from_secs(20), || {
+            let up = text().contains("Network simulator ready");
+            let gone = child.try_wait().expect("ibsim can be asked").is_some();
+            (up || gone).then_some(up)
+        });
+        if ready != Some(true) {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("ibsim did not start:\n{}", text());
+        }
+        Self { tools, folder, child, socket, host: host.to_owned() }
+    }
+
+    /// A command of the simulator's console, as `Unlink "S1"[3]`.
+    pub(crate) fn command(&mut self, line: &str) {
+        let console = self.child.stdin.as_mut().expect("the console is open");
+        writeln!(console, "{line}").and_then(|()| console.flush()).expect("ibsim reads its console");
+    }
+
+    /// All that ibsim has written.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("ibsim.log")).expect("ibsim has a log")
+    }
+
+    /// The tools that it was started with.
+    pub(super) fn tools(&self) -> &'static Tools {
+        self.tools
+    }
+
+    /// A program that sees the simulated subnet.
+    pub(crate) fn run(&self, env: &[(&str, &Path)], program: &Path) -> Command {
+        self.tools.simulated(&self.socket, &self.host, self.folder.path(), env, program)
+    }
+}
+
+impl Drop for Ibsim {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

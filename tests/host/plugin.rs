@@ -1,0 +1,31 @@
+//! The plugin under test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::opensm::Config;
+
+/// The folder of the `libdfdn.so` that belongs to the sources and the profile under test.
+pub(crate) fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        // Tests are given the command but not the library, so it may be missing or old.
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--lib", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        let output = build.output().expect("cargo starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let command = Path::new(env!("CARGO_BIN_EXE_dfdn"));
+        let folder = command.parent().expect("the command is in a folder").to_owned();
+        assert!(folder.join("libdfdn.so").is_file(), "no libdfdn.so in {}", folder.display());
+        folder
+    })
+}
+
+/// OpenSM with the plugin, and `engine` as its `routing_engine`.
+pub(crate) fn config(engine: &str) -> Config {
+    Config { engine: engine.into(), plugin: Some(folder().to_owned()), qos: false, ..Config::default() }
+}

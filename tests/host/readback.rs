@@ -1,0 +1,83 @@
+//! The tables as the simulated switches have them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::ibsim::Ibsim;
+
+/// Tables that were read back by management packets: a folder with `opensm-lfts.dump`,
+/// `opensm-sl2vl.dump`, `opensm.fdbs` and `op_vls`; see `tests/tools/readback.c`.
+pub(crate) struct Readback {
+    folder: TempDir,
+}
+
+impl Readback {
+    /// Reads all tables.
+    ///
+    /// # Panics
+    /// When a switch that was found does not answer.
+    pub(crate) fn of(sim: &Ibsim) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = sim.run(&[], &sim.tools().readback).arg(folder.path()).output();
+        let output = output.expect("readback starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self { folder }
+    }
+
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// One file of the folder.
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).expect("readback writes all its files")
+    }
+
+    /// The LFTs in OpenSM's form.
+    pub(crate) fn lfts(&self) -> String {
+        self.text("opensm-lfts.dump")
+    }
+
+    /// The SL2VL tables in OpenSM's form.
+    pub(crate) fn sl2vl(&self) -> String {
+        self.text("opensm-sl2vl.dump")
+    }
+
+    /// How many VLs each switch port that is up has in operation: (node GUID, port, VLs).
+    pub(crate) fn op_vls(&self) -> Vec<(u64, u8, u8)> {
+        let parse = |line: &str| {
+            let mut words = line.split(' ');
+            let guid = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+            Some((guid, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+        };
+        self.text("op_vls").lines().map(|l| parse(l).expect("readback writes numbers")).collect()
+    }
+}
+
+/// Compiles the C program where that was not done yet.
+pub(super) fn compile() -> Result<PathBuf, String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/readback.c");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readback");
+    let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
+    if modified(&target) >= modified(&source) {
+        return Ok(target);
+    }
+    let own = target.with_extension(std::process::id().to_string());
+    let output = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&own, &source])
+        .args(["-libmad", "-libumad"])
+        .output()
+        .map_err(|e| format!("there is no C compiler: {e}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("tests/tools/readback.c does not compile (libibmad-dev installed?):\n{text}"));
+    }
+    // Renamed at the end, so that test processes that run side by side see all of it or nothing.
+    fs::rename(&own, &target).map_err(|e| format!("cannot rename {}: {e}", own.display()))?;
+    Ok(target)
+}

@@ -1,0 +1,13 @@
+//! What the SA tells applications.
+
+use super::ibsim::Ibsim;
+
+/// The SL of the PathRecord between two LIDs; `None` where the SA has none.
+pub(crate) fn path_sl(sim: &Ibsim, slid: u16, dlid: u16) -> Option<u8> {
+    let mut command = sim.run(&[], &sim.tools().saquery);
+    command.args(["-p", "--slid", &slid.to_string(), "--dlid", &dlid.to_string()]);
+    let output = command.output().expect("saquery starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find(|l| l.trim_start().starts_with("sl."))?;
+    u8::from_str_radix(line.rsplit("0x").next()?.trim(), 16).ok()
+}

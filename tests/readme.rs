@@ -1,0 +1,82 @@
+//! What the README shows is run.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::host;
+
+fn readme() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("there is a README")
+}
+
+/// The lines of all blocks that are marked as `language`.
+fn lines(language: &str) -> Vec<String> {
+    let text = readme();
+    let start = format!("```{language}\n");
+    let blocks = text.split(&start).skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.flat_map(str::lines).map(str::to_owned).collect()
+}
+
+#[test]
+fn commands_at_a_desk() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ran = 0;
+    for line in lines("sh").iter().filter(|line| line.starts_with("dfdn ")) {
+        let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        let output = Command::new(env!("CARGO_BIN_EXE_dfdn")).args(words).current_dir(&folder).output();
+        let output = output.expect("dfdn starts");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        ran += 1;
+    }
+    assert!(ran >= 4, "the README shows the command");
+}
+
+/// Every script that is shown exists; `ci/test` is what runs this, and `ci/demo` is run, with one
+/// stock engine beside dfdn to be quick.
+#[test]
+fn scripts() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let shown: Vec<String> = lines("sh").into_iter().filter(|line| line.starts_with("ci/")).collect();
+    assert_eq!(shown, ["ci/demo", "ci/test"], "the two commands");
+    assert!(fs::read_to_string(root.join(".ci/run")).expect("there is .ci/run").contains("ci/test"));
+    if std::env::var_os("DFDN_REQUIRE_HOST").is_none() {
+        eprintln!(
+            "skipped: ci/demo, which builds and installs (DFDN_REQUIRE_HOST=1 runs it, as ci/test does)"
+        );
+        return;
+    }
+    let Some(_) = host::tools("ci/demo") else { return };
+    let output = Command::new(root.join("ci/demo")).arg("minhop").output().expect("ci/demo starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("\ndfdn ") && text.contains("\nminhop "), "{text}");
+}
+
+/// All log ids of the plugin are explained, and no others.
+#[test]
+fn log_ids() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plugin/message.rs");
+    let source = fs::read_to_string(source).expect("the plugin's messages");
+    let ids = |text: &str| {
+        let found = text.match_indices("DF").map(|(at, _)| text[at..].chars().take(4).collect::<String>());
+        let mut ids: Vec<String> =
+            found.filter(|id| id.len() == 4 && id[2..].chars().all(|c| c.is_ascii_digit())).collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    };
+    assert_eq!(ids(&readme()), ids(&source));
+}
+
+/// The table of settings is that of the code.
+#[test]
+fn settings() {
+    use dfdn::engine::{KEYS, Settings};
+    let text = readme();
+    for key in KEYS {
+        let row = format!("| `{}` | {} | {} |", key.name, key.value(&Settings::default()), key.about);
+        assert!(text.contains(&row), "no such line: {row}");
+    }
+}
