@@ -5,4 +5,5 @@ mod engines;
 mod host;
 mod ordered;
 mod plugin;
+mod ranked;
 mod readme;
