@@ -31,8 +31,8 @@ const LOSS: f64 = 0.01;
 const LOSS_ON_SAMPLE: f64 = 0.05;
 /// What is added where detours may need the tree and the tree would change the rank.
 const NO_TREE_PRICE: f64 = 0.002;
-/// Steps through minimal-path DAGs that a search may always take: a fraction of a second.
-const LEAST_WORK: usize = 100_000_000;
+/// Steps through minimal-path DAGs that a search may always take: some tens of milliseconds.
+const LEAST_WORK: usize = 20_000_000;
 
 /// An order of the channels with its name, and a root for a tree.
 struct Order {
