@@ -49,8 +49,7 @@ fn judged(tools: &Tools, fabric: &Fabric, routes: &Routes) -> [(bool, bool); 2] 
     );
     let own = verify(fabric, routes);
     // ibdmchk looks at packets between adapters.
-    let reachable = own.reachable;
-    [(reachable, own.deadlock_free_adapters), (other.reachable, other.deadlock_free)]
+    [(own.reachable, own.deadlock_free_adapters), (other.reachable, other.deadlock_free)]
 }
 
 #[test]
@@ -163,13 +162,16 @@ fn dumps_of_stock_engines_are_judged() {
             let used = sm.engine_used().expect("some engine is in use");
             let label = format!("{engine} ({used}) on {name}");
             let (code, verdict) = dfdn(&["verify"], &[&file, sm.dumps()]);
-            assert_eq!(
-                (&verdict["reachable"], &verdict["loop_free"]),
-                (&true.into(), &true.into()),
-                "{label}"
-            );
+            assert_eq!(verdict["loop_free"], true, "{label}");
+            if verdict["reachable"] == false {
+                // Up*/down* engines leave some switches without a way to some switches.
+                let packet = &verdict["witness"]["packet"];
+                let names = [&packet["source"]["name"], &packet["destination"]["name"]];
+                let is_switch = |name: &&Value| !name.as_str().expect("a name").contains("-ca-");
+                assert!(names.iter().any(is_switch), "{label}: {packet}");
+            }
             let free = verdict["deadlock_free"] == true;
-            assert_eq!(code, Some(i32::from(!free)), "{label}");
+            assert_eq!(code, Some(i32::from(verdict["safe"] == false)), "{label}");
             let psl = Some(sm.path("psl")).filter(|p| p.exists());
             let other = ibdmchk::judge(
                 tools,
@@ -178,9 +180,11 @@ fn dumps_of_stock_engines_are_judged() {
                 &sm.path("opensm-sl2vl.dump"),
                 psl.as_deref(),
             );
+            assert!(other.reachable, "{label}: {}", other.text);
             assert_eq!(verdict["deadlock_free_adapters"], other.deadlock_free, "{label}: {}", other.text);
             if !other.deadlock_free {
-                check_credit_loop(&verdict["witness"]);
+                let found = verdict["witnesses"].as_array().expect("witnesses");
+                check_credit_loop(found.iter().find(|w| w["kind"] == "credit_loop").expect("a credit loop"));
                 loops += 1;
             }
             let tables = sm.dumps().to_str().expect("a path");
