@@ -1,8 +1,10 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod command;
 mod engines;
 mod host;
+mod judges;
 mod ordered;
 mod plugin;
 mod ranked;
