@@ -2,6 +2,7 @@
 
 mod architecture;
 mod command;
+mod docker;
 mod engines;
 mod host;
 mod judges;

@@ -75,7 +75,7 @@ fn read_back(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
 }
 
 fn verdict_of_command(fabric: &Path, tables: &Path) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_dfdn")).arg("verify").args([fabric, tables]).output();
+    let output = Command::new(plugin::command()).arg("verify").args([fabric, tables]).output();
     let output = output.expect("dfdn starts");
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
