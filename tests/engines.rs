@@ -8,7 +8,7 @@ use dfdn::lanes::LanesError;
 use dfdn::topology::{fail_links, small_members};
 
 /// The same fabric with 2^`lmc` LIDs for each adapter.
-fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
+pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
     let mut builder = FabricBuilder::from_fabric(fabric);
     for i in 0..builder.len() {
         builder.node_mut(NodeId::at(i)).ports.iter_mut().for_each(|port| port.lid = None);
@@ -33,7 +33,7 @@ fn fabrics() -> Vec<(String, Fabric)> {
 
 /// Whether an engine promises that no path is longer than necessary.
 fn is_minimal(engine: &str) -> bool {
-    !["updn-trees"].contains(&engine)
+    !["dfdn", "updn-trees", "apot", "bfot", "bfot-plus"].contains(&engine)
 }
 
 #[test]
@@ -50,6 +50,9 @@ fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
                     assert!(verdict.reachable && verdict.loop_free && verdict.vls_legal, "{label}");
                     assert!(verdict.deadlock_free || !engine.deadlock_free, "{label}");
                     assert!(verdict.minimal || !is_minimal(engine.name), "{label}");
+                    if engine.name == "dfdn" {
+                        assert!(verdict.nonminimal_share <= Settings::MAX_NONMINIMAL, "{label}");
+                    }
                     assert!(verdict.vls_all <= 8, "{label}");
                 }
                 Err(EngineError::Lanes { source, .. }) => {

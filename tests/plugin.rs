@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use dfdn::engine::{self, Routed, Settings};
-use dfdn::fabric::{Fabric, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef};
+use dfdn::fabric::{Fabric, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, SwitchId};
 use dfdn::formats;
 use dfdn::tables::{PathSl, Routes};
 use dfdn::topology::{Dragonfly, FatTree, Mesh, Ring, SlimFly};
@@ -80,6 +80,26 @@ fn verdict_of_command(fabric: &Path, tables: &Path) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// The switches hold the tables that were computed, as far as they count.
+fn assert_programmed(name: &str, fabric: &Fabric, held: &Routes, computed: &Routes) {
+    assert!(held.lft == computed.lft, "{name}: the forwarding tables in the switches are not those computed");
+    for s in fabric.switch_ids() {
+        let live = |p: u8| p == 0 || fabric.switch(s).ports[usize::from(p)].peer.is_some();
+        let ports: Vec<u8> = (0..fabric.switch(s).ports.len() as u8).filter(|&p| live(p)).collect();
+        for &out in &ports {
+            // Towards adapters OpenSM masks the VLs by what the adapter has, which is no matter.
+            if fabric.channels().at_port(s, PortNum(out)).is_none() {
+                continue;
+            }
+            for &inp in &ports {
+                let (inp, out) = (PortNum(inp), PortNum(out));
+                let (held, computed) = (held.sl2vl.row(s, inp, out), computed.sl2vl.row(s, inp, out));
+                assert_eq!(held, computed, "{name}: {} in {inp} out {out}", fabric.describe_switch(s));
+            }
+        }
+    }
+}
+
 /// Everything that must hold of a subnet that dfdn routed.
 fn check(name: &str, fabric: &Fabric) {
     let Some(tools) = host::tools(name) else { return };
@@ -93,22 +113,7 @@ fn check(name: &str, fabric: &Fabric) {
 
     let (fabric, read) = read_back(&sim, &sm, fabric);
     let Routed { routes, .. } = engine::route(&fabric, &Settings::default()).expect("it can be routed");
-    assert!(read.lft == routes.lft, "{name}: the forwarding tables in the switches are not those computed");
-    for s in fabric.switch_ids() {
-        let live = |p: u8| p == 0 || fabric.switch(s).ports[usize::from(p)].peer.is_some();
-        let ports: Vec<u8> = (0..fabric.switch(s).ports.len() as u8).filter(|&p| live(p)).collect();
-        for &out in &ports {
-            // Towards adapters OpenSM masks the VLs by what the adapter has, which is no matter.
-            if fabric.channels().at_port(s, PortNum(out)).is_none() {
-                continue;
-            }
-            for &inp in &ports {
-                let (inp, out) = (PortNum(inp), PortNum(out));
-                let (held, computed) = (read.sl2vl.row(s, inp, out), routes.sl2vl.row(s, inp, out));
-                assert_eq!(held, computed, "{name}: {} in {inp} out {out}", fabric.describe_switch(s));
-            }
-        }
-    }
+    assert_programmed(name, &fabric, &read, &routes);
 
     // PathRecords of some pairs: the SL that the tables tell.
     let adapters: Vec<_> = fabric.adapters().collect();
@@ -180,6 +185,74 @@ fn real_cluster() {
     }
 }
 
+/// A ring of six with an adapter of two ports, a router, a switch without adapters and one with an
+/// enhanced port 0.
+fn mixed() -> Fabric {
+    let mut b = FabricBuilder::new();
+    let ring: Vec<_> = (0..6_u64)
+        .map(|i| {
+            let mut node = Node::new(NodeKind::Switch, Guid(0x200 + i), 4, &format!("sw{i}"));
+            node.enhanced_port0 = i == 2;
+            b.add(node).expect("few ports")
+        })
+        .collect();
+    let hosts = [0, 1, 2, 4, 5].map(|s| {
+        let node = Node::new(NodeKind::ChannelAdapter, Guid(0x1000 + 16 * s as u64), 1, &format!("host{s}"));
+        (b.add(node).expect("few ports"), s)
+    });
+    let two = b.add(Node::new(NodeKind::ChannelAdapter, Guid(0x5000), 2, "two ports")).expect("few ports");
+    let router = b.add(Node::new(NodeKind::Router, Guid(0x6000), 1, "router")).expect("few ports");
+    let mut cable = |a, a_port, s: usize, s_port| {
+        let (a, s) =
+            (PortRef { node: a, port: PortNum(a_port) }, PortRef { node: ring[s], port: PortNum(s_port) });
+        b.connect(a, s).expect("free ports");
+    };
+    for (i, &switch) in ring.iter().enumerate() {
+        cable(switch, 1, (i + 1) % 6, 2);
+    }
+    for (host, s) in hosts {
+        cable(host, 1, s, 3);
+    }
+    cable(two, 1, 0, 4);
+    cable(two, 2, 2, 4);
+    cable(router, 1, 1, 4);
+    b.finish(Lmc::default()).expect("a fabric")
+}
+
+/// What subnets have beside switches and adapters of one port, with several LIDs a port, and after
+/// a link went down.
+#[test]
+fn mixed_fabric_with_lmc_and_a_link_that_goes_down() {
+    let Some(tools) = host::tools("mixed fabric") else { return };
+    let fabric = mixed();
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    let extra = "lmc_esp0 TRUE\n".to_owned();
+    let mut sm = OpenSm::up(&sim, &Config { lmc: 2, extra, ..plugin::config("dfdn") });
+    let mut fabric = fabric;
+    for sweep in 1..=2 {
+        sm.wait_log("dfdn: DF05", sweep, Duration::from_secs(10));
+        let (with_lids, held) = read_back(&sim, &sm, &fabric);
+        let lids: Vec<u16> = with_lids.endports().iter().map(|e| e.lmc.lids()).collect();
+        assert_eq!(lids.iter().filter(|&&n| n == 4).count(), 9, "8 adapter ports and the enhanced port 0");
+        let Routed { routes, verdict, .. } =
+            engine::route(&with_lids, &Settings::default()).expect("it can be routed");
+        assert!(verdict.sls_all > 1);
+        assert_programmed("mixed fabric", &with_lids, &held, &routes);
+        let held = Routes { path_sl: routes.path_sl, ..held };
+        assert!(verify(&with_lids, &held).is_safe());
+        assert_eq!(sm.engine_used().as_deref(), Some("dfdn"), "{}", sm.log());
+        if sweep == 1 {
+            // Between switches 3 and 4.
+            sim.command("Unlink \"S-0000000000000203\"[1]");
+            let mut b = FabricBuilder::from_fabric(&fabric);
+            b.disconnect(PortRef { node: fabric.switch_node_id(SwitchId::at(3)), port: PortNum(1) });
+            fabric = b.finish(Lmc::default()).expect("a fabric");
+            sm.resweep();
+        }
+    }
+    assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
+}
+
 /// The counter-example that both judges must find.
 #[test]
 fn minhop_on_a_ring_of_six_has_a_credit_loop() {
@@ -225,7 +298,7 @@ fn too_few_vls_are_refused_and_the_next_engine_runs() {
     let Some(tools) = host::tools("refusal") else { return };
     let fabric = Mesh { dims: vec![3, 3], cas: 1 }.build().expect("a mesh");
     let sim = Ibsim::start(tools, &net(&fabric));
-    let config = Config { max_op_vls: Some(2), ..plugin::config("dfdn dfsssp") };
+    let config = Config { max_op_vls: Some(2), ..plugin::config("dfdn-paper dfsssp") };
     let sm = OpenSm::up(&sim, &config);
     let log = sm.log();
     assert!(log.contains("ERR DF22") && log.contains("4 VLs are needed and 2 are offered"), "{log}");
@@ -301,6 +374,31 @@ fn clipped_tables_are_found_and_sent_again() {
     assert!(verdict.vls > 1);
 }
 
+/// OpenSM takes a row of zeros whose MAD failed for sent. After a failure all rows of the switch are
+/// sent again, so that what is called in place is in place.
+#[test]
+fn rows_whose_mads_failed_are_sent_again() {
+    let Some(tools) = host::tools("failed MADs") else { return };
+    let fabric = Ring { switches: 6, cas: 1 }.build().expect("a ring");
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    // What the switches hold from before: VL 7 for every SL. The second sweep finds ports of 8 VLs.
+    let extra = format!("qos_sl2vl {}\n", ["7"; 16].join(","));
+    let mut before = OpenSm::up(&sim, &Config { extra, ..host::opensm::Config::default() });
+    before.resweep();
+    assert!(before.stop().success());
+    let switch = fabric.switch(fabric.switch_ids().next().expect("a switch")).guid;
+    sim.command(&format!("Error \"S-{:016x}\" 100 0x17", switch.0));
+    let mut sm = OpenSm::up(&sim, &plugin::config("dfdn"));
+    sm.wait_log("dfdn: ERR DF26", 1, Duration::from_secs(20));
+    assert!(!sm.log().contains("dfdn: DF05"), "{}", sm.log());
+    sim.command(&format!("Error \"S-{:016x}\" 0", switch.0));
+    sm.resweep();
+    sm.wait_log("dfdn: DF05", 1, Duration::from_secs(20));
+    let (fabric, held) = read_back(&sim, &sm, &fabric);
+    let Routed { routes, .. } = engine::route(&fabric, &Settings::default()).expect("it can be routed");
+    assert_programmed("failed MADs", &fabric, &held, &routes);
+}
+
 /// The same tables whatever the order in which the subnet is discovered.
 #[test]
 fn tables_do_not_depend_on_the_run_or_the_order_of_records() {
@@ -325,4 +423,55 @@ fn tables_do_not_depend_on_the_run_or_the_order_of_records() {
         .into();
     assert!(dumps[0] == dumps[1], "two runs");
     assert!(dumps[0] == dumps[2], "records in another order");
+}
+
+#[test]
+fn the_configuration_file_chooses_and_a_slip_in_it_harms_nothing() {
+    let Some(tools) = host::tools("configuration") else { return };
+    let fabric = Dragonfly::balanced(1).build().expect("a Dragonfly");
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let write = |text: &str| std::fs::write(file.path(), text).expect("the configuration is written");
+    write("engine dfdn-paper-minhop # for once\n");
+    let env = vec![("DFDN_CONF".to_owned(), file.path().to_owned())];
+    let mut sm = OpenSm::up(&sim, &Config { env, ..plugin::config("dfdn") });
+    assert!(sm.log().contains("DF09") && sm.log().contains("engine dfdn-paper-minhop"), "{}", sm.log());
+    write("engine dfdn-paper-minhop\nlanes 3\n");
+    sm.resweep();
+    let log = sm.log();
+    assert!(log.contains("ERR DF28") && log.contains("line 2: there is no key 'lanes'"), "{log}");
+    assert_eq!(log.matches("DF03").count(), 2, "the sweep went on with the settings from before\n{log}");
+    assert_eq!(log.matches("DF09").count(), 1, "settings are announced once\n{log}");
+    write("prefer minimal\n");
+    sm.resweep();
+    assert_eq!(sm.log().matches("DF09").count(), 2, "{}", sm.log());
+}
+
+#[test]
+fn a_bad_configuration_file_at_the_start_is_an_error() {
+    let Some(tools) = host::tools("bad configuration") else { return };
+    let fabric = Ring { switches: 5, cas: 1 }.build().expect("a ring");
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), "engine minhop\n").expect("the configuration is written");
+    let env = vec![("DFDN_CONF".to_owned(), file.path().to_owned())];
+    let sm = OpenSm::up(&sim, &Config { env, ..plugin::config("dfdn dfsssp") });
+    assert!(sm.log().contains("ERR DF28") && sm.log().contains("credit loops"), "{}", sm.log());
+    assert_eq!(sm.engine_used().as_deref(), Some("dfsssp"));
+}
+
+#[test]
+fn engines_of_the_papers_have_names_of_their_own() {
+    let Some(tools) = host::tools("engines by name") else { return };
+    let fabric = Ring { switches: 6, cas: 1 }.build().expect("a ring");
+    for name in ["updn-trees", "bfot-plus"] {
+        let sim = Ibsim::start(tools, &net(&fabric));
+        let mut sm = OpenSm::up(&sim, &plugin::config(name));
+        assert_eq!(sm.engine_used().as_deref(), Some(name), "{}", sm.log());
+        sm.wait_log("dfdn: DF05", 1, Duration::from_secs(10));
+        sm.wait_log("psl", 1, Duration::from_secs(20));
+        let (fabric, held) = read_back(&sim, &sm, &fabric);
+        let verdict = verify(&fabric, &held);
+        assert!(verdict.is_safe(), "{name}: {:?}", verdict.witness().map(|w| w.explain(&fabric)));
+    }
 }

@@ -69,3 +69,14 @@ fn log_ids() {
     };
     assert_eq!(ids(&readme()), ids(&source));
 }
+
+/// The table of settings is that of the code.
+#[test]
+fn settings() {
+    use dfdn::engine::{KEYS, Settings};
+    let text = readme();
+    for key in KEYS {
+        let row = format!("| `{}` | {} | {} |", key.name, key.value(&Settings::default()), key.about);
+        assert!(text.contains(&row), "no such line: {row}");
+    }
+}

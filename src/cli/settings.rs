@@ -8,7 +8,8 @@ use crate::fabric::Sl;
 /// What an engine may use.
 #[derive(Clone, Debug, Parser)]
 pub(super) struct EngineArgs {
-    /// Data VLs to plan with; as many as every link between switches states, or 8, if left out
+    /// Data VLs to plan with, at most those that every link between switches states; all of them, or
+    /// 8 where none are stated, if left out
     #[arg(long, value_name = "N")]
     vls: Option<u8>,
     /// SLs that may be given out

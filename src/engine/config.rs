@@ -41,7 +41,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "vls",
-        about: "data VLs to plan with, 1 to 15; auto: as many as every link between switches operates",
+        about: "data VLs to plan with, 1 to 15, at most what every link between switches operates; auto: all of them",
         set: |settings, text| {
             settings.vls = match text {
                 "auto" => None,

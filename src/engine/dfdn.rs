@@ -2,7 +2,9 @@
 //!
 //! See [`ordering`](crate::ordering) for the idea. This file is what is preferred to what.
 
-use super::search::{Found, search};
+use rayon::prelude::*;
+
+use super::search::{Found, Search, search, worth};
 use super::{EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
@@ -13,6 +15,12 @@ use crate::tables::{Lft, PathSl};
 /// How much larger than its limit the share of detours has to look on the sample before one SL is
 /// not even tried.
 const HOPELESS: f64 = 2.0;
+
+/// Share of the bandwidth of P-SSSP that one SL is worth by default, where that was compared.
+const MAX_LOSS: f64 = 0.05;
+
+/// Work for the search, in passes of P-SSSP.
+const EFFORT: f64 = 1.0;
 
 /// In the order of preference, the first that the settings allow and the lanes suffice for:
 ///
@@ -36,16 +44,17 @@ pub(super) fn dfdn(
         (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
         (Prefer::OneSl, None) => 1.0,
     };
-    let mut found = search(fabric, hops, offer.vls);
+    let Search { found, compare } = search(fabric, hops, offer.vls, EFFORT);
     let mut rejected = None;
-    if found.probe.broken <= HOPELESS * limit {
-        let ranked = found.one_sl(fabric, hops);
-        if ranked.nonminimal_share() <= limit {
-            return Ok(one_sl(fabric, offer, &found, ranked));
+    if found[0].probe.broken <= HOPELESS * limit {
+        let one = best_of(fabric, hops, &found[..compare.min(found.len())]);
+        let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - MAX_LOSS;
+        if one.ranked.nonminimal_share() <= limit && !slow {
+            return Ok(one_sl(fabric, offer, one));
         }
-        rejected = Some(ranked);
+        rejected = Some(one);
     }
-    let needed = match minimal(fabric, hops, offer, &found) {
+    let needed = match minimal(fabric, hops, offer, &found, compare) {
         Ok(plan) => return Ok(plan),
         Err(needed) => needed,
     };
@@ -54,41 +63,97 @@ pub(super) fn dfdn(
         return Ok(plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned()));
     }
     if settings.max_nonminimal.is_none() {
-        let ranked = rejected.unwrap_or_else(|| found.one_sl(fabric, hops));
-        return Ok(one_sl(fabric, offer, &found, ranked));
+        let one = rejected.unwrap_or_else(|| best_of(fabric, hops, &found[..1]));
+        return Ok(one_sl(fabric, offer, one));
     }
     Err(EngineError::Lanes { engine: "dfdn", source: needed })
 }
 
-fn one_sl(fabric: &Fabric, offer: Offer, found: &Found, ranked: Ranked) -> Plan {
+/// A routing on one SL.
+struct OneSl {
+    rule: Rule,
+    name: String,
+    ranked: Ranked,
+    /// What is to be expected in relation to P-SSSP without a rule; 1 where that was not found out.
+    bandwidth: f64,
+}
+
+/// Routes by each of some rules on one SL and keeps what is worth most.
+fn best_of(fabric: &Fabric, hops: &Hops, rules: &[Found]) -> OneSl {
+    let route = |found: &Found| {
+        let mut found = found.clone();
+        let ranked = found.one_sl(fabric, hops);
+        OneSl { rule: found.rule, name: found.name, ranked, bandwidth: 1.0 }
+    };
+    if let [only] = rules {
+        return route(only);
+    }
+    let plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, Stuck::Break).bandwidth(fabric);
+    let compared = rules.par_iter().map(|found| {
+        let mut one = route(found);
+        one.bandwidth = one.ranked.bandwidth(fabric) / plain;
+        (worth(one.ranked.nonminimal_share(), one.bandwidth, &one.rule), one)
+    });
+    let compared: Vec<(f64, OneSl)> = compared.collect();
+    let best = compared.into_iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.expect("there is a rule").1
+}
+
+fn one_sl(fabric: &Fabric, offer: Offer, one: OneSl) -> Plan {
+    let OneSl { rule, name, ranked, .. } = one;
     let all = u16::MAX >> (Sl::COUNT - usize::from(offer.sls));
     let detours = match ranked.detours {
         0 => "all adapter pairs on shortest paths".to_owned(),
         _ => format!("{:.2} % of the adapter pairs on detours", 100.0 * ranked.nonminimal_share()),
     };
-    let how = match found.rule {
+    let how = match rule {
         Rule::OneVl(_) | Rule::Any => "every path ascends in the order",
         Rule::FirstTurnFree(_) => "every path ascends in the order after its first turn",
         Rule::Labelled { .. } => "every path ascends in the order or to a higher VL after its first turn",
     };
-    let vls = found.rule.vls();
-    let remark = format!("one SL, {vls} VLs, {detours}: {how} ({})", found.name);
-    let lanes = Lanes { sl2vl: found.rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls };
+    let vls = rule.vls();
+    let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
+    let remark = format!("one SL, {lanes_used}, {detours}: {how} ({name})");
+    let lanes = Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
     plan(lanes, ranked.lft, remark)
 }
 
-/// Several SLs over the order that was found; its labels are those of SL 0.
-fn minimal(fabric: &Fabric, hops: &Hops, offer: Offer, found: &Found) -> Result<Plan, LanesError> {
-    if let Rule::OneVl(_) | Rule::Any = found.rule {
-        return Err(LanesError::TooFewVls { needed: 2, offered: offer.vls });
+/// Several SLs over one of the orders that were found, the one that takes the fewest SLs; its labels
+/// are those of SL 0.
+fn minimal(
+    fabric: &Fabric,
+    hops: &Hops,
+    offer: Offer,
+    found: &[Found],
+    compare: usize,
+) -> Result<Plan, LanesError> {
+    let rules: Vec<&Found> =
+        found.iter().filter(|f| !matches!(f.rule, Rule::OneVl(_) | Rule::Any)).take(compare).collect();
+    let tried: Vec<Result<(Lanes, Lft, &Found), LanesError>> = rules
+        .into_par_iter()
+        .map(|found| {
+            let ranked = ranked_sssp(fabric, hops, &found.rule, Lookahead::LastChance, Stuck::Break);
+            let lanes = ordered(fabric, &found.rule, &ranked.lft, &ranked.broken, offer)?;
+            Ok((lanes, ranked.lft, found))
+        })
+        .collect();
+    let mut least: Result<(Lanes, Lft, &Found), LanesError> =
+        Err(LanesError::TooFewVls { needed: 2, offered: offer.vls });
+    for result in tried {
+        least = match (result, least) {
+            (Ok(new), Ok(old)) if (new.0.sls, new.0.vls) < (old.0.sls, old.0.vls) => Ok(new),
+            (Ok(new), Err(_)) => Ok(new),
+            (Err(new), Err(LanesError::TooFewVls { needed: 2, .. })) => Err(new),
+            (_, old) => old,
+        };
     }
-    let ranked = ranked_sssp(fabric, hops, &found.rule, Lookahead::LastChance, Stuck::Break);
-    let lanes = ordered(fabric, &found.rule, &ranked.lft, &ranked.broken, offer)?;
+    let (lanes, lft, found) = least?;
     let remark = format!(
-        "{} VLs, all adapter pairs on shortest paths: every path ascends in the order or to a higher VL ({})",
-        lanes.vls, found.name
+        "{} SLs, {} VLs, all adapter pairs on shortest paths: every path ascends in the order or to a higher \
+         VL after its first turn ({})",
+        lanes.sls, lanes.vls, found.name
     );
-    Ok(plan(lanes, ranked.lft, remark))
+    Ok(plan(lanes, lft, remark))
 }
 
 fn plan(lanes: Lanes, lft: Lft, remark: String) -> Plan {

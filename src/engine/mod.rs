@@ -19,7 +19,7 @@ pub use config::{ConfigError, KEYS, Key};
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
 use crate::routing::{Hops, RoutingError};
-use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
+use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
 /// A named combination of routing and lanes.
@@ -68,6 +68,24 @@ pub const ENGINES: &[Engine] = &[
         run: papers::updn_trees,
     },
     Engine {
+        name: "apot",
+        about: "all pairs over ordered trees on one VL and one SL, with the fewest hops in total",
+        deadlock_free: true,
+        run: papers::apot,
+    },
+    Engine {
+        name: "bfot",
+        about: "Bellman-Ford over ordered trees on one VL and one SL; paths may be longer than minimal",
+        deadlock_free: true,
+        run: papers::bfot,
+    },
+    Engine {
+        name: "bfot-plus",
+        about: "bfot with the links sorted in several ways, of which the best counts",
+        deadlock_free: true,
+        run: papers::bfot_plus,
+    },
+    Engine {
         name: "minhop",
         about: "locally balanced minimal hops on one lane; may have credit loops",
         deadlock_free: false,
@@ -103,8 +121,8 @@ pub fn by_name(name: &str) -> Result<&'static Engine, EngineError> {
 pub struct Settings {
     /// Name of the engine.
     pub engine: String,
-    /// Data VLs to plan with. `None`: as many as every switch-to-switch link states, or
-    /// [`Settings::VLS_UNSTATED`] where none states any.
+    /// Data VLs to plan with, or as many as every switch-to-switch link states if that is fewer.
+    /// `None`: as many as are stated, or [`Settings::VLS_UNSTATED`] where none are.
     pub vls: Option<u8>,
     /// SLs that may be given out, `1..=16`.
     pub sls: u8,
@@ -165,7 +183,11 @@ impl Settings {
     /// # Errors
     /// [`EngineError::Setting`] for numbers that InfiniBand does not have.
     pub fn offer(&self, fabric: &Fabric) -> Result<Offer, EngineError> {
-        let vls = self.vls.or(fabric.min_data_vls()).unwrap_or(Self::VLS_UNSTATED);
+        let stated = fabric.min_data_vls();
+        let vls = match self.vls {
+            Some(asked) => asked.min(stated.unwrap_or(asked)),
+            None => stated.unwrap_or(Self::VLS_UNSTATED),
+        };
         if !(1..=Vl::MAX_DATA).contains(&vls) {
             return Err(EngineError::Setting { name: "vls", value: vls, least: 1, most: Vl::MAX_DATA });
         }
@@ -236,7 +258,7 @@ pub enum EngineError {
 
 /// What an engine computes before it is judged.
 struct Plan {
-    lft: crate::tables::Lft,
+    lft: Lft,
     sl2vl: Sl2Vl,
     path_sl: PathSl,
     vls: u8,

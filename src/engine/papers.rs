@@ -3,8 +3,12 @@
 use super::{EngineError, Plan, Settings};
 use crate::fabric::{Fabric, Vl};
 use crate::lanes::{Lanes, LanesError, Offer, df_d2, df_dn, tree_lanes};
+use crate::ordering::{LinkSort, ordered_trees};
 use crate::routing::{self, Hops};
 use crate::tables::{Lft, PathSl, Sl2Vl};
+
+/// The remark where [`PathSl::Any`] holds.
+const ONE_SL: &str = "one SL suffices: no host has to query PathRecords, and every SL is safe";
 
 /// Locally balanced minimal hops.
 pub(super) fn minhop(fabric: &Fabric, hops: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
@@ -70,6 +74,32 @@ pub(super) fn updn_trees(
     Ok(plan)
 }
 
+/// APOT for forwarding tables (Chiu et al.).
+pub(super) fn apot(fabric: &Fabric, _: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
+    let layers = ordered_trees(fabric, LinkSort::Guid);
+    Ok(ordered(fabric, LinkSort::Guid, routing::apot(fabric, &layers)))
+}
+
+/// BFOT (Chiu et al.).
+pub(super) fn bfot(fabric: &Fabric, _: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
+    let layers = ordered_trees(fabric, LinkSort::Guid);
+    Ok(ordered(fabric, LinkSort::Guid, routing::bfot(fabric, &layers)))
+}
+
+/// BFOT+ (Chiu et al.).
+pub(super) fn bfot_plus(fabric: &Fabric, _: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
+    let (sort, lft) = routing::bfot_plus(fabric);
+    Ok(ordered(fabric, sort, lft))
+}
+
+/// Tables over ordered trees, which need no lanes.
+fn ordered(fabric: &Fabric, sort: LinkSort, lft: Lft) -> Plan {
+    let mut plan = bare(fabric, lft);
+    plan.remarks.push(format!("ordered trees from links sorted by {sort}"));
+    plan.remarks.push(ONE_SL.to_owned());
+    plan
+}
+
 /// Tables on one lane that any SL leads to.
 fn bare(fabric: &Fabric, lft: Lft) -> Plan {
     Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks: Vec::new() }
@@ -79,7 +109,7 @@ fn bare(fabric: &Fabric, lft: Lft) -> Plan {
 fn with_lanes(engine: &'static str, lft: Lft, lanes: Result<Lanes, LanesError>) -> Result<Plan, EngineError> {
     let lanes = lanes.map_err(|source| EngineError::Lanes { engine, source })?;
     let remark = match lanes.path_sl {
-        PathSl::Any(_) => "one SL suffices: no host has to query PathRecords, and every SL is safe",
+        PathSl::Any(_) => ONE_SL,
         _ => "the SL depends on the path: hosts must query PathRecords",
     };
     let remarks = vec![remark.to_owned()];

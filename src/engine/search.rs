@@ -1,34 +1,54 @@
 //! Which rule a fabric is routed by: several orders are tried and the best is kept.
 
+use std::cmp::Reverse;
+
+use rayon::prelude::*;
+
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::{Rank, Rule, Tree, bfs, host_levels, triangles};
 use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, ranked_sssp, search_labels};
 
 /// The most VLs that one SL is given: with four, detours are rare wherever they can be.
-pub(super) const ONE_SL_VLS: u8 = 4;
-/// Destination switches that an order is tried on in a large fabric.
-const SAMPLE: usize = 64;
-/// Fabrics of at most this many switches are tried on all destinations.
-const SMALL: usize = 300;
-/// Rounds of a search for labels.
+const ONE_SL_VLS: u8 = 4;
+/// Rounds of a search for labels, and how few of them are worth while.
 const ROUNDS: usize = 12;
-/// Orders that labels are searched for.
-const FINALISTS: usize = 3;
-/// What 1 of crowding is worth in shares of the pairs on detours, and what a VL is worth.
-const CROWDING_PRICE: f64 = 0.2;
-const VL_PRICE: f64 = 0.001;
-/// Crowding that nobody would notice.
-const CROWDING_FREE: f64 = 0.005;
+const LEAST_ROUNDS: usize = 4;
+/// Rules that are compared by what they come to in the end.
+const COMPARED: usize = 4;
+/// The same where the first one leaves nothing to be desired on the sample.
+const COMPARED_IF_ENOUGH: usize = 1;
+/// Orders that labels are searched for in earnest.
+const FINALISTS: usize = 2;
+/// Work of such a round in units of that of a try.
+const LABEL_WORK: usize = 4;
+/// What a share of the bandwidth is worth in shares of the pairs on detours, and what a VL is worth.
+const BANDWIDTH_PRICE: f64 = 0.5;
+const VL_PRICE: f64 = 0.0003;
+/// A loss of bandwidth that is hardly worth a VL, and what it is worth still.
+const BANDWIDTH_FREE: f64 = 0.01;
+const BANDWIDTH_TIE: f64 = 0.02;
+/// A loss for which labels are not searched where no pair is broken; on a sample of the
+/// destinations, where it is known less well, a larger one.
+const LOSS: f64 = 0.01;
+const LOSS_ON_SAMPLE: f64 = 0.05;
+/// What is added where detours may need the tree and the tree would change the rank.
+const NO_TREE_PRICE: f64 = 0.002;
+/// Steps through minimal-path DAGs that a search may always take: some tens of milliseconds.
+const LEAST_WORK: usize = 10_000_000;
+/// The same where plain orders leave pairs without a legal minimal way: a fraction of a second.
+const LEAST_WORK_IF_HARD: usize = 50_000_000;
 
-/// An order of the channels with its name, and a root for a tree that agrees with it where one does.
-#[derive(Clone)]
+/// An order of the channels with its name, and a root for a tree.
 struct Order {
     name: String,
     rank: Rank,
     root: SwitchId,
+    /// Whether the tree's paths ascend in the rank as it is.
+    has_tree: bool,
 }
 
 /// A rule and how to route by it.
+#[derive(Clone)]
 pub(super) struct Found {
     pub(super) rule: Rule,
     /// What its rank or ranks are, in words.
@@ -39,68 +59,190 @@ pub(super) struct Found {
     price: f64,
 }
 
+/// What a search found.
+pub(super) struct Search {
+    /// The rules, the best first.
+    pub(super) found: Vec<Found>,
+    /// How many of them it pays to route by, to compare what comes out.
+    pub(super) compare: usize,
+}
+
+/// Steps that routing to one destination switch takes, and what may be spent on the search.
+struct Work {
+    per_target: usize,
+    left: usize,
+}
+
+impl Work {
+    /// As much as routing to all destinations takes, times `effort`.
+    fn new(fabric: &Fabric, effort: f64) -> Self {
+        let per_target = fabric.num_switches() + fabric.channels().len();
+        let pass = fabric.endports().len() * fabric.num_switches() * 2 + fabric.num_switches() * per_target;
+        Self { per_target, left: ((pass as f64 * effort) as usize).max(LEAST_WORK) }
+    }
+
+    /// How many destinations some tries may have each, at most all there are.
+    fn targets(&self, fabric: &Fabric, tries: usize) -> usize {
+        (self.left / 2 / tries / self.per_target).clamp(1, fabric.num_switches())
+    }
+
+    /// How often a try of so many targets can be afforded.
+    fn rounds(&self, targets: usize) -> usize {
+        self.left / (targets * self.per_target).max(1)
+    }
+
+    /// How many routings of the whole fabric can be afforded.
+    fn passes(&self, fabric: &Fabric) -> usize {
+        self.left / (fabric.endports().len() * self.per_target)
+    }
+
+    /// Takes what a try costs, if there is as much left.
+    fn take(&mut self, targets: usize) -> bool {
+        let cost = targets * self.per_target;
+        let enough = self.left >= cost;
+        self.left = self.left.saturating_sub(cost);
+        enough
+    }
+}
+
 /// Tries orders on their own, with one VL and with the first turn free; and where pairs are left
-/// without a legal minimal way, labels for the best of them.
+/// without a legal minimal way, labels for the best of them, until the work allowed is used up. The
+/// least price wins: the share of the adapter pairs without a legal minimal way, and with it, weighed
+/// by constants of this file, how much more crowded the channels are than without a rule, and the
+/// VLs.
 ///
-/// Cost: about that of one pass of P-SSSP.
-pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8) -> Found {
-    let targets = sample(fabric);
+/// - `vls`: VLs that may be used.
+/// - `effort`: work allowed, in units of one pass of P-SSSP. It is counted, not timed, so the result
+///   is the same on any machine.
+pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Search {
+    let mut work = Work::new(fabric, effort);
     let orders = orders(fabric, hops);
-    let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets);
-    let price = |rule: &Rule, probe: &Probe| {
-        let crowding = probe.crowding / plain.crowding.max(1.0) - 1.0 - CROWDING_FREE;
-        probe.price() + CROWDING_PRICE * crowding.max(0.0) + VL_PRICE * f64::from(rule.vls())
-    };
-    let mut tried: Vec<(usize, Found)> = Vec::new();
+    let mut tries: Vec<(usize, Lookahead, Rule)> = Vec::new();
     for (i, order) in orders.iter().enumerate() {
         for lookahead in [Lookahead::Every, Lookahead::LastChance] {
-            for rule in [Rule::OneVl(order.rank.clone()), Rule::FirstTurnFree(order.rank.clone())] {
-                if rule.vls() > vls {
-                    continue;
-                }
-                let probe = probe(fabric, hops, &rule, lookahead, &targets);
-                let price = price(&rule, &probe);
-                let name = order.name.clone();
-                tried.push((i, Found { rule, name, lookahead, probe, root: order.root, price }));
+            tries.push((i, lookahead, Rule::OneVl(order.rank.clone())));
+            if vls > 1 {
+                tries.push((i, lookahead, Rule::FirstTurnFree(order.rank.clone())));
             }
         }
     }
-    tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
-    let good_enough = tried[0].1.probe.broken == 0.0 && tried[0].1.price < 0.01;
-    if !good_enough && vls > 2 {
-        let all: Vec<SwitchId> = fabric.switch_ids().collect();
-        let finalists: Vec<(usize, Lookahead)> = tried
-            .iter()
-            .filter(|(_, f)| matches!(f.rule, Rule::FirstTurnFree(_)))
-            .take(FINALISTS)
-            .map(|(i, f)| (*i, f.lookahead))
-            .collect();
-        for (i, lookahead) in finalists {
+    let targets = sample(fabric, work.targets(fabric, tries.len() + 1));
+    let trees = work.rounds(2 * targets.len() * (tries.len() + 1)).max(1);
+    work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
+    let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, trees);
+    let price = |order: &Order, rule: &Rule, probe: &Probe, plain: &Probe| {
+        let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
+        worth(probe.price(), probe.bandwidth / plain.bandwidth, rule) + no_tree
+    };
+    let mut tried: Vec<(usize, Found)> = tries
+        .into_par_iter()
+        .map(|(i, lookahead, rule)| {
             let order = &orders[i];
-            for second in [&order.rank, &orders[orders.len() - 1].rank] {
-                for most in 2..vls.min(ONE_SL_VLS) {
-                    let ranks = [order.rank.clone(), order.rank.clone(), second.clone()];
-                    let (rule, probe) = search_labels(
-                        fabric,
-                        hops,
-                        LabelSearch {
-                            ranks: &ranks,
-                            most,
-                            pinned: None,
-                            lookahead,
-                            targets: &all,
-                            rounds: ROUNDS,
-                        },
-                    );
-                    let price = price(&rule, &probe);
-                    let name = format!("{} with labels", order.name);
-                    tried.push((i, Found { rule, name, lookahead, probe, root: order.root, price }));
-                }
-            }
-        }
+            let probe = probe(fabric, hops, &rule, lookahead, &targets, trees);
+            let price = price(order, &rule, &probe, &plain);
+            (i, Found { rule, name: order.name.clone(), lookahead, probe, root: order.root, price })
+        })
+        .collect();
+    tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    let all: Vec<SwitchId> = fabric.switch_ids().collect();
+    let first = &tried[0].1.probe;
+    let free = if targets.len() < fabric.num_switches() { LOSS_ON_SAMPLE } else { LOSS };
+    let enough = first.broken == 0.0 && first.bandwidth >= plain.bandwidth * (1.0 - free);
+    if !enough {
+        work.left = work.left.max(LEAST_WORK_IF_HARD);
+    }
+    if !enough && vls > 2 {
+        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
+        let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
+        tried.extend(labelled(fabric, hops, &orders, &tried, vls, &mut work, &price));
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
     }
-    tried.swap_remove(0).1
+    let found = tried.into_iter().map(|(_, found)| found).collect();
+    let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
+    Search { found, compare: work.passes(fabric).clamp(1, most) }
+}
+
+/// The price of a rule, in shares of the adapter pairs.
+///
+/// - `nonminimal`: share of the pairs without a legal minimal way.
+/// - `bandwidth`: to be expected, in relation to that without a rule.
+pub(super) fn worth(nonminimal: f64, bandwidth: f64, rule: &Rule) -> f64 {
+    let loss = 1.0 - bandwidth;
+    let noticed = BANDWIDTH_PRICE * (loss - BANDWIDTH_FREE).max(0.0) + BANDWIDTH_TIE * loss;
+    nonminimal + noticed + VL_PRICE * f64::from(rule.vls())
+}
+
+/// Searches labels for one order after the other: a few rounds for as many orders as there is work
+/// for, more for the best of them, also with another order for the higher labels, and then with
+/// fewer labels.
+///
+/// - `tried`: the orders on their own, the best first.
+fn labelled(
+    fabric: &Fabric,
+    hops: &Hops,
+    orders: &[Order],
+    tried: &[(usize, Found)],
+    vls: u8,
+    work: &mut Work,
+    price: &(impl Fn(&Order, &Rule, &Probe) -> f64 + Sync),
+) -> Vec<(usize, Found)> {
+    // Labels heal single pairs, so they are searched on all destinations.
+    let all: Vec<SwitchId> = fabric.switch_ids().collect();
+    let most = vls.min(ONE_SL_VLS) - 1;
+    let run = |tries: &[Try], rounds: usize| -> Vec<(Try, Found)> {
+        let mut found: Vec<(Try, Found)> = tries
+            .par_iter()
+            .map(|&attempt| {
+                let Try { first, second, lookahead, most } = attempt;
+                let order = &orders[first];
+                let ranks = [order.rank.clone(), order.rank.clone(), orders[second].rank.clone()];
+                let (pinned, targets) = (None, all.as_slice());
+                let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets, rounds };
+                let (rule, probe) = search_labels(fabric, hops, search);
+                let price = price(order, &rule, &probe);
+                let name = match first == second {
+                    true => format!("{}, with labels", order.name),
+                    false => format!("{}, then {}, with labels", order.name, orders[second].name),
+                };
+                (attempt, Found { rule, name, lookahead, probe, root: order.root, price })
+            })
+            .collect();
+        found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+        found
+    };
+    let mut tries: Vec<Try> = Vec::new();
+    for (i, found) in tried.iter().filter(|(_, f)| matches!(f.rule, Rule::FirstTurnFree(_))) {
+        if tries.iter().all(|t| t.first != *i) {
+            tries.push(Try { first: *i, second: *i, lookahead: found.lookahead, most });
+        }
+    }
+    let round = LABEL_WORK * all.len();
+    let affordable = work.rounds(2 * round * LEAST_ROUNDS).clamp(1, tries.len());
+    work.take(affordable * round * LEAST_ROUNDS);
+    let mut found = run(&tries[..affordable], LEAST_ROUNDS);
+    let best = found[0].0;
+    let finalists: Vec<Try> = found
+        .iter()
+        .take(FINALISTS)
+        .flat_map(|&(t, _)| [t, Try { second: orders.len() - 1, ..t }, Try { second: best.first, ..t }])
+        .collect();
+    let rounds = ROUNDS.min(work.rounds(round * (finalists.len() + 1)));
+    if rounds > LEAST_ROUNDS {
+        found.extend(run(&finalists, rounds));
+        found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+        let fewer: Vec<Try> = (2..most).map(|most| Try { most, ..found[0].0 }).collect();
+        found.extend(run(&fewer, rounds));
+    }
+    found.into_iter().map(|(t, f)| (t.first, f)).collect()
+}
+
+/// Orders for label 1 and for the higher ones, and the largest label.
+#[derive(Clone, Copy)]
+struct Try {
+    first: usize,
+    second: usize,
+    lookahead: Lookahead,
+    most: u8,
 }
 
 impl Found {
@@ -150,30 +292,40 @@ impl Found {
     }
 }
 
-fn sample(fabric: &Fabric) -> Vec<SwitchId> {
-    let n = fabric.num_switches();
-    let take = if n <= SMALL { n } else { SAMPLE };
-    (0..take).map(|i| SwitchId::at(i * n / take)).collect()
+/// Some destination switches, evenly spread.
+fn sample(fabric: &Fabric, take: usize) -> Vec<SwitchId> {
+    (0..take).map(|i| SwitchId::at(i * fabric.num_switches() / take)).collect()
 }
 
+/// The orders to try: by levels, by triangles, up*/down* from several roots; those that no tree
+/// agrees with once more around a tree.
 fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Order> {
-    let most = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0);
-    let middle =
-        fabric.switch_ids().min_by_key(|&s| hops.row(s).iter().copied().max()).unwrap_or(SwitchId(0));
-    let order = |name: &str, rank: Rank, root: SwitchId| Order { name: name.to_owned(), rank, root };
-    let mut list = vec![
-        order("host levels", host_levels(fabric, most.div_ceil(4)), middle),
-        order("global links first", triangles(fabric, middle, false), middle),
-        order("local links first", triangles(fabric, middle, true), middle),
-    ];
     let n = fabric.num_switches();
+    let adapters = |s: SwitchId| fabric.num_adapters_on(s);
+    let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
+    let middle = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
+    let most = fabric.switch_ids().max_by_key(|&s| (adapters(s), Reverse(s))).unwrap_or(SwitchId(0));
+    let mut list = Vec::new();
+    let mut add = |name: String, rank: Rank, root: SwitchId| {
+        let tree = Tree::new(fabric, &rank, root);
+        let own = tree.own_place(fabric, &rank);
+        let has_tree = own == rank;
+        if !has_tree {
+            list.push(Order { name: format!("{name} around a tree"), rank: own, root, has_tree: true });
+        }
+        list.push(Order { name, rank, root, has_tree });
+    };
+    add("host levels".to_owned(), host_levels(fabric, adapters(most).div_ceil(4)), middle);
+    add("global links first".to_owned(), triangles(fabric, middle, false), middle);
+    add("local links first".to_owned(), triangles(fabric, middle, true), middle);
     let mut roots: Vec<SwitchId> = (0..4).map(|i| SwitchId::at(i * n / 4)).collect();
-    roots.push(SwitchId::at(n - 1));
-    roots.push(middle);
-    roots.dedup();
-    list.extend(roots.into_iter().map(|root| {
-        let name = format!("up*/down* from {}", fabric.switch(root).description);
-        order(&name, bfs(fabric, root), root)
-    }));
+    roots.extend([SwitchId::at(n - 1), most, middle]);
+    let mut seen = Vec::new();
+    for root in roots {
+        if !seen.contains(&root) {
+            seen.push(root);
+            add(format!("up*/down* from {}", fabric.switch(root).description), bfs(fabric, root), root);
+        }
+    }
     list
 }

@@ -36,5 +36,5 @@ pub fn df_d2(fabric: &Fabric, longest: usize, offer: Offer) -> Result<Lanes, Lan
         }
     }
     let all = u16::MAX >> (Sl::COUNT - usize::from(offer.sls));
-    Ok(Lanes { sl2vl, path_sl: PathSl::Any(all), vls })
+    Ok(Lanes { sl2vl, path_sl: PathSl::Any(all), vls, sls: 1 })
 }

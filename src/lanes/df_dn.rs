@@ -66,7 +66,7 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, offer: Offer) -> Result<Lanes, LanesErr
         1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(offer.sls))),
         _ => PathSl::BySwitch(path_sl),
     };
-    Ok(Lanes { sl2vl: columns.finish(needed_sls), path_sl, vls: longest.max(1) as u8 })
+    Ok(Lanes { sl2vl: columns.finish(needed_sls), path_sl, vls: longest.max(1) as u8, sls: needed_sls as u8 })
 }
 
 /// Channels of the longest path to one LID. `depth` is scratch space, one entry a switch.

@@ -23,6 +23,8 @@ pub struct Lanes {
     pub path_sl: PathSl,
     /// VLs in use: 0 to `vls` - 1.
     pub vls: u8,
+    /// SLs that paths need.
+    pub sls: u8,
 }
 
 /// How many lanes a fabric offers.

@@ -60,7 +60,7 @@ pub fn ordered(
         _ => PathSl::BySwitch(path_sl),
     };
     let (sl2vl, vls) = columns.tables(fabric);
-    Ok(Lanes { sl2vl, path_sl, vls })
+    Ok(Lanes { sl2vl, path_sl, vls, sls: sls as u8 })
 }
 
 fn next(fabric: &Fabric, lft: &Lft, at: SwitchId, lid: Lid) -> Option<ChannelId> {
@@ -167,5 +167,47 @@ fn fit(
 fn enter(turns: &Labels, column: &mut [u8], path: &[ChannelId], labels: &[u8]) {
     for (two, &label) in path.windows(2).zip(labels) {
         column[turns.turn(two[0], two[1])] = label;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::bfs;
+    use crate::routing::{Hops, Lookahead, Stuck, ranked_sssp};
+    use crate::topology::{Ring, small_members};
+
+    fn lanes(f: &Fabric, offer: Offer) -> Result<Lanes, LanesError> {
+        let hops = Hops::new(f).unwrap();
+        let rule = Rule::FirstTurnFree(bfs(f, SwitchId(0)));
+        let ranked = ranked_sssp(f, &hops, &rule, Lookahead::LastChance, Stuck::Break);
+        ordered(f, &rule, &ranked.lft, &ranked.broken, offer)
+    }
+
+    #[test]
+    fn a_ring_takes_two_sls_and_three_vls() {
+        let f = Ring { switches: 12, cas: 1 }.build().unwrap();
+        let lanes = lanes(&f, Offer { vls: 8, sls: 16 }).unwrap();
+        assert_eq!((lanes.sls, lanes.vls), (2, 3));
+    }
+
+    #[test]
+    fn too_few_lanes_are_refused_with_what_it_takes() {
+        let f = Ring { switches: 12, cas: 1 }.build().unwrap();
+        let vls = lanes(&f, Offer { vls: 1, sls: 16 }).unwrap_err();
+        assert_eq!(vls, LanesError::TooFewVls { needed: 2, offered: 1 });
+        let sls = lanes(&f, Offer { vls: 8, sls: 1 }).unwrap_err();
+        assert_eq!(sls, LanesError::TooFewSls { needed: 2, offered: 1 });
+    }
+
+    #[test]
+    fn nothing_broken_is_one_sl() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let rule = Rule::FirstTurnFree(bfs(&f, SwitchId(0)));
+            let ranked = ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Break);
+            let lanes = ordered(&f, &rule, &ranked.lft, &ranked.broken, Offer { vls: 8, sls: 16 }).unwrap();
+            assert_eq!(lanes.sls == 1, ranked.broken.is_empty(), "{name}");
+        }
     }
 }

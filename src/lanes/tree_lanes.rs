@@ -36,5 +36,6 @@ pub fn tree_lanes(fabric: &Fabric, tree_of: &[u8], trees: usize, offer: Offer) -
             PathSl::BySwitch(tree_of.iter().flat_map(|&tree| std::iter::repeat_n(tree, switches)).collect())
         }
     };
-    Ok(Lanes { sl2vl, path_sl, vls: trees.max(1) as u8 })
+    let vls = trees.max(1) as u8;
+    Ok(Lanes { sl2vl, path_sl, vls, sls: vls })
 }

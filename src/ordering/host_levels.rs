@@ -19,3 +19,29 @@ pub fn host_levels(fabric: &Fabric, least: usize) -> Rank {
     let levels = distances(fabric, leaves.map(|s| s.index()));
     Rank::up_down(fabric, &positions(levels.into_iter().map(std::cmp::Reverse)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::SwitchId;
+    use crate::topology::FatTree;
+
+    #[test]
+    fn up_is_away_from_switches_with_enough_adapters() {
+        // Four adapters on each leaf; levels are the same whether one or four are asked for.
+        let f = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+        assert_eq!(host_levels(&f, 1), host_levels(&f, 4));
+        let rank = host_levels(&f, 4);
+        let leaf = |s: SwitchId| f.num_adapters_on(s) > 0;
+        let ups = f.channels().iter().filter(|(_, c)| leaf(c.from)).map(|(id, _)| rank.of(id)).max();
+        let downs = f.channels().iter().filter(|(_, c)| leaf(c.to)).map(|(id, _)| rank.of(id)).min();
+        assert!(ups < downs);
+    }
+
+    #[test]
+    fn nobody_with_enough_is_one_level() {
+        let f = FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
+        let position = positions(f.switch_ids());
+        assert_eq!(host_levels(&f, 100), Rank::up_down(&f, &position));
+    }
+}

@@ -1,18 +1,25 @@
 //! Orders of the channels, and what a routing has to keep to so that they prevent credit loops.
 //!
-//! One order a file, each a function from a fabric to a [`Rank`]; a [`Rule`] says with one or more
-//! of them which turns a path may take and on which VL.
+//! One order a file. A [`Rank`] is a strict order of all channels and a [`Rule`] says with one or
+//! more of them which turns a path may take and on which VL; [`Layers`] are the ordered trees of
+//! Chiu et al.
 
 mod bfs;
 mod host_levels;
+mod layers;
+mod ordered_trees;
 mod rank;
 mod rule;
 mod tree;
 mod triangles;
+mod up_down;
 
 pub use bfs::bfs;
 pub use host_levels::host_levels;
+pub use layers::Layers;
+pub use ordered_trees::{LinkSort, ordered_trees};
 pub use rank::Rank;
 pub use rule::{Labels, Rule};
 pub use tree::Tree;
 pub use triangles::triangles;
+pub use up_down::up_down;

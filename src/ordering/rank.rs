@@ -92,3 +92,33 @@ pub(super) fn distances(fabric: &Fabric, starts: impl IntoIterator<Item = usize>
     }
     distance
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::small_members;
+
+    #[test]
+    fn a_rank_is_a_permutation() {
+        for (name, f) in small_members() {
+            let rank = Rank::by_key(&f, |_, c| c.in_port);
+            let order = rank.order();
+            assert!(order.iter().enumerate().all(|(i, &c)| rank.of(c) as usize == i), "{name}");
+            assert!(order.is_sorted_by_key(|&c| (f.channels().get(c).in_port, c)), "{name}");
+        }
+    }
+
+    #[test]
+    fn up_down_descends_only_from_down_to_up() {
+        for (name, f) in small_members() {
+            let position = positions(f.switch_ids().map(|s| f.endports_on(s).len()));
+            let rank = Rank::up_down(&f, &position);
+            let up = |c: &Channel| position[c.to.index()] < position[c.from.index()];
+            for (first, c) in f.channels().iter() {
+                for (second, d) in f.channels().out(c.to).filter(|(_, d)| d.to != c.from) {
+                    assert_eq!(rank.of(first) > rank.of(second), !up(c) && up(d), "{name}");
+                }
+            }
+        }
+    }
+}

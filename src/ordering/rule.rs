@@ -88,7 +88,7 @@ impl Rule {
     /// Where the path stands at a switch from which it goes on over `channel`, to a switch that
     /// itself goes on over `next` (`None` where the destination is there): the place of the virtual
     /// channel that the path occupies at last knowledge, see [`Rule::legal`].
-    #[inline]
+    #[inline(always)]
     pub fn place(&self, channel: ChannelId, next: Option<ChannelId>) -> u32 {
         match (self, next) {
             (Self::OneVl(rank), _) => rank.of(channel),
@@ -103,7 +103,7 @@ impl Rule {
     }
 
     /// Whether a path may enter, at `place`, a switch whose own path stands at `ahead`.
-    #[inline]
+    #[inline(always)]
     pub fn legal(place: u32, ahead: u32) -> bool {
         place < ahead || place == Self::END
     }
@@ -139,3 +139,63 @@ impl Rule {
 /// Places hold the label above this many bits of rank: more channels than 49151 switches' worth of
 /// links in any real subnet.
 const LABEL_SHIFT: u32 = 27;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{PortNum, SwitchId};
+    use crate::ordering::bfs;
+    use crate::topology::Mesh;
+
+    /// Three channels in a row along a chain of four switches, and the channels back.
+    fn chain() -> (Fabric, [ChannelId; 3], [ChannelId; 3]) {
+        let f = Mesh { dims: vec![4], cas: 1 }.build().unwrap();
+        let find = |a: u32, b: u32| {
+            let mut channels = f.channels().iter();
+            channels.find(|(_, c)| (c.from.0, c.to.0) == (a, b)).unwrap().0
+        };
+        let there = [find(0, 1), find(1, 2), find(2, 3)];
+        let back = there.map(|c| f.channels().get(c).reverse);
+        (f, there, back)
+    }
+
+    #[test]
+    fn the_first_turn_is_free_and_the_others_ascend() {
+        let (f, there, _) = chain();
+        let down = Rule::FirstTurnFree(bfs(&f, SwitchId(0)));
+        let [a, b, c] = there;
+        assert_eq!(down.place(c, None), Rule::END);
+        assert!(Rule::legal(down.place(b, Some(c)), Rule::END));
+        assert!(Rule::legal(down.place(a, Some(b)), down.place(b, Some(c))));
+        let reversed = Rank::by_key(&f, |id, _| std::cmp::Reverse(bfs(&f, SwitchId(0)).of(id)));
+        let against = Rule::FirstTurnFree(reversed.clone());
+        assert!(!Rule::legal(against.place(a, Some(b)), against.place(b, Some(c))));
+        // A higher label at the second turn makes up for it, a lower one never does.
+        let mut labels = Labels::ones(&f);
+        let turn = labels.turn(b, c);
+        labels.by_turn_mut()[turn] = 2;
+        let rule = Rule::Labelled { ranks: vec![reversed], labels };
+        assert!(Rule::legal(rule.place(a, Some(b)), rule.place(b, Some(c))));
+        assert_eq!((against.vls(), rule.vls()), (2, 3));
+    }
+
+    #[test]
+    fn the_tables_say_what_the_rule_does() {
+        let (f, [a, b, c], _) = chain();
+        let mut labels = Labels::ones(&f);
+        let turn = labels.turn(b, c);
+        labels.by_turn_mut()[turn] = 3;
+        let rank = bfs(&f, SwitchId(0));
+        let vl = |rule: &Rule, first: ChannelId, second: ChannelId| {
+            let (c, d) = (f.channels().get(first), f.channels().get(second));
+            rule.sl2vl(&f).row(c.to, c.in_port, d.out_port)
+        };
+        let row = |vl| SlVlRow::uniform(Vl(vl));
+        let rule = Rule::Labelled { ranks: vec![rank.clone()], labels };
+        assert_eq!((vl(&rule, a, b), vl(&rule, b, c)), (row(1), row(3)));
+        assert_eq!(vl(&Rule::OneVl(rank.clone()), a, b), row(0));
+        assert_eq!(vl(&Rule::FirstTurnFree(rank), a, b), row(1));
+        let from_port_0 = rule.sl2vl(&f).row(SwitchId(1), PortNum(0), f.channels().get(b).out_port);
+        assert_eq!(from_port_0, row(0));
+    }
+}

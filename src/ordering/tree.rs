@@ -99,3 +99,43 @@ impl Tree {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::small_members;
+
+    /// All paths along a tree, as channels.
+    fn path(f: &Fabric, tree: &Tree, from: SwitchId, to: SwitchId) -> Vec<ChannelId> {
+        let mut path = Vec::new();
+        let mut at = from;
+        while let Some(c) = tree.next(f, at, to) {
+            path.push(c);
+            at = f.channels().get(c).to;
+            assert!(path.len() < f.num_switches());
+        }
+        assert_eq!(at, to);
+        path
+    }
+
+    #[test]
+    fn every_path_along_a_tree_ascends_in_its_own_place() {
+        for (name, f) in small_members() {
+            let rank = Rank::by_key(&f, |id, _| id.0.wrapping_mul(2_654_435_761));
+            let root = SwitchId::at(f.num_switches() / 2);
+            let tree = Tree::new(&f, &rank, root);
+            let own = tree.own_place(&f, &rank);
+            assert!(tree.ascends(&f, &own), "{name}");
+            for from in f.switch_ids() {
+                for to in f.switch_ids() {
+                    let path = path(&f, &tree, from, to);
+                    assert!(path.is_sorted_by_key(|&c| own.of(c)), "{name}");
+                    assert!(path.iter().all(|&c| tree.contains(&f, c)), "{name}");
+                }
+            }
+            let others: Vec<_> = rank.order().into_iter().filter(|&c| !tree.contains(&f, c)).collect();
+            assert!(others.is_sorted_by_key(|&c| own.of(c)), "{name}: the others keep their order");
+            assert_eq!(own.order().len(), others.len() + 2 * (f.num_switches() - 1), "{name}");
+        }
+    }
+}

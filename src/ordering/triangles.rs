@@ -36,3 +36,26 @@ pub fn triangles(fabric: &Fabric, root: SwitchId, many_first: bool) -> Rank {
         (many != many_first, up_down_key(&position, c))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Dragonfly, fail_links};
+
+    #[test]
+    fn global_links_of_a_dragonfly_come_first_or_last() {
+        let whole = Dragonfly::balanced(3).build().unwrap();
+        for f in [fail_links(&whole, 10, 1).unwrap(), whole] {
+            let group = |s: SwitchId| f.switch(s).description.rsplit_once('-').unwrap().0.to_owned();
+            for many_first in [false, true] {
+                let order = triangles(&f, SwitchId(0), many_first).order();
+                let local = order.iter().map(|&c| {
+                    let c = f.channels().get(c);
+                    group(c.from) == group(c.to)
+                });
+                let local: Vec<bool> = local.collect();
+                assert!(local.is_sorted_by_key(|&l| l != many_first), "{many_first}");
+            }
+        }
+    }
+}

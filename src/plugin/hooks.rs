@@ -1,14 +1,15 @@
 //! The functions that OpenSM calls.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 
 use super::abi::{self, DONE, FAILED};
+use super::configuration::Configuration;
 use super::guard::{guarded, install_hook};
 use super::host::{self, Host};
 use super::message::Message;
@@ -17,10 +18,11 @@ use super::psl;
 use super::recheck::recheck;
 use super::snapshot::{Snapshot, data_vls, snapshot};
 use crate::engine::{self, Routed, Settings};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Guid};
 
-/// Name of the engine, as in `routing_engine dfdn`.
-const NAME: &CStr = c"dfdn";
+/// The engine whose algorithm the configuration file chooses. The others are registered under names
+/// of their own.
+const CHOSEN_BY_CONFIG: &str = "dfdn";
 
 /// How many sweeps in a row are asked for because SL2VL rows were clipped.
 const MAX_FORCED_SWEEPS: u32 = 3;
@@ -47,17 +49,32 @@ pub struct EventPlugin(abi::osm_event_plugin_t);
 // SAFETY: constant; the pointers in it lead to constants and functions.
 unsafe impl Sync for EventPlugin {}
 
-/// The plugin: one for each OpenSM object, from `create` to `delete`, and the context of its engine.
+/// The plugin: one for each OpenSM object, from `create` to `delete`.
 struct Plugin {
     host: Host,
+    /// Settings by the configuration file.
+    configuration: Mutex<Configuration>,
+    /// The engines that OpenSM knows, set once by `create`; each is the context of its callbacks.
+    registered: OnceLock<Vec<Registered>>,
     /// Computed and verified, hop counts written, forwarding tables not yet.
     pending: Mutex<Option<Pending>>,
     /// What is in the switches.
     programmed: ArcSwapOption<Programmed>,
+    /// Switches whose SL2VL rows OpenSM is to send again, in GUID order; see [`recheck`].
+    unsure: ArcSwapOption<Vec<Guid>>,
     /// Sweeps asked for in a row.
     forced_sweeps: AtomicU32,
     /// The callback that is to panic, from the environment variable [`DRILL`].
     drill: Option<String>,
+}
+
+/// An engine as OpenSM knows it.
+struct Registered {
+    plugin: *const Plugin,
+    /// Its name.
+    name: CString,
+    /// The same, to route by; `None` for the one that the configuration chooses.
+    fixed: Option<&'static str>,
 }
 
 struct Pending {
@@ -86,6 +103,18 @@ fn with_plugin<T>(context: *const c_void, name: &str, failed: T, body: impl FnOn
     }
 }
 
+/// [`with_plugin`] for the callbacks of an engine.
+fn with_engine<T>(
+    context: *const c_void,
+    name: &str,
+    failed: T,
+    body: impl FnOnce(&Plugin, &Registered) -> T,
+) -> T {
+    // SAFETY: OpenSM passes the context that the engine was registered with, which the plugin owns.
+    let Some(engine) = (unsafe { context.cast::<Registered>().as_ref() }) else { return failed };
+    with_plugin(engine.plugin.cast(), name, failed, |plugin| body(plugin, engine))
+}
+
 /// Loads the plugin. NULL makes OpenSM go on without it.
 unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
     install_hook();
@@ -110,25 +139,28 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
         }
         let plugin = Box::into_raw(Box::new(Plugin {
             host,
+            configuration: Mutex::new(Configuration::new()),
+            registered: OnceLock::new(),
             pending: Mutex::new(None),
             programmed: ArcSwapOption::empty(),
+            unsure: ArcSwapOption::empty(),
             forced_sweeps: AtomicU32::new(0),
             drill,
         }));
-        let context = plugin.cast::<c_void>();
-        let module =
-            abi::external_routing_engine_module_t { name: NAME.as_ptr(), setup: Some(setup), context };
-        // SAFETY: OpenSM copies the module; name and function live as long as the library.
-        let status = unsafe { (host.functions().register)(host.as_ptr(), &raw const module, context) };
-        if status != 0 {
+        // SAFETY: made above, and freed nowhere but below and in `delete`.
+        let refused = register(unsafe { &*plugin }, plugin);
+        if refused.iter().any(|name| name == CHOSEN_BY_CONFIG) {
             host.log(
                 Message::NotRegistered,
                 "OpenSM refused the engine 'dfdn', as it does when a plugin of this name is loaded already: name \
                  it once in event_plugin_name",
             );
-            // SAFETY: made above and given to nobody.
+            // SAFETY: made above; the engines that point to it were refused, so nobody knows of it.
             drop(unsafe { Box::from_raw(plugin) });
             return std::ptr::null_mut();
+        }
+        for name in refused {
+            host.log(Message::EngineRefused, &format!("OpenSM has another engine named '{name}'"));
         }
         host.log(
             Message::Ready,
@@ -139,12 +171,40 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
                  'routing_engine dfdn,no_fallback' nothing else does when it cannot)"
             ),
         );
-        context
+        plugin.cast()
     });
     created.unwrap_or_else(|text| {
         eprintln!("dfdn: ERR {}: not loaded: {text}", Message::Panic.code());
         std::ptr::null_mut()
     })
+}
+
+/// Registers all deadlock-free engines, the configurable one first: if that is refused, no other is
+/// tried. Returns the names that OpenSM refused.
+fn register(plugin: &Plugin, context: *const Plugin) -> Vec<String> {
+    let free = engine::ENGINES.iter().filter(|e| e.deadlock_free && e.name != CHOSEN_BY_CONFIG);
+    let names = std::iter::once((CHOSEN_BY_CONFIG, None)).chain(free.map(|e| (e.name, Some(e.name))));
+    let entry = |(name, fixed)| {
+        let name = CString::new(name).expect("names have no NUL");
+        Registered { plugin: context, name, fixed }
+    };
+    let registered = plugin.registered.get_or_init(|| names.map(entry).collect());
+    let mut refused = Vec::new();
+    for engine in registered {
+        let context = std::ptr::from_ref(engine).cast_mut().cast::<c_void>();
+        let name = engine.name.as_ptr();
+        let module = abi::external_routing_engine_module_t { name, setup: Some(setup), context };
+        let (register, osm) = (plugin.host.functions().register, plugin.host.as_ptr());
+        // SAFETY: OpenSM copies the module and its name; the context lives as long as the plugin.
+        let status = unsafe { register(osm, &raw const module, context) };
+        if status != 0 {
+            refused.push(engine.name.to_string_lossy().into_owned());
+            if engine.fixed.is_none() {
+                break;
+            }
+        }
+    }
+    refused
 }
 
 /// Unloads the plugin. OpenSM has destroyed its engines before, so nobody calls it any more.
@@ -176,7 +236,7 @@ unsafe extern "C" fn destroy(_: *mut c_void) {}
 
 /// Reads the subnet, computes and verifies everything, writes hop counts.
 unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
-    with_plugin(context, "build_lid_matrices", FAILED, |plugin| match plugin.compute() {
+    with_engine(context, "build_lid_matrices", FAILED, |plugin, engine| match plugin.compute(engine) {
         Ok(()) => DONE,
         Err((message, text)) => {
             plugin.host.log(message, &text);
@@ -187,7 +247,7 @@ unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
 
 /// Writes the forwarding tables and publishes what the other callbacks look up.
 unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
-    let done = with_plugin(context, "ucast_build_fwd_tables", FAILED, |plugin| match plugin.commit() {
+    let done = with_engine(context, "ucast_build_fwd_tables", FAILED, |plugin, _| match plugin.commit() {
         Ok(()) => DONE,
         Err((message, text)) => {
             plugin.host.log(message, &text);
@@ -196,7 +256,7 @@ unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
     });
     if done != DONE {
         // The next engine expects the lid matrix as it was before build_lid_matrices.
-        with_plugin(context, "clear_hops", (), |plugin| program::clear_hops(&plugin.host));
+        with_engine(context, "clear_hops", (), |plugin, _| program::clear_hops(&plugin.host));
     }
     done
 }
@@ -209,12 +269,16 @@ unsafe extern "C" fn update_sl2vl(
     out_port: u8,
     table: *mut abi::ib_slvl_table_t,
 ) {
-    with_plugin(context, "update_sl2vl", (), |plugin| {
+    with_engine(context, "update_sl2vl", (), |plugin, _| {
         let programmed = plugin.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
         // SAFETY: OpenSM passes one of its ports.
         let Some(port) = (unsafe { port.as_ref() }) else { return };
-        let switch = host::node_of(port).and_then(|node| programmed.switch(host::node_guid(node)));
+        let guid = host::node_of(port).map(host::node_guid).unwrap_or_default();
+        let switch = programmed.switch(guid);
+        if plugin.unsure.load().as_ref().is_some_and(|unsure| unsure.binary_search(&guid).is_ok()) {
+            host::forget_row(port, in_port);
+        }
         let row = switch.and_then(|s| programmed.row(s, in_port, out_port)).unwrap_or_default();
         // SAFETY: OpenSM passes a table of its own stack.
         if let Some(table) = unsafe { table.as_mut() } {
@@ -234,7 +298,7 @@ unsafe extern "C" fn update_vlarb(
     length: c_uint,
     number: c_uint,
 ) {
-    with_plugin(context, "update_vlarb", (), |plugin| {
+    with_engine(context, "update_vlarb", (), |plugin, _| {
         const BLOCK: usize = 32;
         let programmed = plugin.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
@@ -267,7 +331,7 @@ unsafe extern "C" fn path_sl(
     slid: abi::ib_net16_t,
     dlid: abi::ib_net16_t,
 ) -> u8 {
-    with_plugin(context, "path_sl", hint, |plugin| match plugin.programmed.load().as_deref() {
+    with_engine(context, "path_sl", hint, |plugin, _| match plugin.programmed.load().as_deref() {
         Some(programmed) => programmed.path_sl(hint, u16::from_be(slid), u16::from_be(dlid)),
         None => hint,
     })
@@ -276,11 +340,12 @@ unsafe extern "C" fn path_sl(
 /// Events of the subnet.
 unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
     with_plugin(context, "report", (), |plugin| {
-        let ours = psl::is_ours(&plugin.host, context);
+        // Asked only in these events: they come from the thread that sweeps, the others from any.
+        let ours = || plugin.is_ours();
         match event {
-            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE if ours => plugin.recheck(),
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE if ours() => plugin.recheck(),
             abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP if plugin.host.dumps_routing() => {
-                plugin.write_psl(ours)
+                plugin.write_psl(ours())
             }
             _ => {}
         }
@@ -290,10 +355,38 @@ unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t
 type Failure = (Message, String);
 
 impl Plugin {
-    fn compute(&self) -> Result<(), Failure> {
+    /// Whether the engine in use is one of ours.
+    fn is_ours(&self) -> bool {
+        let ours = self.registered.get().map_or(&[][..], Vec::as_slice);
+        let used = self.host.engine_used().map(|engine| engine.context.cast_const());
+        used.is_some_and(|used| {
+            ours.iter().any(|engine| std::ptr::eq(used, std::ptr::from_ref(engine).cast()))
+        })
+    }
+
+    /// What to route with: the configuration file as it is now, with the engine that OpenSM named.
+    fn settings(&self, engine: &Registered) -> Result<Settings, Failure> {
+        let mut configuration = self.configuration.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let read = configuration.read().map_err(|error| (Message::ConfigFailed, error))?;
+        if let Some(error) = read.kept_in_spite_of {
+            let text = format!("{error}. The settings of the last good file stay in force");
+            self.host.log(Message::ConfigFailed, &text);
+        }
+        if let Some(news) = read.news {
+            self.host.log(Message::Settings, &news);
+        }
+        let mut settings = read.settings;
+        if let Some(name) = engine.fixed {
+            name.clone_into(&mut settings.engine);
+        }
+        Ok(settings)
+    }
+
+    fn compute(&self, engine: &Registered) -> Result<(), Failure> {
         let started = Instant::now();
         let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *pending = None;
+        let settings = self.settings(engine)?;
         let Snapshot { fabric, without_lid, no_sl_mapping } =
             snapshot(&self.host).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
         for note in fabric.notes() {
@@ -306,7 +399,7 @@ impl Plugin {
             );
             self.host.log(Message::FabricNote, &text);
         }
-        let routed = in_own_threads(|| engine::route(&fabric, &Settings::default()))
+        let routed = in_own_threads(|| engine::route(&fabric, &settings))
             .map_err(|error| (Message::RouteFailed, error))?
             .map_err(|error| (Message::RouteFailed, error.to_string()))?;
         if let Some(error) = no_sl_mapping.filter(|_| routed.routes.vlarb.low.len() > 1) {
@@ -333,7 +426,9 @@ impl Plugin {
     fn recheck(&self) {
         let programmed = self.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
-        let found = self.host.locked(|| recheck(&self.host, programmed));
+        let mut found = self.host.locked(|| recheck(&self.host, programmed));
+        found.failed.sort_unstable();
+        self.unsure.store(Some(found.failed).filter(|f| !f.is_empty()).map(std::sync::Arc::new));
         let Some(example) = found.example else {
             self.forced_sweeps.store(0, Ordering::Relaxed);
             let text = format!("all {} SL2VL rows between switches are in place as verified", found.rows);

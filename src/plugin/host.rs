@@ -247,3 +247,15 @@ pub(super) fn node_of(physp: &osm_physp_t) -> Option<&osm_node_t> {
     // SAFETY: NULL or the node that holds the port.
     unsafe { physp.p_node.as_ref() }
 }
+
+/// Makes OpenSM forget which SL2VL row a port holds for an in port, so that it sends the row again.
+/// For `update_sl2vl`, which OpenSM calls under its lock before it looks at that memory.
+pub(super) fn forget_row(physp: &osm_physp_t, in_port: u8) {
+    // SAFETY: OpenSM asks for a row of this port and in port, and looks it up the same way after.
+    let table = unsafe { abi::osm_physp_get_slvl_tbl(physp, in_port) };
+    // SAFETY: NULL or the table, which nobody else uses while OpenSM holds its lock exclusively.
+    if let Some(table) = unsafe { table.as_mut() } {
+        // VL 15 carries no data, so no row of ours looks like this.
+        table.raw_vl_by_sl = [0xff; 8];
+    }
+}

@@ -48,6 +48,10 @@ messages! {
     PslSkipped = "DF07", Info;
     /// A panic on purpose was asked for.
     Drill = "DF08", Loud;
+    /// The settings in force, when they are new.
+    Settings = "DF09", Info;
+    /// An engine besides `dfdn` was refused, as its name is taken.
+    EngineRefused = "DF10", Info;
     /// Registration failed.
     NotRegistered = "DF20", Error;
     /// OpenSM's structures cannot be read as a fabric.
@@ -64,6 +68,8 @@ messages! {
     RowsStayDifferent = "DF26", Error;
     /// `psl` could not be written.
     PslFailed = "DF27", Error;
+    /// The configuration file cannot be read or meant.
+    ConfigFailed = "DF28", Error;
     /// A defect in dfdn; OpenSM goes on without it.
     Panic = "DF99", Error;
 }

@@ -5,13 +5,12 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::abi;
 use super::host::Host;
 use super::snapshot::snapshot;
 use crate::fabric::Fabric;
 
-/// Up to how many end ports the file is written: a line for each pair of them.
-pub(super) const MAX_ENDPORTS: usize = 2500;
+/// Up to how many lines are written, about 25 bytes each: those of 2500 end ports without LMC.
+const MAX_LINES: usize = 2500 * 2500;
 
 /// What was done.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,8 +43,9 @@ pub(super) fn write(host: &Host, any_sl: bool) -> Result<Outcome, String> {
     }
     let fabric = snapshot(host).map_err(|error| error.to_string())?.fabric;
     let endports = fabric.endports().len();
-    if endports > MAX_ENDPORTS {
-        return skip(format!("{endports} end ports are more than {MAX_ENDPORTS}"));
+    let lids: usize = fabric.endports().iter().map(|e| usize::from(e.lmc.lids())).sum();
+    if endports * lids > MAX_LINES {
+        return skip(format!("{endports} end ports to {lids} LIDs are more than {MAX_LINES} lines"));
     }
     let ask = |slid: u16, dlid: u16| {
         // SAFETY: the callback and the context of the engine in use, LIDs in network order, under
@@ -71,9 +71,4 @@ fn write_file(folder: &Path, file: &Path, fabric: &Fabric, ask: impl Fn(u16, u16
     let beside = out.into_inner()?;
     beside.persist(file)?;
     Ok(())
-}
-
-/// Whether the engine in use is the one with this context.
-pub(super) fn is_ours(host: &Host, context: *const std::ffi::c_void) -> bool {
-    host.engine_used().is_some_and(|engine: &abi::osm_routing_engine| std::ptr::eq(engine.context, context))
 }

@@ -1,5 +1,7 @@
 //! Labels of turns, searched together with the routing that uses them.
 
+use rayon::prelude::*;
+
 use super::Hops;
 use super::legal::{Lookahead, Ways};
 use super::outward::for_each_target;
@@ -9,6 +11,11 @@ use crate::ordering::{Labels, Rank, Rule, Tree};
 
 /// How much more a forbidden pair of turns weighs than a route that is legal already.
 const BROKEN_WEIGHT: u64 = 20;
+/// What a round remembers of the weights of the one before, as a fraction: a pair of turns that the
+/// routing has just left should stay legal, or it will be missed there.
+const MEMORY: (u64, u64) = (4, 5);
+/// Weight of one route, so large that it is remembered for some rounds.
+const UNIT: u64 = 16;
 /// Rounds without a better result after which the search ends.
 const PATIENCE: usize = 4;
 /// Passes over all turns in one round.
@@ -34,7 +41,8 @@ pub struct LabelSearch<'a> {
 /// Finds labels under which few adapter pairs are without a legal minimal way.
 ///
 /// Each round routes under the labels so far, one tree a target, and counts for each two turns in a
-/// row the routes over them, those that are forbidden [`BROKEN_WEIGHT`] times. Then every turn in
+/// row the routes over them, those that are forbidden [`BROKEN_WEIGHT`] times, on top of most of what
+/// earlier rounds counted. Then every turn in
 /// turn takes the label with which most of the routes over it and its neighbours are legal. The best
 /// round counts.
 ///
@@ -89,10 +97,13 @@ fn measure(
     let Rule::Labelled { labels, .. } = rule else { unreachable!("the search makes labelled rules") };
     let mut tally = Tally::new(fabric);
     let mut ways = Ways::new(fabric, rule, search.lookahead);
-    pairs.clear();
+    for pair in pairs.iter_mut() {
+        pair.weight = pair.weight * MEMORY.0 / MEMORY.1;
+    }
+    pairs.retain(|p| p.weight > 0);
     for_each_target(fabric, hops, search.targets, |dag| {
-        tally.walk(&mut ways, dag, hops);
-        let here = (fabric.num_adapters_on(dag.target) as u64).max(1);
+        let here = fabric.num_adapters_on(dag.target) as u64;
+        tally.walk(&mut ways, dag, here);
         ways.each_pair(|channels, flow, legal| {
             let [first, middle, last] = channels;
             pairs.push(Pair {
@@ -100,22 +111,22 @@ fn measure(
                 second: labels.turn(middle, last) as u32,
                 middle: middle.0,
                 last: last.0,
-                weight: here * flow.max(1) * if legal { 1 } else { BROKEN_WEIGHT },
+                weight: UNIT * here.max(1) * flow.max(1) * if legal { 1 } else { BROKEN_WEIGHT },
             });
         });
     });
-    pairs.sort_unstable_by_key(|p| (p.first, p.second));
+    pairs.par_sort_unstable_by_key(|p| (p.first, p.second));
     pairs.dedup_by(|next, kept| {
         let same = (next.first, next.second) == (kept.first, kept.second);
         kept.weight += if same { next.weight } else { 0 };
         same
     });
-    tally.finish(search.targets.len())
+    tally.finish(fabric)
 }
 
 fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSearch<'_>) {
     let mut by_second: Vec<u32> = (0..pairs.len() as u32).collect();
-    by_second.sort_unstable_by_key(|&i| (pairs[i as usize].second, i));
+    by_second.par_sort_unstable_by_key(|&i| (pairs[i as usize].second, i));
     let legal = |a: u8, b: u8, pair: &Pair| {
         let rank = search.ranks.get(usize::from(a)).unwrap_or(&search.ranks[search.ranks.len() - 1]);
         a < b || a == b && rank.places()[pair.middle as usize] < rank.places()[pair.last as usize]
@@ -173,4 +184,57 @@ fn pinned_turns(fabric: &Fabric, labels: &Labels, tree: &Tree) -> Vec<bool> {
         }
     }
     pinned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::bfs;
+    use crate::routing::probe;
+    use crate::topology::{Random, small_members};
+
+    fn search<'a>(ranks: &'a [Rank], targets: &'a [SwitchId], pinned: Option<&'a Tree>) -> LabelSearch<'a> {
+        LabelSearch { ranks, most: 3, pinned, lookahead: Lookahead::Every, targets, rounds: 8 }
+    }
+
+    #[test]
+    fn labels_only_help() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let targets: Vec<_> = f.switch_ids().collect();
+            let rank = bfs(&f, SwitchId(0));
+            let ranks = [rank.clone()];
+            let (rule, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+            let plain = probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets, 1);
+            assert!(found.price() <= plain.price(), "{name}");
+            assert_eq!(probe(&f, &hops, &rule, Lookahead::Every, &targets, 1), found, "{name}");
+            assert!(rule.vls() <= 4, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_random_graph_loses_most_of_its_broken_pairs() {
+        let f = Random { switches: 60, degree: 7, cas: 2, seed: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let ranks = [bfs(&f, SwitchId(0))];
+        let plain = Rule::FirstTurnFree(ranks[0].clone());
+        let plain = probe(&f, &hops, &plain, Lookahead::Every, &targets, 1);
+        let (_, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+        assert!(found.broken < plain.broken / 10.0, "{} of {}", found.broken, plain.broken);
+    }
+
+    #[test]
+    fn turns_of_the_tree_keep_label_one() {
+        let f = Random { switches: 30, degree: 3, cas: 1, seed: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let ranks = [bfs(&f, SwitchId(0))];
+        let tree = Tree::new(&f, &ranks[0], SwitchId(0));
+        let (rule, _) = search_labels(&f, &hops, search(&ranks, &targets, Some(&tree)));
+        let Rule::Labelled { labels, .. } = rule else { panic!("no labels") };
+        let pinned = pinned_turns(&f, &labels, &tree);
+        assert!(pinned.iter().zip(labels.by_turn()).all(|(&pinned, &label)| !pinned || label == 1));
+        assert!(labels.by_turn().iter().any(|&label| label > 1));
+    }
 }

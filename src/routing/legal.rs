@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Hops;
-use super::outward::Outward;
+use super::outward::{Behind, Outward};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
@@ -14,6 +14,8 @@ use crate::tables::Lft;
 struct Way {
     /// The channel that it goes on over; meaningless at the target.
     channel: ChannelId,
+    /// The switch that this leads to.
+    to: SwitchId,
     /// [`Rule::place`] of that.
     place: u32,
     /// Consecutive turns on the way that the rule forbids.
@@ -46,6 +48,7 @@ pub(super) struct Ways<'a> {
     ways: Vec<Way>,
     /// Switches with a way, each after the one that it sends to.
     grown: Vec<SwitchId>,
+    any_wrong: bool,
     /// Switches that must take the tree.
     forced: Vec<bool>,
     lookahead: Lookahead,
@@ -53,19 +56,30 @@ pub(super) struct Ways<'a> {
     /// [`LET_IN`] once one that has lets it in.
     chances: Vec<u32>,
     flow: Vec<u64>,
+    /// By channel.
+    out_port: Vec<u8>,
 }
 
 impl<'a> Ways<'a> {
     pub(super) fn new(fabric: &'a Fabric, rule: &'a Rule, lookahead: Lookahead) -> Self {
         let n = fabric.num_switches();
-        let nowhere = Way { channel: ChannelId(0), place: Rule::END, wrong: 0, hops: UNROUTED, cost: 0 };
+        let nowhere = Way {
+            channel: ChannelId(0),
+            to: SwitchId(0),
+            place: Rule::END,
+            wrong: 0,
+            hops: UNROUTED,
+            cost: 0,
+        };
         Self {
             fabric,
             rule,
             target: SwitchId(0),
             ways: vec![nowhere; n],
             grown: Vec::with_capacity(n),
+            any_wrong: false,
             forced: vec![false; n],
+            out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
             lookahead,
             chances: vec![0; n],
             flow: vec![0; n],
@@ -73,13 +87,14 @@ impl<'a> Ways<'a> {
     }
 
     /// The way of a switch over a channel, if the switch that it leads to has one.
-    #[inline]
+    #[inline(always)]
     fn over(&self, channel: ChannelId, to: SwitchId, load: &[u64]) -> Way {
         let ahead = &self.ways[to.index()];
         let next = (to != self.target).then_some(ahead.channel);
         let place = self.rule.place(channel, next);
         Way {
             channel,
+            to,
             place,
             wrong: ahead.wrong + u32::from(!Rule::legal(place, ahead.place)),
             hops: ahead.hops + 1,
@@ -88,55 +103,41 @@ impl<'a> Ways<'a> {
     }
 
     /// How many of the channels that lead into a switch from one hop farther away could not be
-    /// followed by this way of the switch.
-    fn blocked(&self, hops: &[u8], switch: SwitchId, way: &Way) -> u32 {
+    /// followed by this way of the switch, as far as the lookahead minds.
+    fn blocked(&self, dag: &Outward, switch: SwitchId, way: &Way) -> u32 {
         if way.place == Rule::END {
             return 0;
         }
         let shut = |c: ChannelId| !Rule::legal(self.rule.place(c, Some(way.channel)), way.place);
-        let mut behind = self.behind(hops, switch);
+        let behind = dag.behind(switch);
         match (self.lookahead, self.rule) {
             (Lookahead::LastChance, _) => {
-                behind.filter(|&(s, c)| self.chances[s.index()] == 1 && shut(c)).count() as u32
+                let last = |b: &&Behind| self.chances[b.from.index()] == 1 && shut(b.channel);
+                behind.iter().filter(last).count() as u32
             }
-            (_, Rule::FirstTurnFree(_)) => u32::from(behind.next().is_some_and(|(_, c)| shut(c))),
-            _ => behind.filter(|&(_, c)| shut(c)).count() as u32,
+            (_, Rule::FirstTurnFree(_)) => u32::from(behind.first().is_some_and(|b| shut(b.channel))),
+            _ => behind.iter().filter(|b| shut(b.channel)).count() as u32,
         }
     }
 
-    /// The channels that lead into a switch from one hop farther away, with the switches that they
-    /// come from.
-    fn behind(&self, hops: &[u8], switch: SwitchId) -> impl Iterator<Item = (SwitchId, ChannelId)> {
-        let farther = u32::from(hops[switch.index()]) + 1;
-        let out = self.fabric.channels().out(switch);
-        out.filter(move |(_, c)| u32::from(hops[c.to.index()]) == farther).map(|(_, c)| (c.to, c.reverse))
-    }
-
     /// Tells those behind a switch, which has chosen, whether it lets them in.
-    fn announce(&mut self, hops: &[u8], switch: SwitchId) {
+    fn announce(&mut self, dag: &Outward, switch: SwitchId) {
         let way = self.ways[switch.index()];
-        let farther = u32::from(hops[switch.index()]) + 1;
-        for (_, c) in self.fabric.channels().out(switch) {
-            if u32::from(hops[c.to.index()]) == farther {
-                let chances = &mut self.chances[c.to.index()];
-                let place =
-                    if way.place == Rule::END { 0 } else { self.rule.place(c.reverse, Some(way.channel)) };
-                if way.wrong == 0 && Rule::legal(place, way.place) {
-                    *chances = LET_IN;
-                } else {
-                    *chances = chances.saturating_sub(1);
-                }
-            }
+        for b in dag.behind(switch) {
+            let chances = &mut self.chances[b.from.index()];
+            let open = way.place == Rule::END
+                || Rule::legal(self.rule.place(b.channel, Some(way.channel)), way.place);
+            *chances = if open && way.wrong == 0 { LET_IN } else { chances.saturating_sub(1) };
         }
     }
 
     /// Gives every switch a minimal way: with as few forbidden turns as possible, then so that as
     /// few as possible of those behind are shut out, then with the least load, then over the lowest
     /// port.
-    pub(super) fn choose(&mut self, dag: &Outward, hops: &Hops, load: &[u64]) {
+    pub(super) fn choose(&mut self, dag: &Outward, load: &[u64]) {
         self.target = dag.target;
-        let row = hops.row(dag.target);
         self.grown.clear();
+        self.any_wrong = false;
         self.arrive();
         if self.lookahead == Lookahead::LastChance {
             for &s in &dag.order {
@@ -147,13 +148,13 @@ impl<'a> Ways<'a> {
             let steps = dag.steps(s);
             let mut best = self.over(steps[0].channel, steps[0].to, load);
             if steps.len() > 1 {
-                let mut best_key = (best.wrong, self.blocked(row, s, &best), best.cost);
+                let mut best_key = (best.wrong, self.blocked(dag, s, &best), best.cost);
                 for step in &steps[1..] {
                     let way = self.over(step.channel, step.to, load);
                     if way.wrong > best_key.0 {
                         continue;
                     }
-                    let key = (way.wrong, self.blocked(row, s, &way), way.cost);
+                    let key = (way.wrong, self.blocked(dag, s, &way), way.cost);
                     if key < best_key {
                         (best, best_key) = (way, key);
                     }
@@ -161,21 +162,22 @@ impl<'a> Ways<'a> {
             }
             self.ways[s.index()] = best;
             self.grown.push(s);
+            self.any_wrong |= best.wrong > 0;
             if self.lookahead == Lookahead::LastChance {
-                self.announce(row, s);
+                self.announce(dag, s);
             }
         }
     }
 
     fn arrive(&mut self) {
         let target = &mut self.ways[self.target.index()];
-        *target = Way { channel: ChannelId(0), place: Rule::END, wrong: 0, hops: 0, cost: 0 };
+        (target.place, target.wrong, target.hops, target.cost) = (Rule::END, 0, 0, 0);
         self.grown.push(self.target);
     }
 
     /// Whether a way breaks the rule.
     pub(super) fn any_wrong(&self) -> bool {
-        self.ways.iter().any(|w| w.wrong > 0)
+        self.any_wrong
     }
 
     /// The switches whose ways break the rule.
@@ -295,7 +297,7 @@ impl<'a> Ways<'a> {
             for step in dag.steps(s) {
                 let mut way = self.over(step.channel, step.to, load);
                 way.wrong += u32::from(way.hops > u32::from(row[s.index()]));
-                let key = (way.wrong, self.blocked(row, s, &way), way.cost);
+                let key = (way.wrong, self.blocked(dag, s, &way), way.cost);
                 if best.as_ref().is_none_or(|(least, _)| key < *least) {
                     best = Some((key, way));
                 }
@@ -312,7 +314,7 @@ impl<'a> Ways<'a> {
     pub(super) fn write(&self, lid: Lid, lft: &mut Lft) {
         let ports = lft.to_mut(lid);
         for &s in &self.grown[1..] {
-            ports[s.index()] = self.fabric.channels().get(self.ways[s.index()].channel).out_port.0;
+            ports[s.index()] = self.out_port[self.ways[s.index()].channel.index()];
         }
     }
 
@@ -320,25 +322,30 @@ impl<'a> Ways<'a> {
     pub(super) fn count(&mut self, adapters: &[u64], times: u64, load: &mut [u64]) {
         self.flow.copy_from_slice(adapters);
         for &s in self.grown[1..].iter().rev() {
-            let channel = self.ways[s.index()].channel;
-            load[channel.index()] += times * self.flow[s.index()];
-            let to = self.fabric.channels().get(channel).to;
-            self.flow[to.index()] += self.flow[s.index()];
+            let way = &self.ways[s.index()];
+            let flow = self.flow[s.index()];
+            load[way.channel.index()] += times * flow;
+            self.flow[way.to.index()] += flow;
         }
+    }
+
+    /// The switches but the target and the channels that they take, each after the one that it
+    /// sends to.
+    pub(super) fn outward(&self) -> impl Iterator<Item = (SwitchId, ChannelId)> {
+        self.grown[1..].iter().map(|&s| (s, self.ways[s.index()].channel))
     }
 
     /// Calls `visit` for each two turns in a row, as three channels, with the routes over them and
     /// whether the rule allows them. After [`count`](Self::count).
     pub(super) fn each_pair(&self, mut visit: impl FnMut([ChannelId; 3], u64, bool)) {
-        let channels = self.fabric.channels();
         for &s in &self.grown[1..] {
             let way = &self.ways[s.index()];
-            let middle = channels.get(way.channel).to;
+            let middle = way.to;
             if middle == self.target {
                 continue;
             }
             let ahead = &self.ways[middle.index()];
-            let last = channels.get(ahead.channel).to;
+            let last = ahead.to;
             if last == self.target {
                 continue;
             }

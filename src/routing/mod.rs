@@ -1,11 +1,18 @@
 //! Who goes where: one routing algorithm a file, each from a fabric and its hop distances to
 //! forwarding tables. None of them hands out virtual lanes.
 
+mod apot;
+mod apot_matrix;
+mod bfot;
+mod bfot_messages;
 mod dag;
+mod hill_climb;
 mod hops;
 mod label_search;
 mod legal;
 mod minhop;
+mod ordered_paths;
+mod ordered_tables;
 mod outward;
 mod p2sssp;
 mod ranked_sssp;
@@ -18,10 +25,16 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
+pub use apot::apot;
+pub use apot_matrix::ApotMatrix;
+pub use bfot::{bfot, bfot_plus};
+pub use bfot_messages::BfotMessages;
+pub use hill_climb::{Climb, hill_climb};
 pub use hops::Hops;
 pub use label_search::{LabelSearch, search_labels};
 pub use legal::Lookahead;
 pub use minhop::minhop;
+pub use ordered_paths::OrderedPaths;
 pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
 pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;

@@ -19,11 +19,29 @@ pub(super) struct Outward {
     /// By switch: where its steps begin in `steps`.
     first: Vec<u32>,
     steps: Vec<Step>,
+    /// By switch: where the channels into it begin in `behind`.
+    first_behind: Vec<u32>,
+    /// Channels that lead into a switch from one hop farther away, with the switch that they leave.
+    behind: Vec<Behind>,
+}
+
+/// A channel and the switch that it comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Behind {
+    pub(super) channel: ChannelId,
+    pub(super) from: SwitchId,
 }
 
 impl Outward {
     fn new() -> Self {
-        Self { target: SwitchId(0), order: Vec::new(), first: Vec::new(), steps: Vec::new() }
+        Self {
+            target: SwitchId(0),
+            order: Vec::new(),
+            first: Vec::new(),
+            steps: Vec::new(),
+            first_behind: Vec::new(),
+            behind: Vec::new(),
+        }
     }
 
     /// Replaces it by that of another destination.
@@ -36,17 +54,24 @@ impl Outward {
         // One slot more than there are steps: each candidate is written, and only a step advances,
         // which costs less than to guess which is which.
         self.steps.resize(channels.len() + 1, Step { channel: ChannelId(0), to: target });
+        self.behind.resize(channels.len() + 1, Behind { channel: ChannelId(0), from: target });
         self.first.clear();
-        let mut len = 0;
+        self.first_behind.clear();
+        let (mut len, mut behind) = (0, 0);
         for s in fabric.switch_ids() {
             self.first.push(len as u32);
+            self.first_behind.push(behind as u32);
             let here = u32::from(row[s.index()]);
             for (channel, c) in channels.out(s) {
                 self.steps[len] = Step { channel, to: c.to };
-                len += usize::from(u32::from(row[c.to.index()]) + 1 == here);
+                self.behind[behind] = Behind { channel: c.reverse, from: c.to };
+                let there = u32::from(row[c.to.index()]);
+                len += usize::from(there + 1 == here);
+                behind += usize::from(there == here + 1);
             }
         }
         self.first.push(len as u32);
+        self.first_behind.push(behind as u32);
         self.sort(row);
     }
 
@@ -69,6 +94,12 @@ impl Outward {
     /// The channels that lead from a switch one hop nearer to the target.
     pub(super) fn steps(&self, switch: SwitchId) -> &[Step] {
         &self.steps[self.first[switch.index()] as usize..self.first[switch.index() + 1] as usize]
+    }
+
+    /// The channels that lead into a switch from one hop farther away.
+    pub(super) fn behind(&self, switch: SwitchId) -> &[Behind] {
+        let first = &self.first_behind[switch.index()..];
+        &self.behind[first[0] as usize..first[1] as usize]
     }
 }
 

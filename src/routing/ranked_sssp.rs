@@ -3,7 +3,7 @@
 use super::Hops;
 use super::legal::{Lookahead, Ways};
 use super::outward::{Outward, for_each_target};
-use crate::fabric::{Fabric, Lid, SwitchId};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
 
@@ -41,6 +41,42 @@ impl Ranked {
     /// Share of the adapter pairs that take a detour.
     pub fn nonminimal_share(&self) -> f64 {
         self.detours as f64 / self.pairs.max(1) as f64
+    }
+
+    /// As [`Probe::bandwidth`], over all routes between adapters.
+    ///
+    /// Cost: O(S D) with S switches and D destination LIDs.
+    pub fn bandwidth(&self, fabric: &Fabric) -> f64 {
+        let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
+        let chance = 0.5 / adapters.iter().sum::<u64>().max(1) as f64;
+        let channels = fabric.channels();
+        let (mut sum, mut routes) = (0.0, 0);
+        let mut worst: Vec<Option<u64>> = vec![None; adapters.len()];
+        let mut trail = Vec::new();
+        for (_, end) in fabric.adapters() {
+            for lid in end.lids() {
+                let ports = self.lft.to(lid);
+                worst.fill(None);
+                for s in fabric.switch_ids() {
+                    let mut at = s;
+                    let mut flows = loop {
+                        if let Some(known) = worst[at.index()] {
+                            break known;
+                        }
+                        let Some(c) = channels.at_port(at, PortNum(ports[at.index()])) else { break 0 };
+                        trail.push((at, c));
+                        at = channels.get(c).to;
+                    };
+                    while let Some((at, c)) = trail.pop() {
+                        flows = flows.max(self.load[c.index()]);
+                        worst[at.index()] = Some(flows);
+                    }
+                    sum += adapters[s.index()] as f64 / (1.0 + chance * flows as f64);
+                    routes += adapters[s.index()];
+                }
+            }
+        }
+        sum / routes.max(1) as f64
     }
 }
 
@@ -90,7 +126,7 @@ pub fn ranked_sssp(
         for end in endports {
             let Some((_, port)) = end.attachment else { continue };
             for lid in end.lids() {
-                ways.choose(dag, hops, &result.load);
+                ways.choose(dag, &result.load);
                 let weight = |s: SwitchId| if end.is_adapter() { adapters[s.index()] } else { 0 };
                 if ways.any_wrong() {
                     match stuck {
@@ -129,27 +165,40 @@ pub struct Probe {
     pub broken: f64,
     /// Share of the (switch, switch) pairs without one.
     pub broken_switches: f64,
-    /// Sum of the squared loads: the routes that share a channel with a route, over all routes and
-    /// channels. The less, the better they are spread.
-    pub crowding: f64,
+    /// Share of the link bandwidth that a flow may expect in a random bisection, roughly: mean over
+    /// the routes of 1 / (1 + the flows to be expected on the most loaded channel of the route).
+    pub bandwidth: f64,
 }
 
 impl Probe {
     /// Broken pairs in one figure: adapter pairs count, those of switches hardly.
     pub fn price(&self) -> f64 {
-        self.broken + self.broken_switches / 100.0
+        self.broken + self.broken_switches / 1000.0
     }
 }
 
-/// Tries a rule on some destination switches, with as many routes to each as it has adapters, all
-/// over one tree.
+/// Tries a rule on some destination switches, with as many routes to each as it has adapters, over
+/// at most `trees` different trees.
 ///
-/// Cost: that of one destination of [`ranked_sssp`] for each target.
-pub fn probe(fabric: &Fabric, hops: &Hops, rule: &Rule, lookahead: Lookahead, targets: &[SwitchId]) -> Probe {
+/// Cost: that of `trees` destinations of [`ranked_sssp`] for each target.
+pub fn probe(
+    fabric: &Fabric,
+    hops: &Hops,
+    rule: &Rule,
+    lookahead: Lookahead,
+    targets: &[SwitchId],
+    trees: usize,
+) -> Probe {
     let mut tally = Tally::new(fabric);
     let mut ways = Ways::new(fabric, rule, lookahead);
-    for_each_target(fabric, hops, targets, |dag| tally.walk(&mut ways, dag, hops));
-    tally.finish(targets.len())
+    for_each_target(fabric, hops, targets, |dag| {
+        let here = fabric.num_adapters_on(dag.target);
+        let trees = trees.clamp(1, here.max(1));
+        for i in 0..trees {
+            tally.walk(&mut ways, dag, ((i + 1) * here / trees - i * here / trees) as u64);
+        }
+    });
+    tally.finish(fabric)
 }
 
 /// A [`Probe`] in the making.
@@ -159,6 +208,10 @@ pub(super) struct Tally {
     pairs: u64,
     broken: u64,
     broken_switches: usize,
+    /// The switches outward and the channel that each takes, target by target.
+    trees: Vec<(SwitchId, ChannelId)>,
+    /// For each tree the target and the adapters.
+    targets: Vec<(SwitchId, u64)>,
 }
 
 impl Tally {
@@ -169,24 +222,142 @@ impl Tally {
             pairs: 0,
             broken: 0,
             broken_switches: 0,
+            trees: Vec::new(),
+            targets: Vec::new(),
         }
     }
 
-    pub(super) fn walk(&mut self, ways: &mut Ways<'_>, dag: &Outward, hops: &Hops) {
-        let here = self.adapters[dag.target.index()];
-        ways.choose(dag, hops, &self.load);
-        self.broken_switches += ways.wrong().count();
-        self.broken += here * ways.wrong().map(|s| self.adapters[s.index()]).sum::<u64>();
+    /// One tree for `here` adapters on the target.
+    pub(super) fn walk(&mut self, ways: &mut Ways<'_>, dag: &Outward, here: u64) {
+        ways.choose(dag, &self.load);
+        if ways.any_wrong() {
+            self.broken_switches += ways.wrong().count();
+            self.broken += here * ways.wrong().map(|s| self.adapters[s.index()]).sum::<u64>();
+        }
         self.pairs += here * self.adapters.iter().sum::<u64>();
         ways.count(&self.adapters, here, &mut self.load);
+        self.trees.extend(ways.outward());
+        self.targets.push((dag.target, here));
     }
 
-    pub(super) fn finish(&self, targets: usize) -> Probe {
-        let switch_pairs = (targets * self.adapters.len()).max(1);
+    pub(super) fn finish(&self, fabric: &Fabric) -> Probe {
+        let switch_pairs = (self.targets.len() * self.adapters.len()).max(1);
         Probe {
             broken: self.broken as f64 / self.pairs.max(1) as f64,
             broken_switches: self.broken_switches as f64 / switch_pairs as f64,
-            crowding: self.load.iter().map(|&l| (l as f64).powi(2)).sum(),
+            bandwidth: self.bandwidth(fabric),
         }
+    }
+
+    fn bandwidth(&self, fabric: &Fabric) -> f64 {
+        // In a random bisection a source sends to each destination with a chance of one in twice
+        // their number.
+        let destinations: u64 = self.targets.iter().map(|&(_, here)| here).sum();
+        let chance = 0.5 / destinations.max(1) as f64;
+        let mut worst = vec![0_u64; self.adapters.len()];
+        let (mut sum, mut routes) = (0.0, 0);
+        let trees = self.trees.chunks_exact((self.adapters.len() - 1).max(1));
+        for (&(target, here), tree) in self.targets.iter().zip(trees) {
+            worst[target.index()] = 0;
+            for &(s, channel) in tree {
+                let to = fabric.channels().get(channel).to;
+                let flows = worst[to.index()].max(self.load[channel.index()]);
+                worst[s.index()] = flows;
+                let here = here * self.adapters[s.index()];
+                sum += here as f64 / (1.0 + chance * flows as f64);
+                routes += here;
+            }
+        }
+        sum / routes.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::{bfs, host_levels};
+    use crate::routing::sssp;
+    use crate::topology::{Ring, Torus, small_members};
+
+    #[test]
+    fn without_a_rule_it_is_p_sssp() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let ranked = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, Stuck::Break);
+            assert!(ranked.lft == sssp(&f, &hops), "{name}");
+            assert!(ranked.broken.is_empty() && ranked.detours == 0 && ranked.complete, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_broken_keeps_to_the_rule() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            for rule in [Rule::OneVl(bfs(&f, SwitchId(0))), Rule::FirstTurnFree(host_levels(&f, 1))] {
+                for lookahead in [Lookahead::Every, Lookahead::LastChance] {
+                    let ranked = ranked_sssp(&f, &hops, &rule, lookahead, Stuck::Break);
+                    check(name, &f, &rule, &ranked);
+                    let root = SwitchId(0);
+                    let tree = Tree::new(&f, &bfs(&f, root), root);
+                    let own = |rank: &_| tree.own_place(&f, rank);
+                    let rule = match &rule {
+                        Rule::OneVl(rank) => Rule::OneVl(own(rank)),
+                        Rule::FirstTurnFree(rank) => Rule::FirstTurnFree(own(rank)),
+                        other => other.clone(),
+                    };
+                    let ranked = ranked_sssp(&f, &hops, &rule, lookahead, Stuck::Detour(Some(&tree)));
+                    assert!(ranked.complete, "{name}");
+                    check(name, &f, &rule, &ranked);
+                }
+            }
+        }
+    }
+
+    /// Walks every way that is not reported as broken.
+    fn check(name: &str, f: &Fabric, rule: &Rule, ranked: &Ranked) {
+        for end in f.endports() {
+            let home = end.attachment.unwrap().0;
+            for source in f.switch_ids().filter(|&s| s != home) {
+                let mut path = Vec::new();
+                let mut at = source;
+                while at != home {
+                    let c = f.channels().at_port(at, ranked.lft.get(at, end.lid).unwrap()).unwrap();
+                    path.push(c);
+                    at = f.channels().get(c).to;
+                    assert!(path.len() < f.num_switches(), "{name}: a loop");
+                }
+                let places: Vec<u32> = (0..path.len())
+                    .map(|i| rule.place(path[i], path.get(i + 1).copied()))
+                    .take_while(|&place| place != Rule::END)
+                    .collect();
+                if !ranked.broken.contains(&(source, end.lid)) {
+                    assert!(places.is_sorted_by(|a, b| a < b), "{name}: {places:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_is_completed_by_its_tree() {
+        let f = Ring { switches: 20, cas: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let rank = bfs(&f, SwitchId(0));
+        let tree = Tree::new(&f, &rank, SwitchId(0));
+        let rule = Rule::FirstTurnFree(rank);
+        let ranked = ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Detour(Some(&tree)));
+        assert!(ranked.complete && ranked.detours > 0);
+        let broken = ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Break);
+        assert!(broken.broken_pairs > 0 && broken.broken_pairs <= ranked.detours);
+    }
+
+    #[test]
+    fn a_sample_of_everything_counts_everything() {
+        let f = Torus { dims: vec![5, 5], cas: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let probe = probe(&f, &hops, &Rule::Any, Lookahead::Every, &targets, 1);
+        let all = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, Stuck::Break);
+        assert_eq!((probe.broken, probe.broken_switches), (0.0, 0.0));
+        assert!((probe.bandwidth - all.bandwidth(&f)).abs() < 0.02);
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! What does not fit into InfiniBand (49,151 LIDs, 254 ports) is refused before it is made.
 
+mod chiu;
 mod coordinates;
 mod deimos;
 mod director;
@@ -37,6 +38,7 @@ mod slim_fly;
 mod torus;
 mod xgft;
 
+pub use chiu::chiu_table1;
 pub use deimos::Deimos;
 pub use director::Director;
 pub use dragonfly::Dragonfly;

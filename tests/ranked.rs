@@ -1,0 +1,242 @@
+//! The engine `dfdn` on every kind of fabric, judged by `verify`.
+
+use dfdn::engine::{Prefer, Routed, Settings, route};
+use dfdn::fabric::{Fabric, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef};
+use dfdn::tables::PathSl;
+use dfdn::topology::{
+    Candidates, Dragonfly, FatTree, HyperX, Kautz, Mesh, Oft, Random, RandomIrregular, Ring, SlimFly, Torus,
+    fail_links, fail_switches, small_members,
+};
+use dfdn::verify::{SlPolicy, verify_with};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+fn settings(prefer: Prefer) -> Settings {
+    Settings { prefer, ..Settings::default() }
+}
+
+fn routed(fabric: &Fabric, settings: &Settings) -> Routed {
+    let routed = route(fabric, settings).unwrap_or_else(|e| panic!("{fabric}: {e}"));
+    assert!(routed.verdict.is_safe(), "{fabric}");
+    routed
+}
+
+/// One SL, and safe with any that a careless sender uses.
+fn assert_one_sl(fabric: &Fabric, routed: &Routed, most_vls: u32) {
+    assert!(matches!(routed.routes.path_sl, PathSl::Any(_)), "{fabric}");
+    assert_eq!(routed.verdict.sls_all, 1, "{fabric}");
+    assert!(routed.verdict.vls_all <= most_vls, "{fabric}: {} VLs", routed.verdict.vls_all);
+    assert!(verify_with(fabric, &routed.routes, SlPolicy::Any).is_safe(), "{fabric}");
+    assert!(routed.routes.remarks.iter().any(|r| r.contains("no host has to query PathRecords")));
+}
+
+/// A fabric of `switches` with the stated links and, on switch i, `cas[i]` adapters.
+fn fabric(switches: usize, links: &[(usize, usize)], cas: &[usize]) -> Fabric {
+    let mut builder = FabricBuilder::new();
+    let mut next = vec![1_u8; switches];
+    let nodes: Vec<_> = (0..switches)
+        .map(|i| {
+            let guid = Guid(0x100 + i as u64);
+            builder.add(Node::new(NodeKind::Switch, guid, 200, &format!("sw-{i}"))).unwrap()
+        })
+        .collect();
+    let mut port = |s: usize| {
+        next[s] += 1;
+        PortRef { node: nodes[s], port: PortNum(next[s] - 1) }
+    };
+    for &(a, b) in links.iter().filter(|(a, b)| a != b) {
+        let (a, b) = (port(a), port(b));
+        builder.connect(a, b).unwrap();
+    }
+    let mut adapters = 0;
+    for (s, &cas) in cas.iter().enumerate() {
+        for _ in 0..cas {
+            let guid = Guid(0x10000 + 16 * adapters);
+            let node = Node::new(NodeKind::ChannelAdapter, guid, 1, &format!("ca-{adapters}"));
+            let node = builder.add(node).unwrap();
+            let end = port(s);
+            builder.connect(PortRef { node, port: PortNum(1) }, end).unwrap();
+            adapters += 1;
+        }
+    }
+    builder.finish(Lmc::default()).unwrap()
+}
+
+#[test]
+fn one_sl_and_four_vls_for_every_small_fabric() {
+    for (_, f) in small_members() {
+        assert_one_sl(&f, &routed(&f, &settings(Prefer::OneSl)), 4);
+    }
+}
+
+#[test]
+fn shortest_paths_for_every_small_fabric() {
+    for (name, f) in small_members() {
+        let routed = routed(&f, &settings(Prefer::Minimal));
+        assert!(routed.verdict.minimal, "{name}: {f}");
+        assert!(routed.verdict.vls_all <= 8 && routed.verdict.sls_all <= 8, "{name}");
+    }
+}
+
+#[test]
+fn few_detours_by_default() {
+    for (name, f) in small_members() {
+        let verdict = routed(&f, &settings(Prefer::Default)).verdict;
+        assert!(verdict.nonminimal_share <= Settings::MAX_NONMINIMAL, "{name}: {}", verdict.nonminimal_share);
+        assert!(verdict.minimal || verdict.sls_all == 1, "{name}");
+    }
+}
+
+#[test]
+fn as_many_vls_as_there_are() {
+    for (name, f) in small_members() {
+        for vls in 1..=5 {
+            for prefer in [Prefer::Default, Prefer::OneSl, Prefer::Minimal] {
+                let routed = routed(&f, &Settings { vls: Some(vls), ..settings(prefer) });
+                assert!(routed.verdict.vls_all <= u32::from(vls), "{name} {vls} {prefer:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_cannot_be_met_is_an_error_with_what_it_takes() {
+    let ring = Ring { switches: 9, cas: 1 }.build().unwrap();
+    let tight = Settings { vls: Some(2), sls: 1, max_nonminimal: Some(0.0), ..settings(Prefer::OneSl) };
+    let message = route(&ring, &tight).unwrap_err().to_string();
+    assert!(message.contains("needed"), "{message}");
+    routed(&ring, &Settings { max_nonminimal: None, ..tight });
+}
+
+#[test]
+fn damaged_fabrics() {
+    for (name, f) in small_members() {
+        let links = f.channels().len() / 2;
+        for (seed, share) in [(1, 20), (2, 10), (3, 5)] {
+            let Ok(damaged) = fail_links(&f, links.div_ceil(share), seed) else { continue };
+            assert_one_sl(&damaged, &routed(&damaged, &settings(Prefer::OneSl)), 4);
+            assert!(routed(&damaged, &settings(Prefer::Minimal)).verdict.minimal, "{name}");
+        }
+        if let Ok(damaged) = fail_switches(&f, 1, Candidates::Any, 1) {
+            assert_one_sl(&damaged, &routed(&damaged, &settings(Prefer::OneSl)), 4);
+        }
+    }
+}
+
+#[test]
+fn chains_trees_and_rings() {
+    let chain: Vec<_> = (1..40).map(|i| (i - 1, i)).collect();
+    let tree: Vec<_> = (1..60).map(|i| ((i - 1) / 3, i)).collect();
+    for f in [
+        fabric(40, &chain, &[1; 40]),
+        fabric(40, &[chain.clone(), chain].concat(), &[1; 40]),
+        fabric(60, &tree, &[2; 60]),
+        fabric(1, &[], &[3]),
+        fabric(2, &[(0, 1)], &[0, 0]),
+        fabric(3, &[(0, 1), (1, 2)], &[1, 0, 0]),
+        Ring { switches: 50, cas: 1 }.build().unwrap(),
+    ] {
+        assert_one_sl(&f, &routed(&f, &settings(Prefer::OneSl)), 4);
+        routed(&f, &settings(Prefer::Minimal));
+    }
+    // Trees have one path a pair; it must not cost more than one VL.
+    let f = fabric(60, &tree, &[2; 60]);
+    let verdict = routed(&f, &settings(Prefer::Default)).verdict;
+    assert!(verdict.minimal && verdict.vls_all == 1 && verdict.sls_all == 1);
+}
+
+/// What the issue asks of fabrics by name: VLs, SLs and detours at most.
+#[test]
+fn the_measures_on_small_members() {
+    let dragonfly = |p| Dragonfly::balanced(p).build().unwrap();
+    let slim_fly = |q| SlimFly { q, cas: None }.build().unwrap();
+    let hyperx = |dims: &[u32]| HyperX { dims: dims.to_vec(), cas: 2 }.build().unwrap();
+    let tree = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+    let damaged = |f: &Fabric| fail_links(f, f.channels().len() / 20, 1).unwrap();
+    let random = |switches, degree| Random { switches, degree, cas: 2, seed: 1 }.build().unwrap();
+    let cases = [
+        ("dragonfly p=2", dragonfly(2), 2, 0.0),
+        ("dragonfly p=3", dragonfly(3), 2, 0.0),
+        ("dragonfly p=3, 10 % down", damaged(&dragonfly(3)), 4, 0.01),
+        ("slim fly q=5", slim_fly(5), 2, 0.0),
+        ("slim fly q=5, 10 % down", damaged(&slim_fly(5)), 4, 0.01),
+        ("hyperx 6x6", hyperx(&[6, 6]), 2, 0.0),
+        ("hyperx 4x4x4", hyperx(&[4, 4, 4]), 2, 0.0),
+        ("oft k=4", Oft { k: 4, cas: None }.build().unwrap(), 2, 0.0),
+        ("fat tree k=8", tree.clone(), 2, 0.0),
+        ("fat tree k=8, 10 % down", damaged(&tree), 2, 0.0),
+        ("mesh 8x8", Mesh { dims: vec![8, 8], cas: 1 }.build().unwrap(), 2, 0.0),
+        ("kautz d=3 n=3", Kautz { d: 3, n: 3, cas: 2 }.build().unwrap(), 4, 0.01),
+        ("random n=60 d=7", random(60, 7), 4, 0.01),
+        ("random n=90 d=8", random(90, 8), 4, 0.01),
+    ];
+    for (name, f, vls, nonminimal) in cases {
+        let routed = routed(&f, &settings(Prefer::Default));
+        let v = &routed.verdict;
+        println!(
+            "{name:26} {} VLs, {} SLs, {:.4} of the pairs on detours, stretch {:.4}: {}",
+            v.vls, v.sls, v.nonminimal_share, v.mean_stretch, routed.routes.remarks[0]
+        );
+        assert_one_sl(&f, &routed, 4);
+        assert!(v.vls <= vls && v.nonminimal_share <= nonminimal && v.mean_stretch <= 1.005, "{name}");
+    }
+}
+
+#[test]
+fn tori_with_shortest_paths() {
+    for (dims, cas, vls, sls) in [(vec![8, 8], 1, 8, 8), (vec![5, 5, 3], 1, 8, 8), (vec![4, 4, 4], 1, 4, 4)] {
+        let f = Torus { dims: dims.clone(), cas }.build().unwrap();
+        let v = routed(&f, &settings(Prefer::Minimal)).verdict;
+        println!("torus {dims:?}: {} VLs, {} SLs", v.vls_all, v.sls_all);
+        assert!(v.minimal && v.vls_all <= vls && v.sls_all <= sls, "{dims:?}: {} {}", v.vls_all, v.sls_all);
+    }
+}
+
+#[test]
+fn irregular_networks_of_64_switches() {
+    for seed in 1..=3 {
+        let f = RandomIrregular { switches: 64, ports: 6, cas: 2, seed }.build().unwrap();
+        assert_one_sl(&f, &routed(&f, &settings(Prefer::OneSl)), 4);
+        assert!(routed(&f, &settings(Prefer::Minimal)).verdict.minimal);
+    }
+}
+
+#[test]
+fn the_same_tables_with_one_thread_and_with_two() {
+    for (name, f) in small_members() {
+        for prefer in [Prefer::Default, Prefer::OneSl, Prefer::Minimal] {
+            let by = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| routed(&f, &settings(prefer)).routes)
+            };
+            let (one, two) = (by(1), by(2));
+            assert!(one.lft == two.lft && one.sl2vl == two.sl2vl && one.path_sl == two.path_sl, "{name}");
+            assert_eq!(one.remarks, two.remarks, "{name}");
+        }
+    }
+}
+
+/// Connected multigraphs with adapters on some switches only.
+fn any_fabric() -> impl Strategy<Value = Fabric> {
+    (2_usize..24).prop_flat_map(|n| {
+        let tree = (1..n).map(|i| (0..i).prop_map(move |j| (j, i))).collect::<Vec<_>>();
+        let more = prop::collection::vec((0..n, 0..n), 0..3 * n);
+        let cas = prop::collection::vec(0_usize..3, n);
+        (tree, more, cas).prop_map(move |(tree, more, cas)| fabric(n, &[tree, more].concat(), &cas))
+    })
+}
+
+#[test]
+fn any_connected_fabric() {
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config { cases: 150, ..Config::default() }, rng);
+    runner
+        .run(&any_fabric(), |f| {
+            assert_one_sl(&f, &routed(&f, &settings(Prefer::OneSl)), 4);
+            assert!(routed(&f, &settings(Prefer::Minimal)).verdict.minimal);
+            routed(&f, &Settings { vls: Some(1), ..settings(Prefer::Default) });
+            routed(&f, &Settings { vls: Some(2), ..settings(Prefer::OneSl) });
+            Ok(())
+        })
+        .unwrap();
+}
