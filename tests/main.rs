@@ -1,8 +1,8 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
-mod docker;
 mod command;
+mod docker;
 mod engines;
 mod host;
 mod judges;
