@@ -1,6 +1,8 @@
 //! The engine `dfdn`: one SL where that is to be had, else shortest paths with several.
 //!
-//! See [`ordering`](crate::ordering) for the idea. This file is what is preferred to what.
+//! This file is what is preferred to what; the idea, its proof and what it measured follow.
+//!
+#![doc = include_str!("ordered_links.md")]
 
 use rayon::prelude::*;
 

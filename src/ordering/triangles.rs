@@ -9,7 +9,8 @@ use crate::fabric::{Fabric, SwitchId};
 /// A link is in a triangle with every common neighbour of its ends. In a Dragonfly the links within
 /// a group have many and global links have none: after its first channel a minimal path takes a
 /// global channel and then a local one, or only one of them, so global before local never descends.
-/// The classes are parted where two consecutive counts differ most.
+/// Many is more than half of the largest number: a group may lose some links, and three global links
+/// may form a triangle.
 ///
 /// Cost: O(C d) with C channels and d the largest number of channels of a switch.
 pub fn triangles(fabric: &Fabric, root: SwitchId, many_first: bool) -> Rank {
@@ -25,14 +26,10 @@ pub fn triangles(fabric: &Fabric, root: SwitchId, many_first: bool) -> Rank {
                 channels.out(c.to).filter(|(_, d)| neighbour_of[d.to.index()] == s.0).count() as u32;
         }
     }
-    let mut distinct = counts.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let gap = distinct.windows(2).max_by_key(|w| (w[1] - w[0], std::cmp::Reverse(w[0])));
-    let least_of_many = gap.map_or(0, |w| w[1]);
+    let most = counts.iter().copied().max().unwrap_or(0);
     let position = positions(distances(fabric, [root.index()]));
     Rank::by_key(fabric, |id, c| {
-        let many = counts[id.index()] >= least_of_many;
+        let many = 2 * counts[id.index()] > most;
         (many != many_first, up_down_key(&position, c))
     })
 }
@@ -44,7 +41,7 @@ mod tests {
 
     #[test]
     fn global_links_of_a_dragonfly_come_first_or_last() {
-        let whole = Dragonfly::balanced(3).build().unwrap();
+        let whole = Dragonfly::balanced(4).build().unwrap();
         for f in [fail_links(&whole, 10, 1).unwrap(), whole] {
             let group = |s: SwitchId| f.switch(s).description.rsplit_once('-').unwrap().0.to_owned();
             for many_first in [false, true] {
