@@ -151,7 +151,7 @@ fn bad_usage_and_input_have_exit_code_2_and_a_place() {
     desk.refused("route fabric.net --vls 16", &["vls must be 1 to 15"]);
     desk.refused("route fabric.net --sls 17", &["sls must be 1 to 16"]);
     desk.refused("route fabric.net --lmc 8", &["0..=7"]);
-    desk.refused("route fabric.net --vls 1", &["4 VLs are needed and 1"]);
+    desk.refused("route fabric.net --engine dfdn-paper --vls 1", &["4 VLs are needed and 1"]);
     desk.refused("verify fabric.net nowhere", &["nowhere", "opensm-lfts.dump"]);
     desk.refused("compare fabric.net --tables nowhere --engines dfdn", &["nowhere"]);
     desk.refused("evaluate fabric.net", &["TABLES"]);
@@ -161,7 +161,7 @@ fn bad_usage_and_input_have_exit_code_2_and_a_place() {
     desk.refused("route fabric.net -o fabric.net", &["fabric.net"]);
 
     // Tables: which file, which line.
-    assert_eq!(desk.run("route fabric.net -o tables").code, Some(0));
+    assert_eq!(desk.run("route fabric.net --engine dfdn-paper -o tables").code, Some(0));
     for name in ["opensm-lfts.dump", "opensm-sl2vl.dump", "psl"] {
         let text = fs::read_to_string(desk.path("tables").join(name)).expect("a table");
         let cut = text.lines().position(|l| l.starts_with("0x") || l.contains(" in ")).unwrap_or(1) + 1;
@@ -248,7 +248,7 @@ fn tables_that_may_deadlock_are_written_only_when_asked() {
     check_credit_loop(&judged["witness"]);
     // Safe tables take their place: all files are of one set, and none of the old is left.
     assert!(!desk.path("tables/psl").exists());
-    assert_eq!(desk.run("route fabric.net -o tables").code, Some(0));
+    assert_eq!(desk.run("route fabric.net --engine dfdn-paper -o tables").code, Some(0));
     let mut all = TABLE_FILES.map(str::to_owned).to_vec();
     all.sort();
     assert_eq!(desk.files("tables"), all);

@@ -5,10 +5,10 @@ use std::process::{Command, Output};
 
 use crate::host::plugin;
 
-/// Whether to go on: a Docker engine answers, and `DFDN_REQUIRE_HOST=1`. Otherwise says why not.
+/// Whether to go on: a Docker engine answers, and `DFDN_TEST_DOCKER=1`. Otherwise says why not.
 fn engine(test: &str) -> bool {
-    if std::env::var_os("DFDN_REQUIRE_HOST").is_none_or(|v| v != "1") {
-        eprintln!("skipped: {test}: DFDN_REQUIRE_HOST=1 is not set, and images take a minute to build");
+    if std::env::var_os("DFDN_TEST_DOCKER").is_none_or(|v| v != "1") {
+        eprintln!("skipped: {test}: DFDN_TEST_DOCKER=1 is not set, and images take a minute to build");
         return false;
     }
     let answer = Command::new("docker").args(["info", "--format", "{{.ServerVersion}}"]).output();

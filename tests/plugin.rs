@@ -227,20 +227,21 @@ fn mixed_fabric_with_lmc_and_a_link_that_goes_down() {
     let fabric = mixed();
     let mut sim = Ibsim::start(tools, &net(&fabric));
     let extra = "lmc_esp0 TRUE\n".to_owned();
-    let mut sm = OpenSm::up(&sim, &Config { lmc: 2, extra, ..plugin::config("dfdn") });
+    // As printed in the paper: several SLs.
+    let settings = Settings { engine: "dfdn-paper".to_owned(), ..Settings::default() };
+    let mut sm = OpenSm::up(&sim, &Config { lmc: 2, extra, ..plugin::config("dfdn-paper") });
     let mut fabric = fabric;
     for sweep in 1..=2 {
         sm.wait_log("dfdn: DF05", sweep, Duration::from_secs(10));
         let (with_lids, held) = read_back(&sim, &sm, &fabric);
         let lids: Vec<u16> = with_lids.endports().iter().map(|e| e.lmc.lids()).collect();
         assert_eq!(lids.iter().filter(|&&n| n == 4).count(), 9, "8 adapter ports and the enhanced port 0");
-        let Routed { routes, verdict, .. } =
-            engine::route(&with_lids, &Settings::default()).expect("it can be routed");
+        let Routed { routes, verdict, .. } = engine::route(&with_lids, &settings).expect("it can be routed");
         assert!(verdict.sls_all > 1);
         assert_programmed("mixed fabric", &with_lids, &held, &routes);
         let held = Routes { path_sl: routes.path_sl, ..held };
         assert!(verify(&with_lids, &held).is_safe());
-        assert_eq!(sm.engine_used().as_deref(), Some("dfdn"), "{}", sm.log());
+        assert_eq!(sm.engine_used().as_deref(), Some("dfdn-paper"), "{}", sm.log());
         if sweep == 1 {
             // Between switches 3 and 4.
             sim.command("Unlink \"S-0000000000000203\"[1]");
@@ -464,7 +465,7 @@ fn a_bad_configuration_file_at_the_start_is_an_error() {
 fn engines_of_the_papers_have_names_of_their_own() {
     let Some(tools) = host::tools("engines by name") else { return };
     let fabric = Ring { switches: 6, cas: 1 }.build().expect("a ring");
-    for name in ["updn-trees", "bfot-plus"] {
+    for name in ["updn-trees", "bfot-plus", "dfdn-paper"] {
         let sim = Ibsim::start(tools, &net(&fabric));
         let mut sm = OpenSm::up(&sim, &plugin::config(name));
         assert_eq!(sm.engine_used().as_deref(), Some(name), "{}", sm.log());
