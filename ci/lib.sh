@@ -18,7 +18,7 @@ install_missing() {
   [ "$(printf '%s\n' "$need" "$have" | sort -V | head -1)" = "$need" ] ||
     die "Rust $have is too old, $need is needed (rustup update)"
   local missing=() p
-  command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+  { command -v dpkg-query && command -v apt-get; } >/dev/null ||
     die "there is no apt here: install what Debian calls ${packages[*]}, then use cargo"
   for p in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
@@ -30,3 +30,50 @@ install_missing() {
   "${sudo[@]}" apt-get update -q
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 }
+
+# What the scripts that run OpenSM over ibsim share. "work" is a folder that is gone when they end.
+pids=() simulated=() console=''
+stop() {
+  [ ${#pids[@]} = 0 ] || { kill -9 "${pids[@]}" && wait "${pids[@]}"; } 2>/dev/null || true
+  pids=()
+  [ -z "$console" ] || exec {console}>&-
+  console=''
+}
+workplace() {
+  work=$(mktemp -d)
+  trap 'stop; rm -rf "$work"' EXIT
+  umad2sim=$(find /usr/lib -name libumad2sim.so -print -quit)
+  cargo build --release --locked
+  # shellcheck disable=SC2034 # for who sources this
+  dfdn=$PWD/target/release/dfdn
+}
+
+# within SECONDS TEXT FILE: waits for a log line.
+within() {
+  local i
+  for ((i = 0; i < $1 * 10; i++)); do
+    ! grep -qE -- "$2" "$3" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+# simulate FABRIC FOLDER: starts ibsim; "${simulated[@]}" before a command lets it see the subnet
+# from the first adapter, with FOLDER as OpenSM's. "stop" ends it.
+simulate() {
+  local fabric=$1 d=$2 socket host
+  socket=dfdn-$$-$(basename "$d")
+  host=$(sed -nE '/^(Hca|Ca)/ { s/^[^"]*"([^"]*)".*/\1/; p; q }' "$fabric")
+  mkdir -p "$d"
+  mkfifo "$d/console"
+  exec {console}<>"$d/console"
+  IBSIM_SOCKNAME=$socket ibsim -s -N 4096 -S 1024 -P 65536 "$fabric" <&"$console" >"$d/ibsim.log" 2>&1 &
+  pids+=("$!")
+  within 20 'simulator ready' "$d/ibsim.log" || die "ibsim does not start: $(tail -3 "$d/ibsim.log")"
+  # shellcheck disable=SC2034 # for who sources this
+  simulated=(env -C "$d" "IBSIM_SOCKNAME=$socket" "SIM_HOST=$host" "LD_PRELOAD=$umad2sim"
+    "OSM_TMP_DIR=$d" "OSM_CACHE_DIR=$d")
+}
+
+# engine_used LOG: the engine whose tables OpenSM configured last.
+engine_used() { sed -nE 's/.*: ([A-Za-z0-9_-]+) tables configured on all.*/\1/p' "$1" | tail -1; }

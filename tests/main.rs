@@ -1,8 +1,11 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod command;
+mod docker;
 mod engines;
 mod host;
+mod judges;
 mod ordered;
 mod plugin;
 mod ranked;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use dfdn::engine::{self, Routed, Settings};
-use dfdn::fabric::{Fabric, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef};
+use dfdn::fabric::{Fabric, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, SwitchId};
 use dfdn::formats;
 use dfdn::tables::{PathSl, Routes};
 use dfdn::topology::{Dragonfly, FatTree, Mesh, Ring, SlimFly};
@@ -75,9 +75,29 @@ fn read_back(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
 }
 
 fn verdict_of_command(fabric: &Path, tables: &Path) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_dfdn")).arg("verify").args([fabric, tables]).output();
+    let output = Command::new(plugin::command()).arg("verify").args([fabric, tables]).output();
     let output = output.expect("dfdn starts");
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The switches hold the tables that were computed, as far as they count.
+fn assert_programmed(name: &str, fabric: &Fabric, held: &Routes, computed: &Routes) {
+    assert!(held.lft == computed.lft, "{name}: the forwarding tables in the switches are not those computed");
+    for s in fabric.switch_ids() {
+        let live = |p: u8| p == 0 || fabric.switch(s).ports[usize::from(p)].peer.is_some();
+        let ports: Vec<u8> = (0..fabric.switch(s).ports.len() as u8).filter(|&p| live(p)).collect();
+        for &out in &ports {
+            // Towards adapters OpenSM masks the VLs by what the adapter has, which is no matter.
+            if fabric.channels().at_port(s, PortNum(out)).is_none() {
+                continue;
+            }
+            for &inp in &ports {
+                let (inp, out) = (PortNum(inp), PortNum(out));
+                let (held, computed) = (held.sl2vl.row(s, inp, out), computed.sl2vl.row(s, inp, out));
+                assert_eq!(held, computed, "{name}: {} in {inp} out {out}", fabric.describe_switch(s));
+            }
+        }
+    }
 }
 
 /// Everything that must hold of a subnet that dfdn routed.
@@ -93,22 +113,7 @@ fn check(name: &str, fabric: &Fabric) {
 
     let (fabric, read) = read_back(&sim, &sm, fabric);
     let Routed { routes, .. } = engine::route(&fabric, &Settings::default()).expect("it can be routed");
-    assert!(read.lft == routes.lft, "{name}: the forwarding tables in the switches are not those computed");
-    for s in fabric.switch_ids() {
-        let live = |p: u8| p == 0 || fabric.switch(s).ports[usize::from(p)].peer.is_some();
-        let ports: Vec<u8> = (0..fabric.switch(s).ports.len() as u8).filter(|&p| live(p)).collect();
-        for &out in &ports {
-            // Towards adapters OpenSM masks the VLs by what the adapter has, which is no matter.
-            if fabric.channels().at_port(s, PortNum(out)).is_none() {
-                continue;
-            }
-            for &inp in &ports {
-                let (inp, out) = (PortNum(inp), PortNum(out));
-                let (held, computed) = (read.sl2vl.row(s, inp, out), routes.sl2vl.row(s, inp, out));
-                assert_eq!(held, computed, "{name}: {} in {inp} out {out}", fabric.describe_switch(s));
-            }
-        }
-    }
+    assert_programmed(name, &fabric, &read, &routes);
 
     // PathRecords of some pairs: the SL that the tables tell.
     let adapters: Vec<_> = fabric.adapters().collect();
@@ -178,6 +183,74 @@ fn real_cluster() {
     if let Some(fabric) = real_fabric("x5/X5.topofile") {
         check("real cluster", &fabric);
     }
+}
+
+/// A ring of six with an adapter of two ports, a router, a switch without adapters and one with an
+/// enhanced port 0.
+fn mixed() -> Fabric {
+    let mut b = FabricBuilder::new();
+    let ring: Vec<_> = (0..6_u64)
+        .map(|i| {
+            let mut node = Node::new(NodeKind::Switch, Guid(0x200 + i), 4, &format!("sw{i}"));
+            node.enhanced_port0 = i == 2;
+            b.add(node).expect("few ports")
+        })
+        .collect();
+    let hosts = [0, 1, 2, 4, 5].map(|s| {
+        let node = Node::new(NodeKind::ChannelAdapter, Guid(0x1000 + 16 * s as u64), 1, &format!("host{s}"));
+        (b.add(node).expect("few ports"), s)
+    });
+    let two = b.add(Node::new(NodeKind::ChannelAdapter, Guid(0x5000), 2, "two ports")).expect("few ports");
+    let router = b.add(Node::new(NodeKind::Router, Guid(0x6000), 1, "router")).expect("few ports");
+    let mut cable = |a, a_port, s: usize, s_port| {
+        let (a, s) =
+            (PortRef { node: a, port: PortNum(a_port) }, PortRef { node: ring[s], port: PortNum(s_port) });
+        b.connect(a, s).expect("free ports");
+    };
+    for (i, &switch) in ring.iter().enumerate() {
+        cable(switch, 1, (i + 1) % 6, 2);
+    }
+    for (host, s) in hosts {
+        cable(host, 1, s, 3);
+    }
+    cable(two, 1, 0, 4);
+    cable(two, 2, 2, 4);
+    cable(router, 1, 1, 4);
+    b.finish(Lmc::default()).expect("a fabric")
+}
+
+/// What subnets have beside switches and adapters of one port, with several LIDs a port, and after
+/// a link went down.
+#[test]
+fn mixed_fabric_with_lmc_and_a_link_that_goes_down() {
+    let Some(tools) = host::tools("mixed fabric") else { return };
+    let fabric = mixed();
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    let extra = "lmc_esp0 TRUE\n".to_owned();
+    let mut sm = OpenSm::up(&sim, &Config { lmc: 2, extra, ..plugin::config("dfdn") });
+    let mut fabric = fabric;
+    for sweep in 1..=2 {
+        sm.wait_log("dfdn: DF05", sweep, Duration::from_secs(10));
+        let (with_lids, held) = read_back(&sim, &sm, &fabric);
+        let lids: Vec<u16> = with_lids.endports().iter().map(|e| e.lmc.lids()).collect();
+        assert_eq!(lids.iter().filter(|&&n| n == 4).count(), 9, "8 adapter ports and the enhanced port 0");
+        let Routed { routes, verdict, .. } =
+            engine::route(&with_lids, &Settings::default()).expect("it can be routed");
+        assert!(verdict.sls_all > 1);
+        assert_programmed("mixed fabric", &with_lids, &held, &routes);
+        let held = Routes { path_sl: routes.path_sl, ..held };
+        assert!(verify(&with_lids, &held).is_safe());
+        assert_eq!(sm.engine_used().as_deref(), Some("dfdn"), "{}", sm.log());
+        if sweep == 1 {
+            // Between switches 3 and 4.
+            sim.command("Unlink \"S-0000000000000203\"[1]");
+            let mut b = FabricBuilder::from_fabric(&fabric);
+            b.disconnect(PortRef { node: fabric.switch_node_id(SwitchId::at(3)), port: PortNum(1) });
+            fabric = b.finish(Lmc::default()).expect("a fabric");
+            sm.resweep();
+        }
+    }
+    assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
 /// The counter-example that both judges must find.
@@ -323,13 +396,7 @@ fn rows_whose_mads_failed_are_sent_again() {
     sm.wait_log("dfdn: DF05", 1, Duration::from_secs(20));
     let (fabric, held) = read_back(&sim, &sm, &fabric);
     let Routed { routes, .. } = engine::route(&fabric, &Settings::default()).expect("it can be routed");
-    for (_, c) in fabric.channels().iter() {
-        for inp in (0..fabric.switch(c.from).ports.len() as u8).map(PortNum) {
-            let (held, computed) =
-                (held.sl2vl.row(c.from, inp, c.out_port), routes.sl2vl.row(c.from, inp, c.out_port));
-            assert_eq!(held, computed, "{} in {inp} out {}", fabric.describe_switch(c.from), c.out_port);
-        }
-    }
+    assert_programmed("failed MADs", &fabric, &held, &routes);
 }
 
 /// The same tables whatever the order in which the subnet is discovered.

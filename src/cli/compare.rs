@@ -1,20 +1,20 @@
 //! `dfdn compare`: engines and dumps side by side.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::evaluate::{Patterns, as_json};
+use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use crate::engine::{self, ENGINES};
 use crate::evaluate::evaluate;
 use crate::fabric::Fabric;
-use crate::formats;
+use crate::formats::{self, FormatError};
 use crate::tables::Routes;
 use crate::verify::{Verdict, verify};
 
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         engine::by_name(name)?;
         subjects.push(Subject::Engine(name.clone()));
     }
-    let bar = progress(subjects.len());
+    let progress = Progress::steps(subjects.len());
     let mut rows = Vec::new();
     for subject in &subjects {
         let name = match subject {
@@ -65,16 +65,18 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
                 folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned()
             }
         };
-        bar.set_message(name.clone());
+        progress.say(name.clone());
         let mut row = match row(args, &fabric, subject) {
             Ok(row) => row,
+            // A folder that cannot be read is a mistake of the caller.
+            Err(failure) if failure.is::<FormatError>() => return Err(failure),
             Err(failure) => json!({ "failed": super::chain(failure.as_ref()) }),
         };
         row["engine"] = name.into();
         rows.push(row);
-        bar.inc(1);
+        progress.done();
     }
-    bar.finish_and_clear();
+    drop(progress);
     if json {
         output::json(&json!({
             "switches": fabric.num_switches(),
@@ -83,19 +85,9 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
             "rows": rows,
         }))?;
     } else {
-        table(&mut io::stdout().lock(), &fabric, &rows)?;
+        output::stdout(|out| table(out, &fabric, &rows))?;
     }
     Ok(Outcome::Fine)
-}
-
-fn progress(rows: usize) -> ProgressBar {
-    let target =
-        if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(Some(rows as u64), target);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn row(args: &Args, fabric: &Fabric, subject: &Subject) -> Result<Value, Failure> {
@@ -126,7 +118,7 @@ fn measured(args: &Args, fabric: &Fabric, routes: &Routes, verdict: &Verdict) ->
     Ok(row)
 }
 
-fn table(out: &mut impl Write, fabric: &Fabric, rows: &[Value]) -> io::Result<()> {
+fn table(out: &mut dyn Write, fabric: &Fabric, rows: &[Value]) -> io::Result<()> {
     writeln!(out, "{fabric}\n")?;
     writeln!(
         out,

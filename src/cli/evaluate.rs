@@ -1,6 +1,6 @@
 //! `dfdn evaluate`: how good are these tables?
 
-use std::io;
+use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -8,17 +8,21 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::output::line;
+use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use crate::engine;
 use crate::evaluate::{Evaluation, Options, evaluate};
+use crate::fabric::Fabric;
 use crate::formats;
+use crate::tables::Routes;
 
 /// Measure tables: edge-forwarding index, effective bisection bandwidth, path lengths, load
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn evaluate fabric.net tables\n  \
-    dfdn evaluate fabric.net --engine dfdn --patterns 10000 --json")]
+    dfdn evaluate fabric.net --engine dfdn --patterns 10000 --json\n\n\
+    Exit code 1 if the tables lead some adapter nowhere, 2 for bad usage or input.")]
 pub(super) struct Args {
     /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
     fabric: PathBuf,
@@ -53,6 +57,7 @@ impl Patterns {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = super::load_fabric(&args.fabric)?;
+    let progress = Progress::on("reading or computing tables");
     let (fabric, routes) = match (&args.tables, &args.engine) {
         (Some(folder), _) => formats::load_tables(folder, fabric)?,
         (None, engine) => {
@@ -61,35 +66,42 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
             (fabric, routed.routes)
         }
     };
+    progress.say(format!("measuring with {} patterns", args.patterns.patterns));
     let e = evaluate(&fabric, &routes, &args.patterns.options())?;
+    drop(progress);
     if json {
         let mut value = as_json(&e)?;
         value["engine"] = routes.engine.clone().into();
         output::json(&value)?;
         return Ok(Outcome::Fine);
     }
-    let mut out = io::stdout().lock();
-    line(&mut out, "tables", &routes.engine)?;
-    line(&mut out, "fabric", &fabric)?;
-    line(&mut out, "edge-forwarding index", e.load.edge_forwarding_index)?;
+    output::stdout(|out| text(out, &fabric, &routes, &e))?;
+    Ok(Outcome::Fine)
+}
+
+/// What a person reads.
+fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, e: &Evaluation) -> io::Result<()> {
+    line(out, "tables", &routes.engine)?;
+    line(out, "fabric", fabric)?;
+    line(out, "edge-forwarding index", e.load.edge_forwarding_index)?;
     let load = format!(
         "mean {:.1}, coefficient of variation {:.3}",
         e.load.mean_channel_load, e.load.channel_load_cv
     );
-    line(&mut out, "channel load", load)?;
+    line(out, "channel load", load)?;
     let b = &e.bisection;
     let ebb = format!(
         "{:.4} of full (95 %: {:.4} to {:.4}, {} patterns)",
         b.ebb, b.ebb_low, b.ebb_high, b.patterns
     );
-    line(&mut out, "effective bisection bw", ebb)?;
-    line(&mut out, "hops", format!("mean {:.3}, most {}", e.lengths.mean_hops, e.lengths.max_hops))?;
+    line(out, "effective bisection bw", ebb)?;
+    line(out, "hops", format!("mean {:.3}, most {}", e.lengths.mean_hops, e.lengths.max_hops))?;
     for (hops, pairs) in e.lengths.hop_histogram.iter().enumerate().filter(|(_, n)| **n > 0) {
-        line(&mut out, "", format!("{hops} hops: {pairs} pairs"))?;
+        line(out, "", format!("{hops} hops: {pairs} pairs"))?;
     }
     let cut = format!("mean {:.1} pairs, most {}", e.faults.mean_pairs_cut, e.faults.max_pairs_cut);
-    line(&mut out, "cut by a failed link", cut)?;
-    Ok(Outcome::Fine)
+    line(out, "cut by a failed link", cut)?;
+    Ok(())
 }
 
 /// The metrics without the load of every single channel.

@@ -5,10 +5,13 @@
 //! hold, 2 usage or unreadable input.
 
 mod compare;
+mod completions;
 mod doctor;
 mod evaluate;
 mod generate;
+mod man;
 mod output;
+mod progress;
 mod route;
 mod settings;
 mod verify;
@@ -21,8 +24,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::evaluate::EvaluateError;
 use crate::fabric::Fabric;
 use crate::formats;
+use progress::Progress;
 
 /// Deadlock-free routing for InfiniBand, without OpenSM: make fabrics, route them, judge tables.
 #[derive(Debug, Parser)]
@@ -50,6 +55,8 @@ enum Command {
     Evaluate(evaluate::Args),
     Compare(compare::Args),
     Doctor(doctor::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// How a subcommand ended that did its work.
@@ -78,21 +85,22 @@ pub fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::run(&args, cli.json),
         Command::Compare(args) => compare::run(&args, cli.json),
         Command::Doctor(args) => doctor::run(&args, cli.json),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Fails) => ExitCode::from(1),
-        Err(failure) if closed_pipe(failure.as_ref()) => ExitCode::SUCCESS,
         Err(failure) => {
             let _ = writeln!(io::stderr(), "dfdn: error: {}", chain(failure.as_ref()));
-            ExitCode::from(2)
+            ExitCode::from(if is_a_property(failure.as_ref()) { 1 } else { 2 })
         }
     }
 }
 
-/// Whoever reads our output has seen enough: no error.
-fn closed_pipe(failure: &(dyn Error + 'static)) -> bool {
-    failure.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+/// Whether it is the tables that are at fault: read, understood, and without a property.
+fn is_a_property(failure: &(dyn Error + 'static)) -> bool {
+    matches!(failure.downcast_ref(), Some(EvaluateError::Unreached { .. }))
 }
 
 /// An error and what caused it, without what the text says already.
@@ -111,7 +119,9 @@ fn chain(failure: &dyn Error) -> String {
 
 /// Reads a fabric and passes on what its reader and builder want a person to know.
 fn load_fabric(path: &Path) -> Result<Fabric, Failure> {
+    let reading = Progress::on(format!("reading {}", path.display()));
     let (fabric, warnings) = formats::load_fabric(path)?;
+    drop(reading);
     for warning in warnings {
         log::warn!("{}: {warning}", path.display());
     }

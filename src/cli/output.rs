@@ -1,38 +1,173 @@
 //! Results on standard output and in files.
 
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::fmt::Display;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
 
 use serde_json::Value;
-use tempfile::NamedTempFile;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use tempfile::TempDir;
+
+use crate::formats::TABLE_FILES;
+
+/// Lets `write` fill standard output. Whoever reads it may have seen enough: a closed pipe is no
+/// error, and changes no exit code.
+pub(super) fn stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let result = write(&mut out).and_then(|()| out.flush());
+    match result {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            // What is left in the buffer has no reader, and dropping it would try again.
+            let _ = out.into_parts();
+            Ok(())
+        }
+        result => result,
+    }
+}
 
 /// Prints one JSON object.
 pub(super) fn json(value: &Value) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value)?;
-    writeln!(out)?;
-    out.flush()
+    stdout(|mut out| {
+        serde_json::to_writer_pretty(&mut out, value)?;
+        writeln!(out)
+    })
 }
 
 /// Lets `write` fill a file, or standard output for none. A file gets its name only when it is
-/// complete, so that an interruption leaves nothing half-written.
+/// complete; a device or a pipe is written to directly, and a link stays one.
 pub(super) fn to_file_or_stdout(
     file: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    let Some(path) = file.filter(|p| *p != Path::new("-")) else {
-        let mut out = BufWriter::new(io::stdout().lock());
+    let Some(path) = file.filter(|p| *p != Path::new("-")) else { return stdout(write) };
+    let fill = || {
+        if fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+            let mut out = BufWriter::new(File::create(path)?);
+            write(&mut out)?;
+            return out.flush();
+        }
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let staging = Staging::within(parent(&target))?;
+        let complete = staging.path().join("file");
+        let mut out = BufWriter::new(File::create_new(&complete)?);
         write(&mut out)?;
-        return out.flush();
+        out.flush()?;
+        fs::rename(complete, target)
     };
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let named =
-        |error: io::Error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()));
-    let mut out = BufWriter::new(NamedTempFile::new_in(folder).map_err(named)?);
-    write(&mut out)?;
-    let beside = out.into_inner().map_err(|e| named(e.into_error()))?;
-    beside.persist(path).map_err(|e| named(e.error))?;
+    fill().map_err(|error| cannot_write(path, &error))
+}
+
+/// A folder of tables in the making: its files get their places all at once.
+pub(super) struct Tables {
+    staging: Staging,
+    target: PathBuf,
+}
+
+impl Tables {
+    /// To be called before long work: a folder that cannot be written is refused at once.
+    pub(super) fn for_folder(target: &Path) -> io::Result<Self> {
+        let stage = || match fs::metadata(target) {
+            Ok(found) if !found.is_dir() => Err(io::Error::from(ErrorKind::NotADirectory)),
+            Ok(_) => Staging::within(target),
+            Err(_) => {
+                fs::create_dir_all(parent(target))?;
+                Staging::within(parent(target))
+            }
+        };
+        let staging = stage().map_err(|error| cannot_write(target, &error))?;
+        Ok(Self { staging, target: target.to_owned() })
+    }
+
+    /// Where to write them.
+    pub(super) fn path(&self) -> &Path {
+        self.staging.path()
+    }
+
+    /// Moves the tables to their place. Of a folder that is there already, files of earlier tables
+    /// are replaced, or removed where the new tables do without; an interruption waits until this is
+    /// done.
+    pub(super) fn finish(self) -> io::Result<()> {
+        let from = self.path();
+        let finish = || {
+            let _uninterrupted = unfinished();
+            if !self.target.exists() {
+                return fs::rename(from, &self.target);
+            }
+            for name in TABLE_FILES {
+                let (new, old) = (from.join(name), self.target.join(name));
+                if new.exists() {
+                    fs::rename(new, old)?;
+                } else if old.exists() {
+                    fs::remove_file(old)?;
+                }
+            }
+            Ok(())
+        };
+        finish().map_err(|error| cannot_write(&self.target, &error))
+    }
+}
+
+/// A folder for files in the making, beside their place. It is gone with the value, and when the
+/// process is interrupted.
+struct Staging(TempDir);
+
+impl Staging {
+    fn within(parent: &Path) -> io::Result<Self> {
+        clean_up_when_interrupted()?;
+        let mut unfinished = unfinished();
+        // Its owner's alone by default; tables are for whoever the umask lets.
+        let mode = Permissions::from_mode(0o777);
+        let folder = tempfile::Builder::new().prefix(".dfdn-").permissions(mode).tempdir_in(parent)?;
+        *unfinished = Some(folder.path().to_owned());
+        Ok(Self(folder))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// The staging folder in use, if any. An interruption waits for this lock.
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets an interruption remove the staging folder before it ends the process as it would have.
+fn clean_up_when_interrupted() -> io::Result<()> {
+    static STARTED: Once = Once::new();
+    if STARTED.is_completed() {
+        return Ok(());
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    STARTED.call_once(|| {
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                let unfinished = unfinished();
+                if let Some(folder) = unfinished.as_ref() {
+                    // The writer may put another file into it meanwhile.
+                    let gone = || fs::remove_dir_all(folder).is_ok() || !folder.exists();
+                    let _ = (0..100).any(|_| gone());
+                }
+                let _ = emulate_default_handler(signal);
+            }
+        });
+    });
     Ok(())
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }
 
 /// `yes` or `NO`.
@@ -41,6 +176,6 @@ pub(super) fn yes(holds: bool) -> &'static str {
 }
 
 /// A line of a report: name and value in columns.
-pub(super) fn line(out: &mut impl Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
+pub(super) fn line(out: &mut (impl Write + ?Sized), name: &str, value: impl Display) -> io::Result<()> {
     writeln!(out, "{name:<22} {value}")
 }

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use clap::Parser;
 use serde_json::json;
 
+use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use crate::engine::{self, Routed};
 use crate::evaluate::channel_load;
-use crate::fabric::{Fabric, FabricBuilder, Lmc, Note};
+use crate::fabric::{Fabric, FabricBuilder, Lmc};
 use crate::formats::{self, WriteOptions};
 
 /// Route a fabric and say what it takes, and write the tables
@@ -18,9 +19,13 @@ use crate::formats::{self, WriteOptions};
 #[command(after_help = "Examples:\n  \
     dfdn route fabric.net\n  \
     ibnetdiscover | dfdn route - -o tables\n\n\
-    The tables load into OpenSM with 'routing_engine file' and 'lfts_file tables/opensm-lfts.dump', and \
-    ibdmchk judges them:\n  \
-    ibdmchk -s tables/opensm-subnet.lst -f tables/opensm.fdbs -c tables/psl -d tables/slvl")]
+    ibdmchk judges the tables:\n  \
+    ibdmchk -s tables/opensm-subnet.lst -f tables/opensm.fdbs -c tables/psl -d tables/slvl\n\n\
+    OpenSM loads the forwarding tables with 'routing_engine file' and 'lfts_file tables/opensm-lfts.dump', \
+    where it gives the same LIDs (tables/guid2lid in its cache folder, 'honor_guid2lid_file TRUE'). It has \
+    no such file for SLs and VLs: where more than one VL is needed, that alone may deadlock; use the plugin.\n\n\
+    Exit code 1 if the tables may deadlock (they are not written then), 2 if the fabric cannot be routed, \
+    or for bad usage or input.")]
 pub(super) struct Args {
     /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
     fabric: PathBuf,
@@ -29,9 +34,9 @@ pub(super) struct Args {
     engine: String,
     #[command(flatten)]
     settings: EngineArgs,
-    /// LID mask control of adapters that have no LID yet
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
-    lmc: u8,
+    /// Give all adapters 2^LMC LIDs anew; the fabric's own LIDs are kept if left out
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=7))]
+    lmc: Option<u8>,
     /// Folder to write the tables to
     #[arg(short, long, value_name = "TABLES")]
     output: Option<PathBuf>,
@@ -50,44 +55,43 @@ fn engines_help() -> String {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
+    let tables = args.output.as_deref().map(output::Tables::for_folder).transpose()?;
+    let progress = Progress::on(format!("routing with {}", args.engine));
     let routed = engine::route(&fabric, &args.settings.settings(&args.engine))?;
     let safe = routed.verdict.is_safe();
-    let mut left_out = Vec::new();
     let mut written = None;
-    if let Some(folder) = &args.output {
-        if safe || args.allow_unsafe {
+    match tables {
+        Some(tables) if safe || args.allow_unsafe => {
+            progress.say("writing tables");
             let options = WriteOptions { large_files: args.large_files };
-            left_out = formats::write_tables(folder, &fabric, &routed.routes, options)
-                .map_err(|e| format!("cannot write {}: {e}", folder.display()))?;
-            written = Some(folder);
-        } else {
+            for why in formats::write_tables(tables.path(), &fabric, &routed.routes, options)? {
+                log::info!("not written: {why}");
+            }
+            tables.finish()?;
+            written = args.output.as_ref();
+        }
+        Some(_) => {
             log::error!("{} may deadlock: nothing was written (--allow-unsafe writes it)", args.engine);
         }
+        None => {}
     }
-    for why in &left_out {
-        log::info!("not written: {why}");
-    }
+    drop(progress);
     // A fabric with fewer than two adapters has no load.
     let max_load = channel_load(&fabric, &routed.routes).map_or(0, |load| load.edge_forwarding_index);
     if json {
         output::json(&as_json(&fabric, &routed, max_load))?;
     } else {
-        let mut out = io::stdout().lock();
-        text(&mut out, &fabric, &routed, max_load)?;
-        if let Some(folder) = written {
-            output::line(&mut out, "written to", folder.display())?;
-        }
+        output::stdout(|out| {
+            text(out, &fabric, &routed, max_load)?;
+            written.map_or(Ok(()), |folder| output::line(out, "written to", folder.display()))
+        })?;
     }
     Ok(if safe { Outcome::Fine } else { Outcome::Fails })
 }
 
-/// Gives adapters without a stated LID ranges of the LMC that is asked for.
-fn with_lmc(fabric: Fabric, lmc: u8) -> Result<Fabric, Failure> {
-    let Some(lmc) = Lmc::new(lmc).filter(|lmc| lmc.get() > 0) else { return Ok(fabric) };
-    let all_made_up = Note::LidsAssigned { endports: fabric.endports().len() };
-    if !fabric.notes().contains(&all_made_up) {
-        return Err("--lmc is for fabrics without LIDs; this one states some".into());
-    }
+/// Gives all LIDs anew where an LMC is asked for.
+fn with_lmc(fabric: Fabric, lmc: Option<u8>) -> Result<Fabric, Failure> {
+    let Some(lmc) = lmc.and_then(Lmc::new) else { return Ok(fabric) };
     let mut builder = FabricBuilder::from_fabric(&fabric);
     builder.forget_lids();
     Ok(builder.finish(lmc)?)
@@ -114,7 +118,7 @@ fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value
     value
 }
 
-fn text(out: &mut impl Write, fabric: &Fabric, routed: &Routed, max_load: u64) -> io::Result<()> {
+fn text(out: &mut dyn Write, fabric: &Fabric, routed: &Routed, max_load: u64) -> io::Result<()> {
     output::line(out, "engine", &routed.routes.engine)?;
     let seconds = |d: std::time::Duration| d.as_secs_f64();
     let time = format!("{:.3} s, and {:.3} s to verify", seconds(routed.computing), seconds(routed.judging));

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::output::{line, yes};
+use super::progress::Progress;
 use super::{Failure, Outcome, output};
 use crate::fabric::Fabric;
 use crate::formats;
@@ -31,20 +32,23 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = super::load_fabric(&args.fabric)?;
+    let progress = Progress::on(format!("reading {}", args.tables.display()));
     let (fabric, routes) = formats::load_tables(&args.tables, fabric)?;
+    progress.say("verifying");
     let verdict = verify(&fabric, &routes);
+    drop(progress);
     if json {
         let mut value = verdict.to_json(&fabric);
         value["remarks"] = routes.remarks.clone().into();
         output::json(&value)?;
     } else {
-        text(&mut io::stdout().lock(), &fabric, &routes, &verdict)?;
+        output::stdout(|out| text(out, &fabric, &routes, &verdict))?;
     }
     Ok(if verdict.is_safe() { Outcome::Fine } else { Outcome::Fails })
 }
 
 /// What a person reads.
-pub(super) fn text(out: &mut impl Write, fabric: &Fabric, routes: &Routes, v: &Verdict) -> io::Result<()> {
+pub(super) fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, v: &Verdict) -> io::Result<()> {
     line(out, "fabric", fabric)?;
     for remark in &routes.remarks {
         line(out, "note", remark)?;

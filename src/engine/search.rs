@@ -15,6 +15,8 @@ const ROUNDS: usize = 12;
 const LEAST_ROUNDS: usize = 4;
 /// Rules that are compared by what they come to in the end.
 const COMPARED: usize = 4;
+/// The same where the first one leaves nothing to be desired on the sample.
+const COMPARED_IF_ENOUGH: usize = 1;
 /// Orders that labels are searched for in earnest.
 const FINALISTS: usize = 2;
 /// Work of such a round in units of that of a try.
@@ -31,8 +33,10 @@ const LOSS: f64 = 0.01;
 const LOSS_ON_SAMPLE: f64 = 0.05;
 /// What is added where detours may need the tree and the tree would change the rank.
 const NO_TREE_PRICE: f64 = 0.002;
-/// Steps through minimal-path DAGs that a search may always take: a fraction of a second.
-const LEAST_WORK: usize = 100_000_000;
+/// Steps through minimal-path DAGs that a search may always take: some tens of milliseconds.
+const LEAST_WORK: usize = 10_000_000;
+/// The same where plain orders leave pairs without a legal minimal way: a fraction of a second.
+const LEAST_WORK_IF_HARD: usize = 50_000_000;
 
 /// An order of the channels with its name, and a root for a tree.
 struct Order {
@@ -144,6 +148,9 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
     let first = &tried[0].1.probe;
     let free = if targets.len() < fabric.num_switches() { LOSS_ON_SAMPLE } else { LOSS };
     let enough = first.broken == 0.0 && first.bandwidth >= plain.bandwidth * (1.0 - free);
+    if !enough {
+        work.left = work.left.max(LEAST_WORK_IF_HARD);
+    }
     if !enough && vls > 2 {
         let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
         let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
@@ -151,7 +158,8 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
     }
     let found = tried.into_iter().map(|(_, found)| found).collect();
-    Search { found, compare: work.passes(fabric).clamp(1, COMPARED) }
+    let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
+    Search { found, compare: work.passes(fabric).clamp(1, most) }
 }
 
 /// The price of a rule, in shares of the adapter pairs.

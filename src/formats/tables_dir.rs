@@ -15,6 +15,10 @@ use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 /// about 500 MB.
 pub const MAX_UNASKED_ENTRIES: usize = 20_000_000;
 
+/// The files that [`write_tables`] may write.
+pub const TABLE_FILES: [&str; 7] =
+    ["opensm-lfts.dump", "opensm-sl2vl.dump", "slvl", "opensm-subnet.lst", "guid2lid", "opensm.fdbs", "psl"];
+
 /// What [`write_tables`] may do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
@@ -22,9 +26,9 @@ pub struct WriteOptions {
     pub large_files: bool,
 }
 
-/// Reads a folder of tables, and gives the fabric the LIDs that they speak of: `opensm-lfts.dump` or else `opensm.fdbs`; `opensm-sl2vl.dump` or else
-/// all on VL 0; `psl` or else every SL on every path (SL 0 where there is only VL 0). What was
-/// assumed or passed over is in [`Routes::remarks`].
+/// Reads a folder of tables, and gives the fabric the LIDs that they speak of: `opensm-lfts.dump` or
+/// else `opensm.fdbs`; `opensm-sl2vl.dump` or else all on VL 0; `psl` or else every SL on every path
+/// (SL 0 where there is only VL 0). What was assumed or passed over is in [`Routes::remarks`].
 ///
 /// # Errors
 /// No forwarding tables, or a file that its reader refuses.

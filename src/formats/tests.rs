@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::fabric::{
@@ -106,7 +108,7 @@ proptest! {
 
     #[test]
     fn damage_makes_no_reader_panic(
-        which in 0..9_usize, seed in prop::collection::vec(any::<(u16, u16, u8)>(), 1..6)
+        which in 0..10_usize, seed in prop::collection::vec(any::<(u16, u16, u8)>(), 1..6)
     ) {
         let f = sample();
         let r = routes(&f);
@@ -119,26 +121,73 @@ proptest! {
             5 => text(|out| fdbs::write(out, &f, &r.lft)),
             6 => text(|out| psl::write(out, &f, &r.path_sl)),
             7 => text(|out| guid2lid::write(out, &f)),
+            8 => text(|out| slvl::write(out, &f, &r.sl2vl)),
             _ => text(|out| json::write(out, &f)),
         };
-        for (at, other, byte) in seed {
-            let (i, j) = (usize::from(at) % bytes.len(), usize::from(other) % bytes.len());
-            match byte % 4 {
-                0 => bytes[i] = byte,
-                1 => { bytes.remove(i); }
-                2 => bytes.insert(i, b"0f{\"\x00\xff9["[usize::from(byte) % 8]),
-                _ => { let tail = bytes[j..].to_vec(); bytes.splice(i.., tail); }
-            }
-            if bytes.is_empty() { bytes.push(b'\n'); }
-        }
-        let _ = read_fabric(&bytes);
-        let _ = lfts_dump::read(&bytes[..], &f);
-        let _ = sl2vl_dump::read(&bytes[..], &f);
-        let _ = slvl::read(&bytes[..], &f);
-        let _ = fdbs::read(&bytes[..], &f);
-        let _ = psl::read(&bytes[..], &f);
-        let _ = guid2lid::read(&bytes[..], &f);
+        seed.into_iter().for_each(|(at, other, byte)| damage(&mut bytes, at.into(), other.into(), byte));
+        read_as_everything(&bytes, &f);
     }
+}
+
+/// Changes, drops, inserts or copies something, at places that the numbers choose.
+fn damage(bytes: &mut Vec<u8>, at: usize, other: usize, byte: u8) {
+    let (i, j) = (at % bytes.len(), other % bytes.len());
+    match byte % 4 {
+        0 => bytes[i] = byte,
+        1 => {
+            bytes.remove(i);
+        }
+        2 => bytes.insert(i, b"0f{\"\x00\xff9["[usize::from(byte) % 8]),
+        _ => {
+            let tail = bytes[j..].to_vec();
+            bytes.splice(i.., tail);
+        }
+    }
+    if bytes.is_empty() {
+        bytes.push(b'\n');
+    }
+}
+
+/// No reader may panic, whatever it says.
+fn read_as_everything(bytes: &[u8], fabric: &Fabric) {
+    let _ = read_fabric(bytes);
+    let _ = lfts_dump::read(bytes, fabric);
+    let _ = sl2vl_dump::read(bytes, fabric);
+    let _ = slvl::read(bytes, fabric);
+    let _ = fdbs::read(bytes, fabric);
+    let _ = psl::read(bytes, fabric);
+    let _ = guid2lid::read(bytes, fabric);
+}
+
+/// For 5 seconds, or as many as `DFDN_FUZZ_SECONDS` says.
+#[test]
+fn damage_to_fabrics_of_others_makes_no_reader_panic() {
+    let files: Vec<Vec<u8>> = foreign_files()
+        .map(|(path, _)| std::fs::read(path).unwrap())
+        // Many small texts find more than a few large ones.
+        .map(|bytes| bytes[..bytes.len().min(60_000)].to_vec())
+        .collect();
+    if files.is_empty() {
+        return;
+    }
+    let seconds: u64 = std::env::var("DFDN_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(5);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let fabric = sample();
+    let mut rng = ChaCha8Rng::seed_from_u64(seconds);
+    let mut texts = 0;
+    while std::time::Instant::now() < end {
+        for file in &files {
+            let mut bytes = file.clone();
+            for _ in 0..rng.random_range(1..8) {
+                damage(&mut bytes, rng.random_range(0..1 << 20), rng.random_range(0..1 << 20), rng.random());
+            }
+            // Copies may double the text each time.
+            bytes.truncate(1 << 20);
+            read_as_everything(&bytes, &fabric);
+            texts += 1;
+        }
+    }
+    println!("{texts} damaged texts in {seconds} s");
 }
 
 #[test]
@@ -233,36 +282,49 @@ fn contradictions_and_absurd_numbers_are_refused_with_their_line() {
     }
 }
 
+/// Name, switches, CAs and cables of fabrics in `DFDN_FABRICS`.
+const FOREIGN: [(&str, [usize; 3]); 12] = [
+    ("ufm_sdk/selene.storage.txt", [160, 1247, 3286]),
+    ("ufm_sdk/ibnetdiscover_director.txt", [400, 2328, 8723]),
+    ("ufm_sdk/small_topo_file", [2, 13, 16]),
+    ("topograph/example.out", [40, 582, 1114]),
+    ("tartu/topo", [8, 144, 192]),
+    ("x5/X5.topofile", [11, 89, 159]),
+    ("ibutils/subnet.lst", [62, 3, 172]),
+    ("ibutils/RhinoBased512.lst", [216, 512, 2752]),
+    ("pentagon/pentagon.ibnl.net", [5, 11, 21]),
+    ("xpander/xpander_n16_d3.net", [16, 64, 88]),
+    ("xpander/xpander_n128_d16.net", [128, 512, 1536]),
+    ("xpander/xpander_n216_d11.net", [216, 864, 2052]),
+];
+
+fn foreign_folder() -> PathBuf {
+    std::env::var_os("DFDN_FABRICS")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/fabrics"), PathBuf::from)
+}
+
+/// Those that are there, with their counts; says which are not.
+fn foreign_files() -> impl Iterator<Item = (PathBuf, [usize; 3])> {
+    let dir = foreign_folder();
+    FOREIGN.into_iter().map(move |(name, counts)| (dir.join(name), counts)).filter(|(path, _)| {
+        if !path.exists() {
+            println!("skipped: {} is not there", path.display());
+        }
+        path.exists()
+    })
+}
+
 #[test]
 fn fabrics_of_others_load() {
-    let dir = std::env::var_os("DFDN_FABRICS")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/fabrics"), PathBuf::from);
-    for (name, switches, adapters, links) in [
-        ("ufm_sdk/selene.storage.txt", 160, 1247, 3286),
-        ("ufm_sdk/ibnetdiscover_director.txt", 400, 2328, 8723),
-        ("ufm_sdk/small_topo_file", 2, 13, 16),
-        ("topograph/example.out", 40, 582, 1114),
-        ("tartu/topo", 8, 144, 192),
-        ("x5/X5.topofile", 11, 89, 159),
-        ("ibutils/subnet.lst", 62, 3, 172),
-        ("ibutils/RhinoBased512.lst", 216, 512, 2752),
-        ("pentagon/pentagon.ibnl.net", 5, 11, 21),
-        ("xpander/xpander_n16_d3.net", 16, 64, 88),
-        ("xpander/xpander_n128_d16.net", 128, 512, 1536),
-        ("xpander/xpander_n216_d11.net", 216, 864, 2052),
-    ] {
-        let path = dir.join(name);
-        if !path.exists() {
-            println!("skipped {name}: not in {}", dir.display());
-            continue;
-        }
+    for (path, counts) in foreign_files() {
+        let name = path.display();
         let (f, warnings) = load_fabric(&path).unwrap_or_else(|e| panic!("{e}"));
         let cas = f.nodes().iter().filter(|n| n.kind == NodeKind::ChannelAdapter).count();
         let cables: usize = f.nodes().iter().flat_map(|n| &n.ports).filter(|p| p.peer.is_some()).count();
-        println!("{name}: {f}, {cas} CAs, {} cable ends; {warnings:?}", cables);
-        assert_eq!((f.num_switches(), cas, cables / 2), (switches, adapters, links), "{name}");
+        println!("{name}: {f}, {cas} CAs, {cables} cable ends; {warnings:?}");
+        assert_eq!([f.num_switches(), cas, cables / 2], counts, "{name}");
     }
-    let bad = dir.join("topograph/example-bad.out");
+    let bad = foreign_folder().join("topograph/example-bad.out");
     if bad.exists() {
         let e = load_fabric(&bad).unwrap_err();
         assert!(e.line > 0 && e.file.is_some(), "{e}");

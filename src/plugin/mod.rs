@@ -11,6 +11,19 @@
 //! report                  SL2VL rows as sent re-checked; `psl` written beside OpenSM's dumps
 //! ```
 //!
+//! What was found out about OpenSM 3.3.23 on the way, and is relied on or worked around:
+//!
+//! - Events are not reported any more once OpenSM is ending, which `opensm -o` is right after its
+//!   first SUBNET UP: no `psl` is written then, and no further sweep is made.
+//! - QoS tables are sent, and acknowledged, before `UCAST_ROUTING_DONE` is reported; ports are raised
+//!   to the VLs that they can operate only after that. Hence [`recheck`] looks then.
+//! - `building routing` is logged at VERBOSE, so OpenSM's own time for an engine shows with log flags
+//!   that contain 0x04.
+//! - Stock dfsssp picks among its SLs at random at each PathRecord, and plans for pairs of adapters
+//!   only: traffic from and to switch port 0 can close a credit loop.
+//! - Adapters are programmed with VL 0 for every SL: no credit loop leads through an adapter, and a
+//!   VL that the adapter does not operate would be masked to another one.
+//!
 //! An error before the commit changes nothing in OpenSM and returns -1, so that OpenSM goes on to
 //! the next engine in `routing_engine`. LIDs are host order everywhere but in arguments of
 //! callbacks.

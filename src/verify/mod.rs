@@ -158,16 +158,17 @@ pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdic
     let (tally, plan) = run(Pairs::All);
     let cycles = plan.graph.cycles(fabric, &plan.turns);
     // Only where there is a cycle does it matter whose packets make it.
-    let deadlock_free_adapters = cycles.example.is_none() || {
+    let between_adapters = cycles.example.as_ref().and_then(|_| {
         let (_, plan) = run(Pairs::Adapters);
-        plan.graph.cycles(fabric, &plan.turns).example.is_none()
-    };
+        plan.graph.cycles(fabric, &plan.turns).example
+    });
 
     let finder = Finder { fabric, routes, policy };
     let mut witnesses = Vec::new();
     witnesses.extend(tally.unreachable.and_then(|lid| finder.unreachable(lid)));
     witnesses.extend(tally.looping.and_then(|lid| finder.looping(lid)));
-    if let Some(cycle) = &cycles.example {
+    // One that packets between adapters make is the better witness.
+    if let Some(cycle) = between_adapters.as_ref().or(cycles.example.as_ref()) {
         let next = cycle.iter().cycle().skip(1);
         let wait = |(&first, &second): (&_, &_)| {
             let packet = finder.packet_over(&destinations, first, Some(second))?;
@@ -190,7 +191,7 @@ pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdic
 
     Verdict {
         deadlock_free: cycles.example.is_none(),
-        deadlock_free_adapters,
+        deadlock_free_adapters: between_adapters.is_none(),
         reachable: tally.unreachable.is_none(),
         loop_free: tally.looping.is_none(),
         vls_legal: illegal.is_none(),

@@ -109,6 +109,12 @@ pub(crate) fn tools(test: &str) -> Option<&'static Tools> {
     }
 }
 
+/// The folder of `libdfdn.so`, `dfdn` and `readback` where these were built before, as in the image
+/// of `docker/build`: `DFDN_BUILT` names it, and nothing is compiled then.
+fn built() -> Option<PathBuf> {
+    std::env::var_os("DFDN_BUILT").map(PathBuf::from)
+}
+
 /// Polls until `done` gives a value; `None` after `limit`.
 pub(crate) fn wait_for<T>(limit: Duration, mut done: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();

@@ -10,6 +10,9 @@ use super::opensm::Config;
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
+        if let Some(built) = super::built() {
+            return built;
+        }
         // Tests are given the command but not the library, so it may be missing or old.
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--lib", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
@@ -23,6 +26,11 @@ pub(crate) fn folder() -> &'static Path {
         assert!(folder.join("libdfdn.so").is_file(), "no libdfdn.so in {}", folder.display());
         folder
     })
+}
+
+/// The command that belongs to the library.
+pub(crate) fn command() -> PathBuf {
+    super::built().map_or_else(|| env!("CARGO_BIN_EXE_dfdn").into(), |built| built.join("dfdn"))
 }
 
 /// OpenSM with the plugin, and `engine` as its `routing_engine`.

@@ -1,0 +1,492 @@
+//! What scripts may rely on: output, exit codes and files of the command.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use dfdn::formats::{self, TABLE_FILES};
+use dfdn::topology::{Dragonfly, Topology, small};
+
+use crate::host;
+
+/// A folder to run the command in.
+struct Desk(TempDir);
+
+/// What the command did.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    /// With `fabric.net`, as `dfdn generate` and these words write it.
+    fn with(words: &str) -> Self {
+        let desk = Self::new();
+        let ran = desk.run(&format!("generate {words} -o fabric.net"));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dfdn"));
+        command.args(words.split_whitespace()).current_dir(&self.0).env_remove("DFDN_LOG");
+        command
+    }
+
+    fn run(&self, words: &str) -> Ran {
+        ran(self.command(words).output().expect("dfdn starts"))
+    }
+
+    /// Runs it with `--json`, and expects an exit code and one object.
+    fn json(&self, words: &str, code: i32) -> Value {
+        let ran = self.run(&format!("{words} --json"));
+        assert_eq!(ran.code, Some(code), "{words}: {}", ran.err);
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{words}: {e}: {}", ran.out))
+    }
+
+    /// Runs it, and expects exit code 2, nothing on standard output, and some words of the reason.
+    fn refused(&self, words: &str, reason: &[&str]) {
+        let ran = self.run(words);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{words}: {}", ran.err);
+        for word in reason {
+            assert!(ran.err.contains(word), "{words}: no '{word}' in: {}", ran.err);
+        }
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.path(name), text).expect("a file is written");
+    }
+
+    /// The names in the folder, sorted.
+    fn files(&self, folder: &str) -> Vec<String> {
+        let names = fs::read_dir(self.path(folder)).expect("a folder");
+        let mut names: Vec<String> =
+            names.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn ran(output: Output) -> Ran {
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn has(value: &Value, keys: &str) {
+    for key in keys.split_whitespace() {
+        assert!(value.get(key).is_some(), "no '{key}' in {value}");
+    }
+}
+
+const ROUTE: &str = "engine switches cas links diameter vls sls vls_all sls_all deadlock_free minimal \
+    nonminimal_share mean_stretch max_channel_load seconds";
+const VERIFY: &str = "deadlock_free reachable loop_free minimal vls sls witness";
+const EVALUATE: &str = "edge_forwarding_index ebb ebb_low ebb_high mean_hops max_hops hop_histogram \
+    channel_load_histogram";
+
+#[test]
+fn every_subcommand_prints_the_object_that_is_promised() {
+    let desk = Desk::with("torus --dims 4,4");
+    let fabric = desk.json("generate ring --switches 5", 0);
+    assert_eq!(fabric["format"], "dfdn-fabric-1");
+    has(&desk.json("generate ring --switches 5 -o ring.net", 0), "family switches cas links");
+    let routed = desk.json("route fabric.net -o tables", 0);
+    has(&routed, ROUTE);
+    assert_eq!((&routed["switches"], &routed["deadlock_free"]), (&16.into(), &true.into()));
+    let judged = desk.json("verify fabric.net tables", 0);
+    has(&judged, VERIFY);
+    assert!(judged["witness"].is_null());
+    for words in ["evaluate fabric.net tables --patterns 9", "evaluate fabric.net --engine sssp --patterns 9"]
+    {
+        has(&desk.json(words, 0), EVALUATE);
+    }
+    let table = desk.json("compare fabric.net --engines dfdn,sssp --tables tables --patterns 9", 0);
+    let rows = table["rows"].as_array().expect("rows");
+    let names: Vec<&str> = rows.iter().filter_map(|r| r["engine"].as_str()).collect();
+    assert_eq!(names, ["tables", "dfdn", "sssp"]);
+    rows.iter().for_each(|row| has(row, EVALUATE));
+    assert_eq!(rows[2]["deadlock_free"], false, "a bare routing is marked");
+    assert!(desk.run("compare fabric.net --engines sssp --patterns 9").out.contains("NO"));
+}
+
+#[test]
+fn help_has_an_example() {
+    let desk = Desk::new();
+    for name in ["generate", "route", "verify", "evaluate", "compare", "completions", "man"] {
+        let ran = desk.run(&format!("{name} --help"));
+        assert_eq!(ran.code, Some(0));
+        assert!(ran.out.contains("Example") && ran.out.contains(&format!("dfdn {name}")), "{}", ran.out);
+    }
+    assert_eq!(desk.run("--version").code, Some(0));
+}
+
+#[test]
+fn bad_usage_and_input_have_exit_code_2_and_a_place() {
+    let desk = Desk::with("torus --dims 4,4");
+    desk.write("cut.net", "Switch 4 \"a\"\n[1] \"b\"[1]\n");
+    desk.write("garbage", [0_u8, 159, 146, 150, b'{', b'"']);
+    desk.refused("", &["Usage"]);
+    desk.refused("nonsense", &["nonsense"]);
+    desk.refused("route missing.net", &["missing.net"]);
+    desk.refused("route cut.net", &["cut.net: line 2:", "'b'"]);
+    desk.refused("route garbage", &["garbage"]);
+    desk.refused("route .", &["directory"]);
+    desk.refused("route fabric.net --engine dfndf", &["'dfndf'", "dfdn, dfd2"]);
+    desk.refused("compare fabric.net --engines dfdn,dfndf", &["'dfndf'"]);
+    desk.refused("route fabric.net --vls 0", &["vls must be 1 to 15"]);
+    desk.refused("route fabric.net --vls 16", &["vls must be 1 to 15"]);
+    desk.refused("route fabric.net --sls 17", &["sls must be 1 to 16"]);
+    desk.refused("route fabric.net --lmc 8", &["0..=7"]);
+    desk.refused("route fabric.net --vls 1", &["4 VLs are needed and 1"]);
+    desk.refused("verify fabric.net nowhere", &["nowhere", "opensm-lfts.dump"]);
+    desk.refused("compare fabric.net --tables nowhere --engines dfdn", &["nowhere"]);
+    desk.refused("evaluate fabric.net", &["TABLES"]);
+    desk.refused("generate ring --switches 2", &["at least 3"]);
+    desk.refused("generate torus --dims 60000,60000", &[]);
+    desk.refused("generate ring --switches 4 -o nowhere/x.net", &["nowhere/x.net"]);
+    desk.refused("route fabric.net -o fabric.net", &["fabric.net"]);
+
+    // Tables: which file, which line.
+    assert_eq!(desk.run("route fabric.net -o tables").code, Some(0));
+    for name in ["opensm-lfts.dump", "opensm-sl2vl.dump", "psl"] {
+        let text = fs::read_to_string(desk.path("tables").join(name)).expect("a table");
+        let cut = text.lines().position(|l| l.starts_with("0x") || l.contains(" in ")).unwrap_or(1) + 1;
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.insert(cut, "0xnothing at all");
+        fs::write(desk.path("tables").join(name), lines.join("\n")).expect("a damaged table");
+        let place = format!("{name}: line {}", cut + 1);
+        desk.refused("verify fabric.net tables", &[&place]);
+        fs::write(desk.path("tables").join(name), text).expect("the table again");
+    }
+    assert_eq!(desk.run("verify fabric.net tables").code, Some(0));
+}
+
+#[test]
+fn a_fabric_in_two_parts_is_refused_with_a_switch_of_each() {
+    let desk = Desk::new();
+    desk.write(
+        "two.net",
+        "Switch 4 \"left\"\n[1] \"H1\"[1]\nSwitch 4 \"right\"\n[1] \"H2\"[1]\nHca 1 \"H1\"\n[1] \"left\"[1]\n\
+         Hca 1 \"H2\"\n[1] \"right\"[1]\n",
+    );
+    desk.refused("route two.net -o tables", &["'left'", "'right'"]);
+    assert_eq!(desk.files("."), ["two.net"]);
+}
+
+#[test]
+fn a_dash_is_standard_input() {
+    let desk = Desk::with("torus --dims 3,3");
+    assert_eq!(desk.run("route fabric.net -o tables").code, Some(0));
+    for words in ["route -", "verify - tables", "evaluate - tables", "compare - --engines dfdn --patterns 9"]
+    {
+        let fabric = fs::File::open(desk.path("fabric.net")).expect("the fabric");
+        let ran = ran(desk.command(words).stdin(fabric).output().expect("dfdn starts"));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
+    }
+    let ran = ran(desk.command("route -").stdin(Stdio::null()).output().expect("dfdn starts"));
+    assert_eq!(ran.code, Some(2));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error_and_changes_no_verdict() {
+    let desk = Desk::with("torus --dims 4,4");
+    assert_eq!(desk.run("route fabric.net --engine sssp --allow-unsafe -o bare").code, Some(1));
+    for (words, code) in [
+        ("generate dragonfly --p 5", 0),
+        ("generate dragonfly --p 5 --json", 0),
+        ("verify fabric.net bare", 1),
+        ("verify fabric.net bare --json", 1),
+        ("route fabric.net --engine sssp", 1),
+        ("evaluate fabric.net bare --json", 0),
+        ("compare fabric.net --patterns 9", 0),
+        ("completions bash", 0),
+        ("man route", 0),
+    ] {
+        let mut child =
+            desk.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dfdn starts");
+        // The reader is gone before or at the first line.
+        let mut line = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        if words.starts_with("generate") {
+            BufReader::new(out).read_line(&mut line).expect("a line");
+        }
+        let mut err = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+        assert_eq!(child.wait().expect("dfdn ends").code(), Some(code), "{words}: {err}");
+        assert!(!err.contains("panicked") && !err.contains("pipe"), "{words}: {err}");
+    }
+    // A full disk is an error.
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("there is /dev/full");
+    let output = desk.command("route fabric.net").stdout(full).output().expect("dfdn starts");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn tables_that_may_deadlock_are_written_only_when_asked() {
+    let desk = Desk::with("torus --dims 4,4");
+    let ran = desk.run("route fabric.net --engine minhop -o tables");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("--allow-unsafe") && ran.out.contains("NOT SAFE"), "{}", ran.err);
+    assert_eq!(desk.files("."), ["fabric.net"]);
+    assert_eq!(desk.run("route fabric.net --engine minhop -o tables --allow-unsafe").code, Some(1));
+    let judged = desk.json("verify fabric.net tables", 1);
+    assert_eq!((&judged["deadlock_free"], &judged["reachable"]), (&false.into(), &true.into()));
+    check_credit_loop(&judged["witness"]);
+    // Safe tables take their place: all files are of one set, and none of the old is left.
+    assert!(!desk.path("tables/psl").exists());
+    assert_eq!(desk.run("route fabric.net -o tables").code, Some(0));
+    let mut all = TABLE_FILES.map(str::to_owned).to_vec();
+    all.sort();
+    assert_eq!(desk.files("tables"), all);
+    assert_eq!(desk.json("verify fabric.net tables", 0)["safe"], true);
+    assert_eq!(desk.run("route fabric.net --engine minhop -o tables --allow-unsafe").code, Some(1));
+    assert!(!desk.path("tables/psl").exists(), "one SL serves, and the old psl would say otherwise");
+}
+
+/// The channels of a credit loop in a circle, each wait with a pair of adapters.
+pub(crate) fn check_credit_loop(witness: &Value) {
+    assert_eq!(witness["kind"], "credit_loop", "{witness}");
+    let waits = witness["waits"].as_array().expect("waits");
+    assert!(waits.len() > 1, "{witness}");
+    for (wait, next) in waits.iter().zip(waits.iter().cycle().skip(1)) {
+        assert_eq!(wait["to"], next["from"], "the next channel starts where this one ends");
+        assert!(wait["vl"].is_u64() && wait["out_port"].is_u64() && wait["in_port"].is_u64());
+        let (name, packet) = (&wait["from"]["name"], &wait["packet"]);
+        assert!(name.as_str().is_some_and(|n| !n.is_empty()), "{wait}");
+        for end in ["source", "destination"] {
+            let name = packet[end]["name"].as_str();
+            assert!(name.is_some_and(|n| n.contains("-ca-")), "{end} is an adapter: {wait}");
+        }
+        assert_ne!(packet["source"], packet["destination"]);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_an_interrupted_run() {
+    let desk = Desk::new();
+    let big = Dragonfly::balanced(6).build().expect("a Dragonfly");
+    let mut text = Vec::new();
+    formats::ibnetdiscover::write(&mut text, &big).expect("text");
+    desk.write("fabric.net", text);
+    for signal in ["INT", "TERM"] {
+        let mut child =
+            desk.command("route fabric.net -o tables").stdout(Stdio::null()).spawn().expect("dfdn");
+        let staged = || desk.files(".").into_iter().find(|n| n.starts_with(".dfdn-"));
+        // While it writes: at least one table is there.
+        let writing = host::wait_for(Duration::from_secs(120), || {
+            let ended = child.try_wait().expect("it can be asked").is_some();
+            let tables =
+                staged().and_then(|n| fs::read_dir(desk.path(&n)).ok()).is_some_and(|d| d.count() > 0);
+            (ended || tables).then_some(tables)
+        });
+        assert_eq!(writing, Some(true), "tables are written beside their place");
+        assert!(
+            Command::new("kill")
+                .args(["-s", signal, &child.id().to_string()])
+                .status()
+                .expect("kill")
+                .success()
+        );
+        let status = child.wait().expect("dfdn ends");
+        assert_eq!(status.code(), None, "it ends by the signal: {status}");
+        assert_eq!(desk.files("."), ["fabric.net"], "{signal}");
+    }
+}
+
+#[test]
+fn a_device_is_written_to_and_a_link_stays_a_link() {
+    let desk = Desk::new();
+    assert_eq!(desk.run("generate ring --switches 4 -o /dev/full").code, Some(2));
+    desk.write("real.net", "");
+    std::os::unix::fs::symlink("real.net", desk.path("link.net")).expect("a link");
+    assert_eq!(desk.run("generate ring --switches 4 -o link.net").code, Some(0));
+    assert!(fs::symlink_metadata(desk.path("link.net")).expect("it is there").is_symlink());
+    assert_eq!(desk.run("route real.net").code, Some(0));
+    assert_eq!(desk.files("."), ["link.net", "real.net"]);
+}
+
+#[test]
+fn lmc_gives_lids_anew() {
+    let desk = Desk::with("torus --dims 3,3");
+    let plain = desk.json("route fabric.net", 0);
+    let two = desk.json("route fabric.net --lmc 1 -o tables", 0);
+    assert_eq!(two["pairs"], plain["pairs"].as_u64().expect("a number") * 2);
+    assert_eq!(desk.json("verify fabric.net tables", 0)["pairs"], two["pairs"]);
+}
+
+#[test]
+fn tables_that_lose_an_adapter_fail_by_name() {
+    let desk = Desk::with("mesh --dims 3,3");
+    assert_eq!(desk.run("route fabric.net -o tables").code, Some(0));
+    let path = desk.path("tables/opensm-lfts.dump");
+    let text = fs::read_to_string(&path).expect("the tables");
+    let at = text.lines().position(|l| l.contains("Channel Adapter")).expect("an entry");
+    let lost = text.lines().nth(at).and_then(|l| l.split('\'').nth(1)).expect("a name");
+    let rest: Vec<&str> = text.lines().enumerate().filter(|&(i, _)| i != at).map(|(_, l)| l).collect();
+    fs::write(&path, rest.join("\n")).expect("the tables without it");
+    let judged = desk.json("verify fabric.net tables", 1);
+    assert_eq!((&judged["reachable"], &judged["witness"]["kind"]), (&false.into(), &"unreachable".into()));
+    assert_eq!(judged["witness"]["packet"]["destination"]["name"], lost);
+    let ran = desk.run("evaluate fabric.net tables");
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
+    assert!(ran.err.contains(lost), "{}", ran.err);
+    let row = &desk.json("compare fabric.net --tables tables", 0)["rows"][0];
+    assert!(row["failed"].as_str().is_some_and(|why| why.contains(lost)), "{row}");
+}
+
+#[test]
+fn every_family_is_generated_routed_and_verified() {
+    let desk = Desk::new();
+    for topology in small() {
+        let fabric = topology.build().expect("it is valid");
+        let mut text = Vec::new();
+        formats::ibnetdiscover::write(&mut text, &fabric).expect("text");
+        desk.write("fabric.net", text);
+        assert_eq!(desk.run("route fabric.net -o tables").code, Some(0), "{topology:?}");
+        assert_eq!(desk.run("verify fabric.net tables").code, Some(0), "{topology:?}");
+    }
+    let help = desk.run("generate --help").out;
+    for name in Topology::NAMES {
+        assert!(help.contains(&format!("  {name} ")), "{name}");
+    }
+}
+
+#[test]
+fn completions_and_manual_name_what_there_is() {
+    let desk = Desk::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = desk.run(&format!("completions {shell}"));
+        assert_eq!(ran.code, Some(0));
+        assert!(ran.out.contains("allow-unsafe") && ran.out.contains("slim-fly"), "{shell}");
+    }
+    // Bash itself takes them, and offers subcommands.
+    let script = format!(
+        "{}\nCOMP_WORDS=(dfdn ver); COMP_CWORD=1; _dfdn dfdn ver dfdn; echo \"${{COMPREPLY[@]}}\"",
+        desk.run("completions bash").out
+    );
+    let output = Command::new("bash").args(["--norc", "-c", &script]).output().expect("there is bash");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "verify\n");
+    let page = desk.run("man").out;
+    for name in ["generate", "route", "verify", "evaluate", "compare"] {
+        assert!(page.contains(&format!("dfdn\\-{name}(1)")), "{name}: {page}");
+        let page = desk.run(&format!("man {name}")).out;
+        assert!(page.contains(".TH ") && page.contains(&format!("dfdn {name}")), "{page}");
+    }
+    desk.refused("man nonsense", &["nonsense"]);
+}
+
+#[test]
+fn progress_is_for_terminals() {
+    let desk = Desk::with("dragonfly --p 3");
+    let dfdn = env!("CARGO_BIN_EXE_dfdn");
+    let words = "compare fabric.net --patterns 200 --engines dfdn,sssp,minhop";
+    assert_eq!(desk.run(words).err, "");
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{dfdn} {words} >table"), "log"]).current_dir(&desk.0);
+    script.stdin(Stdio::null()).stdout(Stdio::null());
+    match script.status() {
+        Ok(status) => assert!(status.success()),
+        Err(e) => return eprintln!("skipped: no terminal to test with: {e}"),
+    }
+    let seen = String::from_utf8_lossy(&fs::read(desk.path("log")).expect("script writes it")).into_owned();
+    assert!(seen.contains("minhop"), "{seen:?}");
+    let table = fs::read_to_string(desk.path("table")).expect("the table");
+    assert!(table.contains("minhop") && !table.contains('\x1b'), "{table}");
+}
+
+/// The folder of fabrics that others made; `None`, after saying so, where it is not there.
+fn foreign() -> Option<PathBuf> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fabrics");
+    let folder = std::env::var_os("DFDN_FABRICS").map_or_else(|| PathBuf::from(beside), PathBuf::from);
+    if !folder.is_dir() {
+        eprintln!("skipped: {} is not there (DFDN_FABRICS names a folder of fabrics)", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path());
+    let mut all: Vec<PathBuf> =
+        entries.flat_map(|p| if p.is_dir() { files_below(&p) } else { vec![p] }).collect();
+    all.sort();
+    all
+}
+
+/// Every fabric that others made is routed safely; what is no fabric is refused with its reason.
+#[test]
+fn fabrics_of_others() {
+    let Some(folder) = foreign() else { return };
+    let desk = Desk::new();
+    let mut routed = 0;
+    for path in files_below(&folder) {
+        let name = path.strip_prefix(&folder).expect("below").display().to_string();
+        let file = path.display().to_string();
+        let is_fabric =
+            ["topo", "topo_file", "topofile", ".net", ".lst", ".out", "director.txt", "storage.txt"]
+                .iter()
+                .any(|end| name.ends_with(end));
+        if !is_fabric {
+            desk.refused(&format!("route {file}"), &[&file]);
+            continue;
+        }
+        if name.ends_with("example-bad.out") {
+            desk.refused(&format!("route {file}"), &[&file, ": line ", "switch"]);
+            continue;
+        }
+        let ran = desk.run(&format!("route {file} -o tables"));
+        println!("{name}: {:?} {}", ran.code, ran.err.trim());
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+        let judged = desk.json(&format!("verify {file} tables"), 0);
+        assert_eq!(judged["safe"], true, "{name}");
+        routed += 1;
+    }
+    assert!(routed > 0, "no fabric in {}", folder.display());
+    // Tables that an old OpenSM left: all arrive, and there is a credit loop.
+    let old = folder.join("ibutils/osm.fdbs");
+    if old.is_file() {
+        fs::create_dir(desk.path("old")).expect("a folder");
+        fs::copy(&old, desk.path("old/opensm.fdbs")).expect("the tables");
+        let list = folder.join("ibutils/subnet.lst").display().to_string();
+        let judged = desk.json(&format!("verify {list} old"), 1);
+        assert_eq!((&judged["reachable"], &judged["deadlock_free"]), (&true.into(), &false.into()));
+        assert_eq!(judged["witness"]["kind"], "credit_loop");
+    }
+}
+
+/// A file that does not end is not read for ever, and one that promises much does not get it.
+#[test]
+fn hostile_files_are_refused_within_bounds() {
+    let desk = Desk::new();
+    desk.write("line", vec![b'x'; 30_000_000]);
+    desk.write("braces", vec![b'{'; 5_000_000]);
+    desk.write("deep.json", format!("{{\"format\":{}", "[".repeat(1_000_000)));
+    let ports: String = (0..60_000).map(|i| format!("Switch 254 \"s{i}\"\n")).collect();
+    desk.write("many.net", ports);
+    for name in ["line", "braces", "deep.json", "many.net"] {
+        // Of address space, which threads reserve a good part of.
+        let command = format!("ulimit -v 1000000; exec {} route {name}", env!("CARGO_BIN_EXE_dfdn"));
+        let output = Command::new("bash").args(["-c", &command]).current_dir(&desk.0).output();
+        let ran = ran(output.expect("there is bash"));
+        assert_eq!(ran.code, Some(2), "{name}: {}", ran.err);
+        assert!(ran.err.contains(name) && ran.err.len() < 1000, "{name}: {}", ran.err);
+    }
+    let mut child =
+        desk.command("route -").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dfdn");
+    let _ = child.stdin.take().expect("a pipe").write_all(&[b'\n'; 100_000]);
+    assert_eq!(child.wait().expect("dfdn ends").code(), Some(2));
+}
