@@ -1,8 +1,7 @@
 //! The engine `dfdn`: one SL where that is to be had, else shortest paths with several.
 //!
-//! This file is what is preferred to what; the idea, its proof and what it measured follow.
-//!
-#![doc = include_str!("ordered_links.md")]
+//! This file is what is preferred to what; the idea, its proof and what was measured are with
+//! [`ordering`](crate::ordering).
 
 use rayon::prelude::*;
 

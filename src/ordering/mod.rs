@@ -3,6 +3,8 @@
 //! One order a file. A [`Rank`] is a strict order of all channels and a [`Rule`] says with one or
 //! more of them which turns a path may take and on which VL; [`Layers`] are the ordered trees of
 //! Chiu et al.
+//!
+#![doc = include_str!("ordered_links.md")]
 
 mod bfs;
 mod host_levels;

@@ -136,8 +136,7 @@ impl Rule {
     }
 }
 
-/// Places hold the label above this many bits of rank: more channels than 49151 switches' worth of
-/// links in any real subnet.
+/// Places hold the label above this many bits of rank. A subnet has fewer than 2^14 * 3 * 2^8 channels.
 const LABEL_SHIFT: u32 = 27;
 
 #[cfg(test)]

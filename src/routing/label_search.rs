@@ -41,7 +41,7 @@ pub struct LabelSearch<'a> {
 /// Finds labels under which few adapter pairs are without a legal minimal way.
 ///
 /// Each round routes under the labels so far, one tree a target, and counts for each two turns in a
-/// row the routes over them, those that are forbidden [`BROKEN_WEIGHT`] times, on top of most of what
+/// row the routes over them, those that are forbidden twenty times, on top of most of what
 /// earlier rounds counted. Then every turn in
 /// turn takes the label with which most of the routes over it and its neighbours are legal. The best
 /// round counts.
