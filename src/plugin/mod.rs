@@ -16,7 +16,7 @@
 //! - Events are not reported any more once OpenSM is ending, which `opensm -o` is right after its
 //!   first SUBNET UP: no `psl` is written then, and no further sweep is made.
 //! - QoS tables are sent, and acknowledged, before `UCAST_ROUTING_DONE` is reported; ports are raised
-//!   to the VLs that they can operate only after that. Hence [`recheck`] looks then.
+//!   to the VLs that they can operate only after that. Hence the SL2VL rows are re-checked then.
 //! - `building routing` is logged at VERBOSE, so OpenSM's own time for an engine shows with log flags
 //!   that contain 0x04.
 //! - Stock dfsssp picks among its SLs at random at each PathRecord, and plans for pairs of adapters
