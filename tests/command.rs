@@ -1,5 +1,6 @@
 //! What scripts may rely on: output, exit codes and files of the command.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -363,6 +364,43 @@ fn every_family_is_generated_routed_and_verified() {
     for name in Topology::NAMES {
         assert!(help.contains(&format!("  {name} ")), "{name}");
     }
+}
+
+/// The arguments of each family, with the counts that they must give: (switches, adapters, links).
+#[test]
+fn every_family_takes_its_arguments() {
+    let desk = Desk::new();
+    let families = [
+        ("dragonfly --p 2", (36, 72, 162)),
+        ("dragonfly --p 1 --a 4 --h 2 --g 4", (16, 16, 56)),
+        ("slim-fly --q 5 --cas 4", (50, 200, 375)),
+        ("slim-fly --q 3", (18, 90, 135)),
+        ("oft --k 3", (21, 42, 84)),
+        ("fat-tree --k 8", (80, 128, 384)),
+        ("fat-tree --k 24 --levels 2 --down 16", (32, 384, 576)),
+        ("xgft --m 2,2,3 --w 1,2,2", (16, 12, 36)),
+        ("torus --dims 4,4,4 --cas 2", (64, 128, 320)),
+        ("mesh --dims 3,4", (12, 12, 29)),
+        ("hypercube --n 6", (64, 64, 256)),
+        ("hyperx --dims 4,4,4 --cas 4", (64, 256, 544)),
+        ("kautz --d 3 --n 3", (36, 36, 138)),
+        ("random --switches 64 --degree 6 --seed 1", (64, 64, 256)),
+        ("random-irregular --switches 43 --ports 24 --cas 12", (43, 516, 774)),
+        ("ring --switches 8", (8, 8, 16)),
+        ("director --ports 288", (36, 288, 576)),
+        ("odin", (18, 128, 272)),
+        ("deimos", (108, 724, 1648)),
+        ("dragonfly --p 2 --fail-links 9 --seed 3", (36, 72, 153)),
+        ("fat-tree --k 8 --fail-switches 1", (79, 128, 0)),
+    ];
+    for (words, (switches, cas, links)) in families {
+        let made = desk.json(&format!("generate {words} -o made.net"), 0);
+        assert_eq!((&made["switches"], &made["cas"]), (&switches.into(), &cas.into()), "{words}");
+        assert!(links == 0 || made["links"] == links, "{words}: {made}");
+        assert_eq!(desk.run("route made.net").code, Some(0), "{words}");
+    }
+    let used: BTreeSet<&str> = families.iter().filter_map(|(words, _)| words.split(' ').next()).collect();
+    assert_eq!(used, Topology::NAMES.iter().copied().collect(), "every family is here");
 }
 
 #[test]

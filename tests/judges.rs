@@ -52,6 +52,29 @@ fn judged(tools: &Tools, fabric: &Fabric, routes: &Routes) -> [(bool, bool); 2] 
     [(own.reachable, own.deadlock_free_adapters), (other.reachable, other.deadlock_free)]
 }
 
+/// Each engine that promises freedom from credit loops, on a member of every family.
+#[test]
+fn ibdmchk_agrees_on_every_engine() {
+    let Some(tools) = host::tools("ibdmchk on every engine") else { return };
+    let mut judged_by = std::collections::BTreeMap::new();
+    for (name, fabric) in small_members() {
+        for engine in engine::ENGINES.iter().filter(|e| e.deadlock_free) {
+            let settings = Settings { engine: engine.name.to_owned(), ..Settings::default() };
+            // Too few lanes for a method is no matter here: tests/engines.rs looks at refusals.
+            let Ok(routed) = engine::route(&fabric, &settings) else { continue };
+            assert_eq!(
+                judged(tools, &fabric, &routed.routes),
+                [(true, true); 2],
+                "{} on {name}",
+                engine.name
+            );
+            *judged_by.entry(engine.name).or_insert(0) += 1;
+        }
+    }
+    let free = engine::ENGINES.iter().filter(|e| e.deadlock_free).count();
+    assert_eq!(judged_by.len(), free, "each engine routes some of them: {judged_by:?}");
+}
+
 #[test]
 fn ibdmchk_agrees_on_every_family_and_on_broken_tables() {
     let Some(tools) = host::tools("ibdmchk on the files of route") else { return };
