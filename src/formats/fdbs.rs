@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 
-use super::lfts_dump::{Switches, note_missing, set};
-use super::lines::{Lines, guid, hex, quote};
-use super::{FormatError, Warning, Warnings};
+use super::lfts_dump::Reader;
+use super::lines::{Lines, hex};
+use super::{FormatError, Warning};
 use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
 use crate::tables::Lft;
 
@@ -14,54 +14,24 @@ use crate::tables::Lft;
 /// # Errors
 /// A line that is not of this form, a port that the switch does not have, a switch stated twice.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>), FormatError> {
-    let switches = Switches::new(fabric);
-    let mut lft = Lft::new(fabric);
-    let mut warnings = Warnings::default();
-    let mut seen = vec![0; fabric.num_switches()];
-    let mut current = None;
-    let mut headers = 0;
+    let mut tables = Reader::new(fabric);
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
         if let Some((_, rest)) = line.split_once("Switch 0x") {
-            headers += 1;
-            let word = rest.split_whitespace().next().unwrap_or_default();
-            let guid =
-                guid(word).ok_or_else(|| FormatError::new(number, "the header of a switch names no GUID"))?;
-            current = switches.find(guid, None);
-            match current {
-                None => warnings.add(number, "switch that the fabric does not have"),
-                Some(SwitchId(s)) => {
-                    let first = std::mem::replace(&mut seen[s as usize], number);
-                    if first != 0 {
-                        let reason = format!("switch {guid} was stated before, on line {first}");
-                        return Err(FormatError::new(number, reason));
-                    }
-                }
-            }
+            tables.begin(number, rest.split_whitespace().next().unwrap_or_default(), None)?;
         } else if line.starts_with("0x") {
-            if headers == 0 {
-                return Err(FormatError::new(number, "an entry before the first switch"));
-            }
-            let Some(switch) = current else { continue };
             let mut fields = line.split(':').map(str::trim);
             let lid = fields.next().and_then(hex);
-            let port = fields.next();
-            if lid.is_some() && port == Some("UNREACHABLE") {
-                continue;
-            }
-            let (Some(lid), Some(port)) = (lid, port.and_then(|p| p.parse().ok())) else {
-                return Err(FormatError::new(number, format!("no LID and port in {}", quote(&line))));
+            let port = match fields.next() {
+                Some("UNREACHABLE") => Some(None),
+                field => field.and_then(|p| p.parse().ok()).map(Some),
             };
-            set(&mut lft, fabric, switch, lid, port, &mut warnings, number)?;
+            tables.entry(number, &line, lid, port)?;
         } else if !line.is_empty() && !line.starts_with("LID") && !line.starts_with('#') {
-            warnings.add(number, "text that is no entry was passed over");
+            tables.warnings.add(number, "text that is no entry was passed over");
         }
     }
-    if headers == 0 {
-        return Err(FormatError::new(0, "no switch in it").hint("OpenSM writes such files with -D 0x43"));
-    }
-    note_missing(&seen, &mut warnings);
-    Ok((lft, warnings.0))
+    tables.finish()
 }
 
 /// Writes the tables as OpenSM does. Hops are those of a shortest way that starts with the entry's

@@ -15,75 +15,111 @@ use crate::tables::Lft;
 /// # Errors
 /// A line that is not of this form, a port that the switch does not have, a switch stated twice.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>), FormatError> {
-    let switches = Switches::new(fabric);
-    let mut lft = Lft::new(fabric);
-    let mut warnings = Warnings::default();
-    let mut seen = vec![0; fabric.num_switches()];
-    let mut current = None;
-    let mut headers = 0;
+    let mut tables = Reader::new(fabric);
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
         if let Some(header) = line.strip_prefix("Unicast lids") {
-            headers += 1;
-            let bad = || FormatError::new(number, "the header of a switch names no GUID");
-            let (_, rest) = header.split_once(" guid ").ok_or_else(bad)?;
+            let (_, rest) = header.split_once(" guid ").unwrap_or_default();
             let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-            let guid = guid(word).ok_or_else(bad)?;
             let name = rest.split_once("('").and_then(|(_, n)| n.rsplit_once("')")).map(|(n, _)| n);
-            current = switches.find(guid, name);
-            match current {
-                None => warnings.add(number, "switch that the fabric does not have"),
-                Some(SwitchId(s)) => {
-                    let first = std::mem::replace(&mut seen[s as usize], number);
-                    if first != 0 {
-                        let reason = format!("switch {guid} was stated before, on line {first}");
-                        return Err(FormatError::new(number, reason));
-                    }
-                }
-            }
+            tables.begin(number, word, name)?;
         } else if line.starts_with("0x") {
-            if headers == 0 {
-                return Err(FormatError::new(number, "an entry before the first switch"));
-            }
-            let Some(switch) = current else { continue };
             let mut words = line.split_whitespace();
             let lid = words.next().and_then(hex);
             let port = words.next().and_then(|w| w.parse::<u64>().ok());
-            let (Some(lid), Some(port)) = (lid, port) else {
-                return Err(FormatError::new(number, format!("no LID and port in {}", quote(&line))));
-            };
-            set(&mut lft, fabric, switch, lid, port, &mut warnings, number)?;
+            tables.entry(number, &line, lid, port.map(Some))?;
         } else if !line.is_empty() && !line.starts_with('#') && !line.ends_with("lids dumped") {
-            warnings.add(number, "text that is no entry was passed over");
+            tables.warnings.add(number, "text that is no entry was passed over");
         }
     }
-    if headers == 0 {
-        return Err(FormatError::new(0, "no switch in it").hint("OpenSM writes such files with -D 0x43"));
-    }
-    note_missing(&seen, &mut warnings);
-    Ok((lft, warnings.0))
+    tables.finish()
 }
 
-/// Puts an entry as read into the tables.
-pub(super) fn set(
-    lft: &mut Lft,
-    fabric: &Fabric,
-    switch: SwitchId,
-    lid: u64,
-    port: u64,
-    warnings: &mut Warnings,
-    line: usize,
-) -> Result<(), FormatError> {
-    let num_ports = fabric.switch(switch).num_ports();
-    if port > u64::from(num_ports) {
-        let reason = format!("port {port} of a switch with {num_ports} ports");
-        return Err(FormatError::new(line, reason).hint("the tables may belong to another fabric"));
+/// Forwarding tables under construction, from a file that goes switch by switch.
+pub(super) struct Reader<'a> {
+    fabric: &'a Fabric,
+    switches: Switches<'a>,
+    lft: Lft,
+    /// Line of each switch's header, 0 where there is none.
+    seen: Vec<usize>,
+    /// Whether any header came, and the switch of the last one if the fabric has it.
+    begun: bool,
+    current: Option<SwitchId>,
+    pub(super) warnings: Warnings,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(fabric: &'a Fabric) -> Self {
+        Self {
+            fabric,
+            switches: Switches::new(fabric),
+            lft: Lft::new(fabric),
+            seen: vec![0; fabric.num_switches()],
+            begun: false,
+            current: None,
+            warnings: Warnings::default(),
+        }
     }
-    match u16::try_from(lid).ok().and_then(Lid::new).filter(|&l| fabric.owner_of(l).is_some()) {
-        Some(lid) => lft.set(switch, lid, PortNum(port as u8)),
-        None => warnings.add(line, "entry for a LID that the fabric does not have"),
+
+    /// The header of a switch.
+    pub(super) fn begin(&mut self, line: usize, word: &str, name: Option<&str>) -> Result<(), FormatError> {
+        let guid =
+            guid(word).ok_or_else(|| FormatError::new(line, "the header of a switch names no GUID"))?;
+        self.begun = true;
+        self.current = self.switches.find(guid, name);
+        let Some(SwitchId(s)) = self.current else {
+            self.warnings.add(line, "switch that the fabric does not have");
+            return Ok(());
+        };
+        match std::mem::replace(&mut self.seen[s as usize], line) {
+            0 => Ok(()),
+            first => {
+                let reason = format!("switch {guid} was stated before, on line {first}");
+                Err(FormatError::new(line, reason))
+            }
+        }
     }
-    Ok(())
+
+    /// An entry; `Some(None)` for a LID that is stated to be unreachable.
+    pub(super) fn entry(
+        &mut self,
+        line: usize,
+        text: &str,
+        lid: Option<u64>,
+        port: Option<Option<u64>>,
+    ) -> Result<(), FormatError> {
+        if !self.begun {
+            return Err(FormatError::new(line, "an entry before the first switch"));
+        }
+        let Some(switch) = self.current else { return Ok(()) };
+        match (lid, port) {
+            (Some(_), Some(None)) => Ok(()),
+            (Some(lid), Some(Some(port))) => self.set(switch, lid, port, line),
+            _ => Err(FormatError::new(line, format!("no LID and port in {}", quote(text)))),
+        }
+    }
+
+    fn set(&mut self, switch: SwitchId, lid: u64, port: u64, line: usize) -> Result<(), FormatError> {
+        let num_ports = self.fabric.switch(switch).num_ports();
+        if port > u64::from(num_ports) {
+            let reason = format!("port {port} of a switch with {num_ports} ports");
+            return Err(FormatError::new(line, reason).hint("the tables may belong to another fabric"));
+        }
+        match u16::try_from(lid).ok().and_then(Lid::new).filter(|&l| self.fabric.owner_of(l).is_some()) {
+            Some(lid) => self.lft.set(switch, lid, PortNum(port as u8)),
+            None => self.warnings.add(line, "entry for a LID that the fabric does not have"),
+        }
+        Ok(())
+    }
+
+    /// The tables, if there was any switch.
+    pub(super) fn finish(mut self) -> Result<(Lft, Vec<Warning>), FormatError> {
+        if !self.begun {
+            return Err(FormatError::new(0, "no switch in it").hint("OpenSM writes such files with -D 0x43"));
+        }
+        note_missing(&self.seen, &mut self.warnings);
+        Ok((self.lft, self.warnings.0))
+    }
 }
 
 /// Warns of switches without a table. `seen`: line of each switch's header, 0 where there is none.
