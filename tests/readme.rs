@@ -80,3 +80,15 @@ fn settings() {
         assert!(text.contains(&row), "no such line: {row}");
     }
 }
+
+/// The table of engines names those that there are.
+#[test]
+fn engines() {
+    let text = readme();
+    for engine in dfdn::engine::ENGINES {
+        assert!(text.contains(&format!("`{}`", engine.name)), "{} is not in the README", engine.name);
+    }
+    for script in ["ci/engines", "ci/trends"] {
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(script).is_file(), "{script}");
+    }
+}
