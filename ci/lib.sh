@@ -77,3 +77,11 @@ simulate() {
 
 # engine_used LOG: the engine whose tables OpenSM configured last.
 engine_used() { sed -nE 's/.*: ([A-Za-z0-9_-]+) tables configured on all.*/\1/p' "$1" | tail -1; }
+
+# window LOG: seconds from the first 'building routing' to the first 'tables configured'.
+window() {
+  awk '{ split($3, t, ":"); now = (t[1] * 60 + t[2]) * 60 + t[3] + $4 / 1e6 }
+    /building routing/ && from == "" { from = now }
+    /tables configured/ && to == "" { to = now }
+    END { printf "%.3f", to - from }' "$1"
+}

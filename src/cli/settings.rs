@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-use crate::engine::{Prefer, Settings};
+use crate::engine::{Prefer, Settings, share};
 use crate::fabric::Sl;
 
 /// What an engine may use.
@@ -25,11 +25,6 @@ pub(super) struct EngineArgs {
     /// Trees of the engine updn-trees
     #[arg(long, value_name = "N", default_value_t = Settings::default().trees)]
     trees: u8,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "a share is a number from 0 to 1".to_owned())
 }
 
 impl EngineArgs {

@@ -42,14 +42,8 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "vls",
         about: "data VLs to plan with, 1 to 15, at most what every link between switches operates; auto: all of them",
-        set: |settings, text| {
-            settings.vls = match text {
-                "auto" => None,
-                _ => Some(number(text, 1, 15)?),
-            };
-            Ok(())
-        },
-        get: |settings| settings.vls.map_or("auto".to_owned(), |vls| vls.to_string()),
+        set: |settings, text| or_auto(text, |text| number(text, 1, 15)).map(|vls| settings.vls = vls),
+        get: |settings| auto_or(settings.vls),
     },
     Key {
         name: "sls",
@@ -67,14 +61,8 @@ pub const KEYS: &[Key] = &[
         name: "max_nonminimal",
         about: "largest share of adapter pairs on longer paths that one SL may cost, 0 to 1; auto: 0.02, or no \
                 limit with prefer one-sl",
-        set: |settings, text| {
-            settings.max_nonminimal = match text {
-                "auto" => None,
-                _ => Some(share(text)?),
-            };
-            Ok(())
-        },
-        get: |settings| settings.max_nonminimal.map_or("auto".to_owned(), |share| share.to_string()),
+        set: |settings, text| or_auto(text, share).map(|share| settings.max_nonminimal = share),
+        get: |settings| auto_or(settings.max_nonminimal),
     },
     Key {
         name: "trees",
@@ -134,8 +122,20 @@ fn number(text: &str, least: u8, most: u8) -> Result<u8, String> {
     number.ok_or_else(|| format!("'{text}' is no number from {least} to {most}"))
 }
 
-/// A share, `0..=1`.
-fn share(text: &str) -> Result<f64, String> {
+/// `auto`, or what `parse` takes.
+fn or_auto<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    if text == "auto" { Ok(None) } else { parse(text).map(Some) }
+}
+
+fn auto_or(value: Option<impl ToString>) -> String {
+    value.map_or("auto".to_owned(), |value| value.to_string())
+}
+
+/// A share from 0 to 1, as the file and the command take it.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| format!("'{text}' is no number from 0 to 1"))
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-pub use config::{ConfigError, KEYS, Key};
+pub use config::{ConfigError, KEYS, Key, share};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
