@@ -6,6 +6,7 @@ mod docker;
 mod engines;
 mod host;
 mod judges;
+mod multicast;
 mod ordered;
 mod plugin;
 mod ranked;

@@ -18,7 +18,7 @@ pub use config::{ConfigError, KEYS, Key, share};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
-use crate::routing::{Hops, RoutingError};
+use crate::routing::{Hops, McastTrees, RoutingError, mcast_trees};
 use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
@@ -293,13 +293,19 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let offer = settings.offer(fabric)?;
     let start = Instant::now();
     let hops = Hops::new(fabric)?;
-    let plan = (engine.run)(fabric, &hops, settings, offer)?;
+    let mut plan = (engine.run)(fabric, &hops, settings, offer)?;
+    let trees = if engine.deadlock_free {
+        mcast_trees(fabric, &hops, &plan.lft, &mut plan.sl2vl, &plan.path_sl)
+    } else {
+        McastTrees::default()
+    };
     let routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
         sl2vl: plan.sl2vl,
         path_sl: plan.path_sl,
         vlarb: VlArb::fair(plan.vls),
+        multicast: trees.trees,
         remarks: plan.remarks,
     };
     let computing = start.elapsed();

@@ -86,6 +86,7 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         sl2vl,
         path_sl,
         vlarb: VlArb::fair(vls.unwrap_or(0) + 1),
+        multicast: Vec::new(),
         remarks,
     };
     Ok((owned, routes))

@@ -2,11 +2,13 @@
 //! mappings, the SL of a path, VL arbitration.
 
 mod lft;
+mod multicast;
 mod path_sl;
 mod sl2vl;
 mod vlarb;
 
 pub use lft::Lft;
+pub use multicast::{McastGroup, PortSet};
 pub use path_sl::PathSl;
 pub use sl2vl::{Sl2Vl, SlVlRow};
 pub use vlarb::VlArb;
@@ -24,6 +26,10 @@ pub struct Routes {
     pub path_sl: PathSl,
     /// Arbitration among the VLs in use, the same on every port.
     pub vlarb: VlArb,
+    /// Multicast forwarding, empty where it is not known: of an engine, trees that reach every end
+    /// port, each for groups with some SLs, which together are all SLs that a group may have; each
+    /// group takes of its tree what lies between its members.
+    pub multicast: Vec<McastGroup>,
     /// What the engine wants a person to know, a sentence each.
     pub remarks: Vec<String>,
 }
