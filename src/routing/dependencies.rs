@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rayon::prelude::*;
 
-use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
+
+/// No channel.
+const NONE: u32 = u32::MAX;
 
 /// The SLs in classes that all SL2VL rows treat alike.
 #[derive(Clone, Debug)]
@@ -61,21 +64,24 @@ impl SlClasses {
 enum Change {
     /// An edge that was added: index into `waits`, bit.
     Edge(usize, u16),
-    /// The row that a turn had before.
-    Row(usize, SlVlRow),
+    /// A VL that was set: index into `vls`, what it was.
+    Vl(usize, u8),
 }
 
 /// The dependencies between virtual channels, (channel, VL): what holds the first waits for the
 /// second. With a topological order, so an edge is refused where it would close a circle.
 pub(super) struct Dependencies<'a> {
     fabric: &'a Fabric,
-    /// As given, but for entries set by [`Dependencies::set_vl`].
-    pub(super) sl2vl: Sl2Vl,
     pub(super) classes: SlClasses,
     /// One more than the highest data VL in the tables.
     lanes: usize,
-    /// By turn (index of its SL2VL row) x VL of the second channel: the VLs of the first.
+    /// By turn x VL of the second channel: the VLs of the first.
     waits: Vec<u16>,
+    /// By channel: its switch at the end, and what its own number has to be added to for the number of
+    /// the turn from it to a channel.
+    steps: Vec<(u32, u32)>,
+    /// By turn x class: the VL.
+    vls: Vec<u8>,
     /// By turn: the classes whose unicast packets take it, as bits; empty until it is asked for.
     used: Vec<u16>,
     /// By channel x class: the VLs with which the end ports of its switch send into it.
@@ -100,39 +106,65 @@ impl<'a> Dependencies<'a> {
     pub(super) fn new(fabric: &'a Fabric, lft: &Lft, sl2vl: &Sl2Vl, path_sl: &PathSl) -> Option<Self> {
         let channels = fabric.channels();
         let classes = SlClasses::new(sl2vl);
-        let mut highest = 0;
-        let mut last = None;
-        for &row in sl2vl.rows().iter().filter(|&&row| last.replace(row) != Some(row)) {
-            highest = row.vls().iter().map(|vl| vl.0).filter(|&vl| vl < Vl::MAX_DATA).fold(highest, u8::max);
+        let mut steps = Vec::with_capacity(channels.len());
+        let mut vls = Vec::new();
+        let (mut turns, mut highest) = (0, 0);
+        for (_, c) in channels.iter() {
+            let after = channels.out_range(c.to);
+            // Modulo 2^32: the number of a turn is there again when the channel's is added.
+            steps.push((c.to.0, (turns as u32).wrapping_sub(after.start as u32)));
+            turns += after.len();
+            for (_, d) in channels.out(c.to) {
+                let row = sl2vl.row(c.to, c.in_port, d.out_port);
+                for class in 0..classes.len() {
+                    let vl = row.get(classes.sl(class)).0;
+                    highest = highest.max(vl % Vl::MAX_DATA);
+                    vls.push(vl);
+                }
+            }
         }
-        let lanes = usize::from(highest) + 1;
         let mut injected = vec![0_u16; channels.len() * classes.len()];
         for (id, c) in channels.iter() {
             for &source in fabric.endports_on(c.from) {
                 let Some((_, port)) = fabric.endport(source).attachment else { continue };
                 let row = sl2vl.row(c.from, port, c.out_port);
                 for class in 0..classes.len() {
-                    injected[id.index() * classes.len() + class] |= data_bit(row.get(classes.sl(class)));
+                    let vl = row.get(classes.sl(class));
+                    highest = highest.max(vl.0 % Vl::MAX_DATA);
+                    injected[id.index() * classes.len() + class] |= data_bit(vl);
                 }
             }
         }
+        let lanes = usize::from(highest) + 1;
         let mut this = Self {
             fabric,
-            sl2vl: sl2vl.clone(),
             classes,
             lanes,
             waits: Vec::new(),
+            steps,
+            vls,
             used: Vec::new(),
             injected,
             place: Vec::new(),
             changes: Vec::new(),
             mark: vec![false; channels.len() * lanes],
         };
-        let waits = zeros(sl2vl.rows().len() * lanes);
-        this.unicast(lft, path_sl, |turn, vl, held, _| set(&waits[turn * lanes + vl], held));
+        let waits = zeros(turns * lanes);
+        // Nothing waits for VLs that no turn leads to, so no circle leads over them.
+        let entered = this.vls.iter().fold(0, |all, &vl| all | data_bit(Vl(vl)));
+        this.unicast(lft, path_sl, |turn, vl, held, _| {
+            if held & entered != 0 {
+                set(&waits[turn * lanes + vl], held & entered);
+            }
+        });
         this.waits = inner(waits);
         this.place = this.order()?;
         Some(this)
+    }
+
+    /// The number of a turn.
+    fn turn(&self, first: ChannelId, second: ChannelId) -> usize {
+        self.steps[first.index()].1.wrapping_add(second.0) as usize
     }
 
     /// Visits what unicast packets wait for: turn, VL of the second channel, VLs of the first as bits,
@@ -146,39 +178,41 @@ impl<'a> Dependencies<'a> {
             .filter_map(|e| e.attachment.map(|(s, _)| (e, s)))
             .flat_map(|(e, s)| e.lids().map(move |lid| (lid, s)))
             .collect();
-        // By end port where SLs depend on it; by switch otherwise.
-        let sls_from = |s: SwitchId, lid: Lid| match path_sl {
-            PathSl::Any(set) => *set,
-            _ => fabric.endports_on(s).iter().fold(0, |all, &e| all | path_sl.allowed(fabric, e, lid)),
+        let classes_from = |s: SwitchId, lid: Lid| {
+            let told = |e: &EndPortId| path_sl.allowed(fabric, *e, lid);
+            self.classes.of(fabric.endports_on(s).iter().fold(0, |all, e| all | told(e)))
         };
+        let same = if let PathSl::Any(set) = path_sl { Some(self.classes.of(*set)) } else { None };
         lids.par_chunks(64).for_each(|chunk| {
             let mut seen = vec![0_u16; switches * classes];
+            let mut way = vec![NONE; switches];
             for &(lid, root) in chunk {
                 seen.fill(0);
-                let ports = lft.to(lid);
-                let next = |s: SwitchId| channels.at_port(s, PortNum(ports[s.index()]));
-                for source in fabric.switch_ids().filter(|&s| s != root) {
-                    let Some(first) = next(source) else { continue };
-                    for class in bits(self.classes.of(sls_from(source, lid))) {
-                        let sl = self.classes.sl(class);
-                        let mut id = first;
-                        let mut held = self.injected[id.index() * classes + class];
+                for (s, (way, &port)) in way.iter_mut().zip(lft.to(lid)).enumerate() {
+                    let next = channels.at_port(SwitchId::at(s), PortNum(port));
+                    *way = next.filter(|_| s != root.index()).map_or(NONE, |c| c.0);
+                }
+                for (source, &first) in way.iter().enumerate().filter(|&(_, &c)| c != NONE) {
+                    let set = same.unwrap_or_else(|| classes_from(SwitchId::at(source), lid));
+                    for class in bits(set) {
+                        let (mut at, mut channel) = (source, first);
+                        let mut held = self.injected[channel as usize * classes + class];
                         loop {
-                            let c = channels.get(id);
-                            let seen = &mut seen[c.from.index() * classes + class];
+                            let seen = &mut seen[at * classes + class];
                             held &= !*seen;
                             *seen |= held;
-                            if held == 0 || c.to == root {
+                            let (to, offset) = self.steps[channel as usize];
+                            let ahead = way[to as usize];
+                            if held == 0 || ahead == NONE {
                                 break;
                             }
-                            let Some(ahead) = next(c.to) else { break };
-                            let turn = self.sl2vl.index(c.to, c.in_port, channels.get(ahead).out_port);
-                            let vl = self.sl2vl.rows()[turn].get(sl);
-                            if vl.0 == Vl::MAX_DATA {
+                            let turn = offset.wrapping_add(ahead) as usize;
+                            let vl = self.vls[turn * classes + class];
+                            if vl == Vl::MAX_DATA {
                                 break;
                             }
-                            visit(turn, usize::from(vl.0), held, class);
-                            (id, held) = (ahead, 1 << vl.0);
+                            visit(turn, usize::from(vl), held, class);
+                            (at, channel, held) = (to as usize, ahead, 1 << vl);
                         }
                     }
                 }
@@ -188,7 +222,7 @@ impl<'a> Dependencies<'a> {
 
     /// Finds out which turns unicast packets take, for [`Dependencies::choices`].
     pub(super) fn find_used(&mut self, lft: &Lft, path_sl: &PathSl) {
-        let used = zeros(self.sl2vl.rows().len());
+        let used = zeros(self.waits.len() / self.lanes);
         self.unicast(lft, path_sl, |turn, _, _, class| set(&used[turn], 1 << class));
         self.used = inner(used);
     }
@@ -220,8 +254,8 @@ impl<'a> Dependencies<'a> {
     fn after(&self, v: usize, mut visit: impl FnMut(usize)) {
         let (channel, bit) = (v / self.lanes, 1 << (v % self.lanes));
         let c = self.fabric.channels().get(ChannelId::at(channel));
-        for (next, d) in self.fabric.channels().out(c.to) {
-            let turn = self.sl2vl.index(c.to, c.in_port, d.out_port) * self.lanes;
+        for next in self.fabric.channels().out_range(c.to).map(ChannelId::at) {
+            let turn = self.turn(ChannelId::at(channel), next) * self.lanes;
             for vl in 0..self.lanes {
                 if self.waits[turn + vl] & bit != 0 {
                     visit(next.index() * self.lanes + vl);
@@ -235,8 +269,7 @@ impl<'a> Dependencies<'a> {
         let (channel, vl) = (v / self.lanes, v % self.lanes);
         let d = self.fabric.channels().get(ChannelId::at(channel));
         for (_, back) in self.fabric.channels().out(d.from) {
-            let c = self.fabric.channels().get(back.reverse);
-            let turn = self.sl2vl.index(d.from, c.in_port, d.out_port);
+            let turn = self.turn(back.reverse, ChannelId::at(channel));
             for first in bits(self.waits[turn * self.lanes + vl]) {
                 visit(back.reverse.index() * self.lanes + first);
             }
@@ -250,16 +283,14 @@ impl<'a> Dependencies<'a> {
 
     /// The VL, as a bit, of a class for a turn; 0 where packets are dropped.
     pub(super) fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
-        let (c, d) = (self.fabric.channels().get(first), self.fabric.channels().get(second));
-        data_bit(self.sl2vl.row(c.to, c.in_port, d.out_port).get(self.classes.sl(class)))
+        data_bit(Vl(self.vls[self.turn(first, second) * self.classes.len() + class]))
     }
 
     /// The VLs, as bits, that a class may have for a turn, the present one first: all that are in use
     /// where no unicast packet of the class takes the turn and that was found out.
     pub(super) fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
-        let (c, d) = (self.fabric.channels().get(first), self.fabric.channels().get(second));
         let now = self.vl(first, second, class);
-        let turn = self.sl2vl.index(c.to, c.in_port, d.out_port);
+        let turn = self.turn(first, second);
         let mut list = vec![now];
         if self.used.get(turn).is_some_and(|used| used & 1 << class == 0) {
             list.extend((0..self.lanes).rev().map(|vl| 1 << vl).filter(|&vl| vl != now));
@@ -270,24 +301,33 @@ impl<'a> Dependencies<'a> {
 
     /// Sets the VL, given as a bit, of a class for a turn.
     pub(super) fn set_vl(&mut self, first: ChannelId, second: ChannelId, class: usize, vl: u16) {
-        let (c, d) = (self.fabric.channels().get(first), self.fabric.channels().get(second));
-        let turn = self.sl2vl.index(c.to, c.in_port, d.out_port);
-        let old = self.sl2vl.rows()[turn];
-        let vl = Vl(vl.trailing_zeros() as u8);
-        let sls = bits(self.classes.members[class]);
-        let new = sls.fold(old, |row, sl| row.with(Sl(sl as u8), vl));
+        let entry = self.turn(first, second) * self.classes.len() + class;
+        let new = vl.trailing_zeros() as u8;
+        let old = std::mem::replace(&mut self.vls[entry], new);
         if new != old {
-            self.sl2vl.rows_mut()[turn] = new;
-            self.changes.push(Change::Row(turn, old));
+            self.changes.push(Change::Vl(entry, old));
+        }
+    }
+
+    /// Writes what was set into the tables.
+    pub(super) fn write_vls(&self, sl2vl: &mut Sl2Vl) {
+        for (first, c) in self.fabric.channels().iter() {
+            for (second, d) in self.fabric.channels().out(c.to) {
+                let mut row = sl2vl.row(c.to, c.in_port, d.out_port);
+                for (class, &sls) in self.classes.members.iter().enumerate() {
+                    let vl = Vl(self.vls[self.turn(first, second) * self.classes.len() + class]);
+                    row = bits(sls).fold(row, |row, sl| row.with(Sl(sl as u8), vl));
+                }
+                sl2vl.set(c.to, c.in_port, d.out_port, row);
+            }
         }
     }
 
     /// Adds that packets on any of some VLs of the first channel wait for a VL of the second, all
     /// given as bits. False where that would close a circle; then some may have been added.
     pub(super) fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool {
-        let (c, d) = (*self.fabric.channels().get(first), self.fabric.channels().get(second).out_port);
         let vl = vl.trailing_zeros() as usize;
-        let entry = self.sl2vl.index(c.to, c.in_port, d) * self.lanes + vl;
+        let entry = self.turn(first, second) * self.lanes + vl;
         bits(held & !self.waits[entry]).all(|from| {
             let ordered = self.put_behind(first.index() * self.lanes + from, second.index() * self.lanes + vl);
             if ordered {
@@ -308,7 +348,7 @@ impl<'a> Dependencies<'a> {
         for change in self.changes.drain(checkpoint..).rev() {
             match change {
                 Change::Edge(entry, bit) => self.waits[entry] &= !bit,
-                Change::Row(turn, row) => self.sl2vl.rows_mut()[turn] = row,
+                Change::Vl(entry, vl) => self.vls[entry] = vl,
             }
         }
     }

@@ -88,9 +88,11 @@ pub fn mcast_trees(fabric: &Fabric, hops: &Hops, lft: &Lft, sl2vl: &mut Sl2Vl, p
             pending.retain(|class| !served.contains(class));
         }
         pending = failed;
+        if free {
+            growth.graph.write_vls(sl2vl);
+        }
     }
     result.unserved = pending.iter().fold(0, |all, &class| all | growth.graph.classes.members[class]);
-    *sl2vl = growth.graph.sl2vl;
     result
 }
 
