@@ -20,7 +20,7 @@ fn scratch() {
                 let Ok(r) = route(&f, &s) else { continue };
                 let m = &r.routes.multicast;
                 let served = m.iter().fold(0, |a, t| a | t.sls.unwrap());
-                let e = count.entry((engine.name.to_owned() + tag, m.len(), !served)).or_default();
+                assert!(r.verdict.multicast.as_ref().is_some_and(|m| m.is_safe())); let e = count.entry((engine.name.to_owned() + tag, m.len(), !served)).or_default();
                 e.0 += 1;
                 if e.1.len() < 200 { e.1 += &format!(" {name}-{gone}({}sl)", r.verdict.sls_all); }
               }

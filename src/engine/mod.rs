@@ -5,6 +5,7 @@
 
 mod config;
 mod dfdn;
+mod multicast;
 mod papers;
 mod search;
 
@@ -18,9 +19,9 @@ pub use config::{ConfigError, KEYS, Key, share};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
-use crate::routing::{Hops, McastTrees, RoutingError, mcast_trees};
+use crate::routing::{Hops, RoutingError};
 use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
-use crate::verify::{Verdict, verify};
+use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 
 /// A named combination of routing and lanes.
 #[derive(Clone, Copy, Debug)]
@@ -272,17 +273,19 @@ pub struct Routed {
     pub routes: Routes,
     /// What the judge says of them.
     pub verdict: Verdict,
+    /// What if hosts use other SLs than they are told.
+    pub safety: SlSafety,
     /// Distances between the switches.
     pub hops: Hops,
     /// VLs and SLs that the fabric offers.
     pub offer: Offer,
-    /// Time for distances, routing and lanes.
+    /// Time for distances, routing, lanes and multicast trees.
     pub computing: Duration,
     /// Time for the judgement.
     pub judging: Duration,
 }
 
-/// Routes a fabric: distances, forwarding tables, lanes, verdict.
+/// Routes a fabric: distances, forwarding tables, lanes, multicast trees, verdict.
 ///
 /// # Errors
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed
@@ -294,18 +297,15 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let start = Instant::now();
     let hops = Hops::new(fabric)?;
     let mut plan = (engine.run)(fabric, &hops, settings, offer)?;
-    let trees = if engine.deadlock_free {
-        mcast_trees(fabric, &hops, &plan.lft, &mut plan.sl2vl, &plan.path_sl)
-    } else {
-        McastTrees::default()
-    };
+    let multicast =
+        if engine.deadlock_free { multicast::add_trees(fabric, &hops, &mut plan) } else { Vec::new() };
     let routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
         sl2vl: plan.sl2vl,
         path_sl: plan.path_sl,
         vlarb: VlArb::fair(plan.vls),
-        multicast: trees.trees,
+        multicast,
         remarks: plan.remarks,
     };
     let computing = start.elapsed();
@@ -316,5 +316,6 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
         let why = verdict.witness().map_or_else(String::new, |w| w.explain(fabric));
         return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
     }
-    Ok(Routed { routes, verdict, hops, offer, computing, judging: start.elapsed() })
+    let safety = sl_safety(fabric, &routes, &verdict);
+    Ok(Routed { routes, verdict, safety, hops, offer, computing, judging: start.elapsed() })
 }

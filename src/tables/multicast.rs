@@ -29,8 +29,17 @@ impl PortSet {
 
     /// The ports in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = PortNum> + use<> {
-        let words = self.0;
-        (0..=255_u8).filter(move |&p| words[usize::from(p) / 64] & 1 << (p % 64) != 0).map(PortNum)
+        let mut words = self.0;
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            while at < words.len() && words[at] == 0 {
+                at += 1;
+            }
+            let word = words.get_mut(at)?;
+            let port = at as u32 * 64 + word.trailing_zeros();
+            *word &= *word - 1;
+            Some(PortNum(port as u8))
+        })
     }
 }
 
