@@ -107,7 +107,7 @@ fn everyone(fabric: &Fabric, edges: &[ChannelId], mlid: u16, sls: u16) -> McastG
     for (s, port) in fabric.endports().iter().filter_map(|e| e.attachment) {
         ports[s.index()].insert(port);
     }
-    McastGroup { mlid, sls: Some(sls), ports }
+    McastGroup { mlid, sls: Some(sls), ports: fabric.switch_ids().zip(ports).collect() }
 }
 
 /// A tree that grows.

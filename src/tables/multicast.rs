@@ -51,13 +51,21 @@ pub struct McastGroup {
     pub mlid: u16,
     /// SLs that its packets may have, bit `n` = SL `n`; `None` where that is not known.
     pub sls: Option<u16>,
-    /// Ports by switch.
-    pub ports: Vec<PortSet>,
+    /// Ports by switch, in order of the switches, of those that have any.
+    pub ports: Vec<(SwitchId, PortSet)>,
 }
 
 impl McastGroup {
     /// The first multicast LID: what OpenSM gives to the first group, which is IPoIB's broadcast.
     pub const FIRST_MLID: u16 = 0xc000;
+
+    /// The ports of a switch.
+    ///
+    /// Cost: O(log S) with S switches.
+    pub fn at(&self, switch: SwitchId) -> PortSet {
+        let found = self.ports.binary_search_by_key(&switch, |&(s, _)| s);
+        found.map_or_else(|_| PortSet::default(), |i| self.ports[i].1)
+    }
 
     /// What remains of this tree for some of its members: the ways between them. Members that the
     /// tree does not reach are left out.
@@ -65,20 +73,17 @@ impl McastGroup {
     /// - `members`: each as its switch and the switch's port to it, 0 for the switch itself.
     ///
     /// Cost: O(S + ports in the tree) with S switches.
-    pub fn pruned(&self, fabric: &Fabric, members: &[(SwitchId, PortNum)]) -> Vec<PortSet> {
+    pub fn pruned(&self, fabric: &Fabric, members: &[(SwitchId, PortNum)]) -> Vec<(SwitchId, PortSet)> {
         let channels = fabric.channels();
-        let mut ports = vec![PortSet::default(); self.ports.len()];
-        let mut wanted = vec![false; ports.len()];
-        for &(s, port) in members {
-            if self.ports.get(s.index()).is_some_and(|set| set.contains(port)) {
-                ports[s.index()].insert(port);
-                wanted[s.index()] = true;
-            }
+        let mut ports = vec![PortSet::default(); fabric.num_switches()];
+        for &(s, port) in members.iter().filter(|&&(s, port)| self.at(s).contains(port)) {
+            ports[s.index()].insert(port);
         }
-        let between: Vec<Vec<_>> = fabric
-            .switch_ids()
-            .map(|s| self.ports[s.index()].iter().filter_map(|p| channels.at_port(s, p)).collect())
-            .collect();
+        let wanted: Vec<bool> = ports.iter().map(|set| !set.is_empty()).collect();
+        let mut between: Vec<Vec<_>> = vec![Vec::new(); ports.len()];
+        for &(s, set) in &self.ports {
+            between[s.index()] = set.iter().filter_map(|p| channels.at_port(s, p)).collect();
+        }
         let mut degree: Vec<usize> = between.iter().map(Vec::len).collect();
         let mut ends: Vec<usize> = (0..degree.len()).filter(|&s| degree[s] == 1 && !wanted[s]).collect();
         let mut gone = vec![false; degree.len()];
@@ -94,13 +99,12 @@ impl McastGroup {
                 }
             }
         }
-        // One switch alone may be left that nobody wants: the last one of a tree without members.
         for (s, list) in between.iter().enumerate().filter(|&(s, _)| !gone[s]) {
             for c in list.iter().map(|&c| channels.get(c)).filter(|c| !gone[c.to.index()]) {
                 ports[s].insert(c.out_port);
             }
         }
-        ports
+        fabric.switch_ids().zip(ports).filter(|(_, set)| !set.is_empty()).collect()
     }
 }
 
@@ -124,21 +128,20 @@ mod tests {
     fn only_the_ways_between_members_remain() {
         // A chain of five switches with an adapter each; the tree is the whole chain.
         let f = Mesh { dims: vec![5], cas: 1 }.build().unwrap();
-        let mut whole = McastGroup {
-            mlid: McastGroup::FIRST_MLID,
-            sls: None,
-            ports: vec![PortSet::default(); f.num_switches()],
-        };
-        f.channels().as_slice().iter().for_each(|c| whole.ports[c.from.index()].insert(c.out_port));
+        let mut ports = vec![PortSet::default(); f.num_switches()];
+        f.channels().as_slice().iter().for_each(|c| ports[c.from.index()].insert(c.out_port));
         let adapters: Vec<_> = f.adapters().map(|(_, e)| e.attachment.unwrap()).collect();
-        adapters.iter().for_each(|&(s, p)| whole.ports[s.index()].insert(p));
+        adapters.iter().for_each(|&(s, p)| ports[s.index()].insert(p));
+        let ports = f.switch_ids().zip(ports).collect();
+        let whole = McastGroup { mlid: McastGroup::FIRST_MLID, sls: None, ports };
         assert_eq!(whole.pruned(&f, &adapters), whole.ports);
         let of = |s: usize| adapters.iter().copied().find(|&(at, _)| at == SwitchId::at(s)).unwrap();
-        let two = whole.pruned(&f, &[of(1), of(3)]);
-        let count: Vec<usize> = two.iter().map(|set| set.iter().count()).collect();
-        assert_eq!(count, [0, 2, 2, 2, 0]);
-        let one = whole.pruned(&f, &[of(2)]);
-        assert_eq!(one.iter().map(|set| set.iter().count()).collect::<Vec<_>>(), [0, 0, 1, 0, 0]);
-        assert!(whole.pruned(&f, &[]).iter().all(PortSet::is_empty));
+        let count = |members: &[(SwitchId, PortNum)]| {
+            let group = McastGroup { ports: whole.pruned(&f, members), ..whole.clone() };
+            f.switch_ids().map(|s| group.at(s).iter().count()).collect::<Vec<_>>()
+        };
+        assert_eq!(count(&[of(1), of(3)]), [0, 2, 2, 2, 0]);
+        assert_eq!(count(&[of(2)]), [0, 0, 1, 0, 0]);
+        assert_eq!(count(&[]), [0; 5]);
     }
 }

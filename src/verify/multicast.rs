@@ -13,7 +13,7 @@ use super::graph::{Cycles, Graph};
 use super::witness::Finder;
 use super::{Destination, Packet, Plan, bits};
 use crate::fabric::{ChannelId, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
-use crate::tables::McastGroup;
+use crate::tables::{McastGroup, PortSet};
 
 /// What holds for the multicast groups of some tables.
 #[derive(Clone, Debug, PartialEq)]
@@ -260,8 +260,9 @@ impl<'a> Spread<'a> {
     /// Adds all dependencies to the graph.
     fn run(mut self) -> Result<(), McastFault> {
         let plan = self.plan;
-        for (s, ports) in self.group.ports.iter().enumerate().filter(|(_, ports)| !ports.is_empty()) {
-            for &source in plan.fabric.endports_on(SwitchId::at(s)) {
+        for &(s, ports) in &self.group.ports {
+            let (on, s) = (plan.fabric.endports_on(s), s.index());
+            for &source in on {
                 let port = plan.injection_port[source.index()];
                 for out in ports.iter().filter(|out| out.0 != port) {
                     self.copy(s, port, out, 0)?;
@@ -271,7 +272,7 @@ impl<'a> Spread<'a> {
         while let Some((s, out, vls)) = self.open.pop() {
             let ahead = plan.ahead(s, out);
             let next = ahead.to as usize;
-            for port in self.group.ports[next].iter().filter(|port| port.0 != ahead.in_port) {
+            for port in self.group.at(SwitchId::at(next)).iter().filter(|port| port.0 != ahead.in_port) {
                 self.copy(next, ahead.in_port, port, vls)?;
             }
         }
@@ -292,7 +293,7 @@ impl<'a> Spread<'a> {
             let (mlid, sl, at) = (self.group.mlid, self.sl, SwitchId::at(s));
             return Err(McastFault::NoVl { mlid, sl, at, port: out });
         }
-        if ahead.to == u32::MAX || self.group.ports[ahead.to as usize].is_empty() {
+        if ahead.to == u32::MAX || self.group.at(SwitchId(ahead.to)).is_empty() {
             return Ok(());
         }
         if from != 0 {
@@ -319,7 +320,7 @@ fn cause(
     let (c, d) = (channels.get(first.0), channels.get(second.0));
     let passes = |g: &McastGroup, id: ChannelId| {
         let c = channels.get(id);
-        g.ports[c.from.index()].contains(c.out_port) && !g.ports[c.to.index()].is_empty()
+        g.at(c.from).contains(c.out_port) && !g.at(c.to).is_empty()
     };
     let vl = |s: SwitchId, inp: PortNum, out: PortNum, sl: Sl| plan.rows[plan.turn(s.index(), out.0, inp.0)].get(sl);
     groups.iter().filter(|g| passes(g, first.0) && passes(g, second.0)).find_map(|g| {
@@ -345,20 +346,20 @@ fn cause(
 }
 
 /// The channels by which a group's packets leave a switch for another one that passes them on.
-fn ways<'a>(plan: &'a Plan<'_>, group: &'a McastGroup, s: usize) -> impl Iterator<Item = ChannelId> + 'a {
+fn ways<'a>(plan: &'a Plan<'_>, group: &'a McastGroup, s: SwitchId) -> impl Iterator<Item = ChannelId> + 'a {
     let channels = plan.fabric.channels();
-    let all = group.ports[s].iter().filter_map(move |port| channels.at_port(SwitchId::at(s), port));
-    all.filter(move |&c| !group.ports[channels.get(c).to.index()].is_empty())
+    let all = group.at(s).iter().filter_map(move |port| channels.at_port(s, port));
+    all.filter(move |&c| !group.at(channels.get(c).to).is_empty())
 }
 
 /// A circle of channels of a group, if there is one: what remains when channels that lead on to none
 /// that remains are taken away, over and over.
 fn circle(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
     let channels = plan.fabric.channels();
-    let list: Vec<ChannelId> = (0..group.ports.len()).flat_map(|s| ways(plan, group, s)).collect();
+    let list: Vec<ChannelId> = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).collect();
     let on = |c: ChannelId| {
         let c = channels.get(c);
-        ways(plan, group, c.to.index()).filter(|&d| d != c.reverse)
+        ways(plan, group, c.to).filter(|&d| d != c.reverse)
     };
     let mut count = vec![0_usize; channels.len()];
     let mut left = vec![false; channels.len()];
@@ -392,32 +393,32 @@ fn circle(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
 fn unreached(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
     let fabric = plan.fabric;
     let channels = fabric.channels();
-    let member = |s: usize| {
-        let ends = fabric.endports_on(SwitchId::at(s)).iter().copied();
-        ends.into_iter().find(|e| group.ports[s].contains(PortNum(plan.injection_port[e.index()])))
+    let member = |&(s, set): &(SwitchId, PortSet)| {
+        let ends = fabric.endports_on(s).iter().copied();
+        let mut ends = ends.filter(|e| set.contains(PortNum(plan.injection_port[e.index()])));
+        ends.next().map(|e| (s, e))
     };
-    let members: Vec<(usize, EndPortId)> =
-        (0..group.ports.len()).filter_map(|s| member(s).map(|e| (s, e))).collect();
-    let there_and_back = (0..group.ports.len()).flat_map(|s| ways(plan, group, s)).all(|c| {
+    let members: Vec<(SwitchId, EndPortId)> = group.ports.iter().filter_map(member).collect();
+    let there_and_back = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).all(|c| {
         let back = channels.get(channels.get(c).reverse);
-        group.ports[back.from.index()].contains(back.out_port)
+        group.at(back.from).contains(back.out_port)
     });
     // Where every way leads back too, one sender speaks for all.
     let senders = if there_and_back { &members[..members.len().min(1)] } else { &members[..] };
     senders.iter().find_map(|&(start, from)| {
-        let mut met = vec![false; group.ports.len()];
-        met[start] = true;
-        let mut queue: Vec<(usize, Option<ChannelId>)> = vec![(start, None)];
+        let mut met = vec![false; fabric.num_switches()];
+        met[start.index()] = true;
+        let mut queue: Vec<(SwitchId, Option<ChannelId>)> = vec![(start, None)];
         while let Some((s, came)) = queue.pop() {
             let back = came.map(|c| channels.get(c).reverse);
             for c in ways(plan, group, s).filter(|&c| Some(c) != back) {
-                let to = channels.get(c).to.index();
-                if !std::mem::replace(&mut met[to], true) {
+                let to = channels.get(c).to;
+                if !std::mem::replace(&mut met[to.index()], true) {
                     queue.push((to, Some(c)));
                 }
             }
         }
-        let missed = members.iter().find(|(s, _)| !met[*s]);
+        let missed = members.iter().find(|(s, _)| !met[s.index()]);
         missed.map(|&(_, to)| McastFault::Unreachable { mlid: group.mlid, from, to })
     })
 }
