@@ -1,8 +1,8 @@
 /*
- * mcjoin - joins ports to IPoIB's broadcast group, or another one, and takes them out of it.
+ * mcjoin - joins ports to a multicast group that is there, and takes them out of it.
  *
- *   mcjoin join MGID SL PORT_GUID...     SL: a number to make a group of that SL, '-' to join one
- *   mcjoin leave MGID - PORT_GUID...
+ *   mcjoin join MGID PORT_GUID...
+ *   mcjoin leave MGID PORT_GUID...
  *
  * MGID: 32 hexadecimal digits; GUIDs as 0x.... Asks the SA for each port in turn, on behalf of that
  * port, and prints the MLID that it answers.
@@ -19,20 +19,11 @@
 
 enum { FULL_MEMBER = 1, LEAVE = 0x15 };
 /* Fields of the record that a request speaks of. */
-enum {
-	HAS_MGID = 1 << 0,
-	HAS_PORT = 1 << 1,
-	HAS_QKEY = 1 << 2,
-	HAS_TCLASS = 1 << 6,
-	HAS_PKEY = 1 << 7,
-	HAS_SL = 1 << 12,
-	HAS_FLOW = 1 << 13,
-	HAS_STATE = 1 << 16
-};
+enum { HAS_MGID = 1 << 0, HAS_PORT = 1 << 1, HAS_STATE = 1 << 16 };
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: mcjoin join|leave MGID SL|- PORT_GUID...\n");
+	fprintf(stderr, "usage: mcjoin join|leave MGID PORT_GUID...\n");
 	return 2;
 }
 
@@ -50,7 +41,7 @@ int main(int argc, char **argv)
 	uint8_t mgid[16];
 	int leave;
 
-	if (argc < 5 || strlen(argv[2]) != 32)
+	if (argc < 4 || strlen(argv[2]) != 32)
 		return usage();
 	leave = !strcmp(argv[1], "leave");
 	for (int i = 0; i < 16; i++) {
@@ -67,7 +58,7 @@ int main(int argc, char **argv)
 	}
 	sa.qp = 1;
 	sa.qkey = IB_DEFAULT_QP1_QKEY;
-	for (int i = 4; i < argc; i++) {
+	for (int i = 3; i < argc; i++) {
 		uint8_t record[IB_SA_DATA_SIZE] = { 0 };
 		ib_sa_call_t call = { .attrid = IB_SA_ATTR_MCRECORD, .trid = mad_trid() };
 
@@ -77,13 +68,6 @@ int main(int argc, char **argv)
 		put64(record + 16, 0xfe80000000000000ull);
 		put64(record + 24, strtoull(argv[i], NULL, 0));
 		record[48] = FULL_MEMBER;
-		if (argv[3][0] != '-') {
-			call.mask |= HAS_QKEY | HAS_TCLASS | HAS_PKEY | HAS_SL | HAS_FLOW;
-			record[34] = 0x0b;
-			record[35] = 0x1b;
-			record[40] = record[41] = 0xff;
-			record[44] = atoi(argv[3]) << 4;
-		}
 		if (!sa_rpc_call(port, record, &sa, &call, 2000)) {
 			fprintf(stderr, "mcjoin: the SA refuses %s\n", argv[i]);
 			return 1;
