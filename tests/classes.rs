@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use dfdn::engine::{EngineError, Routed, Settings, route};
 use dfdn::fabric::{Fabric, PortNum, Sl, Vl};
@@ -276,5 +278,70 @@ fn classes_are_written_and_read_again() {
                 formats::load_tables(folder.path(), fabric.clone()).expect_err("a slip in psl").to_string();
             assert!(error.contains("psl") && error.contains(place), "{error}");
         }
+    }
+}
+
+fn dfdn(folder: &Path, words: &str) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dfdn"));
+    let output = command.args(words.split_whitespace()).current_dir(folder).output().expect("dfdn starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_command_says_what_each_class_has() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run = |words: &str| dfdn(folder.path(), words);
+    assert_eq!(run("generate dragonfly --p 2 -o fabric.net").0, Some(0));
+    for (words, [classes, vls_per_class, sls_per_class, ways, vls, sls]) in [
+        ("", [1, 2, 1, 1, 2, 1]),
+        ("--classes 4", [4, 2, 1, 1, 8, 4]),
+        ("--classes 2 --spread", [2, 4, 2, 2, 8, 4]),
+        ("--spread --sls 3", [1, 6, 3, 3, 6, 3]),
+        ("--classes 2 --engine dfdn-paper", [2, 3, 4, 1, 6, 8]),
+        ("--classes 3 --spread --vls 15 --engine updn-trees", [3, 4, 4, 2, 12, 12]),
+    ] {
+        let (code, out, err) = run(&format!("route fabric.net --json {words}"));
+        assert_eq!(code, Some(0), "{words}: {err}");
+        let value: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        for (key, wanted) in [
+            ("classes", classes),
+            ("vls_per_class", vls_per_class),
+            ("sls_per_class", sls_per_class),
+            ("ways", ways),
+            ("vls", vls),
+            ("sls", sls),
+        ] {
+            assert_eq!(value[key], wanted, "{words}: {key}");
+        }
+    }
+    let (_, out, _) = run("route fabric.net --classes 3");
+    assert!(
+        out.contains("3 classes of service, 2 VLs and 1 SL for each class: SL n is of class n modulo 3"),
+        "{out}"
+    );
+    let (_, out, _) = run("route fabric.net --classes 3 --spread");
+    assert!(out.contains("no VLs are left over to spread destinations on"), "{out}");
+    for (words, reason) in [
+        (
+            "--classes 5",
+            "5 classes of service are too many: each has 1 VL and 3 SLs of the 8 VLs and 16 SLs offered, \
+                         and needs 2 VLs",
+        ),
+        ("--classes 5", "Set classes to at most 4, of which each takes 2 VLs and 1 SL"),
+        (
+            "--classes 5 --engine dfdn-paper --vls 15",
+            "each has 3 VLs and 3 SLs of the 15 VLs and 16 SLs offered, and needs 4 SLs",
+        ),
+        (
+            "--classes 3 --sls 2",
+            "each has 2 VLs and 0 SLs of the 8 VLs and 2 SLs offered, and needs one of each",
+        ),
+        ("--classes 0", "classes must be 1 to 15, not 0"),
+        ("--classes 16", "classes must be 1 to 15, not 16"),
+    ] {
+        let (code, out, err) = run(&format!("route fabric.net {words}"));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{words}");
+        assert!(err.contains(reason), "{words}: {err}");
     }
 }

@@ -9,5 +9,6 @@ mod host;
 mod judges;
 mod ordered;
 mod plugin;
+mod qos;
 mod ranked;
 mod readme;
