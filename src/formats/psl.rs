@@ -62,7 +62,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
         if usize::from(sl) >= Sl::COUNT {
             return Err(FormatError::new(number, format!("SL {sl} is more than 15")));
         }
-        if sl % classes != 0 {
+        if !sl.is_multiple_of(classes) {
             return Err(FormatError::new(number, format!("SL {sl} is not of class 0 of {classes} classes")));
         }
         let sl = sl / classes;
