@@ -38,23 +38,7 @@ pub(super) fn plan(
         Err(EngineError::Lanes { source, .. }) if wanted > 1 => source,
         Err(error) => return Err(error),
     };
-    let mut fewer = wanted;
-    let mut lacks = source;
-    let plan = loop {
-        // The most that what was found to be needed leaves room for.
-        let room = match lacks {
-            LanesError::TooFewVls { needed, .. } => usize::from(offer.vls) / needed,
-            LanesError::TooFewSls { needed, .. } => usize::from(offer.sls) / needed,
-            // No lanes help.
-            LanesError::DiameterAboveTwo { .. } => 1,
-        };
-        fewer = room.clamp(1, usize::from(fewer) - 1) as u8;
-        match run(fewer) {
-            Ok(plan) => break plan,
-            Err(EngineError::Lanes { source, .. }) if fewer > 1 => lacks = source,
-            Err(error) => return Err(error),
-        }
-    };
+    let (fit, plan) = most_that_fit(run, wanted, source, offer)?;
     let needed = match source {
         LanesError::TooFewVls { needed, .. } if needed > 1 => {
             format!("needs {needed} VLs (a larger max_op_vls may give more)")
@@ -68,9 +52,41 @@ pub(super) fn plan(
         offer,
         part: Offer { vls: offer.vls / wanted, sls: offer.sls / wanted },
         needed,
-        fit: fewer,
+        fit,
         takes: Offer { vls: plan.vls, sls: sls_of(&plan.path_sl) },
     })
+}
+
+/// The most classes below `wanted` that `run` serves, and one of them; `lacks` is what `wanted` of them
+/// lack. What an engine says that it needs need not be the least, so it is only where the search
+/// begins.
+fn most_that_fit(
+    run: impl Fn(u8) -> Result<Plan, EngineError>,
+    wanted: u8,
+    mut lacks: LanesError,
+    offer: Offer,
+) -> Result<(u8, Plan), EngineError> {
+    let mut too_many = wanted;
+    let (mut fit, mut plan) = loop {
+        let room = match lacks {
+            LanesError::TooFewVls { needed, .. } => usize::from(offer.vls) / needed,
+            LanesError::TooFewSls { needed, .. } => usize::from(offer.sls) / needed,
+            // No lanes help.
+            LanesError::DiameterAboveTwo { .. } => 1,
+        };
+        let fewer = room.clamp(1, usize::from(too_many) - 1) as u8;
+        match run(fewer) {
+            Ok(plan) => break (fewer, plan),
+            Err(EngineError::Lanes { source, .. }) if fewer > 1 => (lacks, too_many) = (source, fewer),
+            Err(error) => return Err(error),
+        }
+    };
+    while fit + 1 < too_many
+        && let Ok(more) = run(fit + 1)
+    {
+        (fit, plan) = (fit + 1, more);
+    }
+    Ok((fit, plan))
 }
 
 fn narrow(engine: &'static str, part: Offer) -> EngineError {
