@@ -1,6 +1,7 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod classes;
 mod command;
 mod docker;
 mod engines;
@@ -9,5 +10,6 @@ mod judges;
 mod multicast;
 mod ordered;
 mod plugin;
+mod qos;
 mod ranked;
 mod readme;

@@ -81,7 +81,8 @@ fn every_engine_has_trees_that_are_safe_together_with_unicast() {
     for (name, fabric) in fabrics() {
         for engine in ENGINES.iter().filter(|e| e.deadlock_free) {
             let dfdn = engine.name == "dfdn";
-            let variants = [(Prefer::Default, 8), (Prefer::OneSl, 1), (Prefer::OneSl, 4), (Prefer::Minimal, 8)];
+            let variants =
+                [(Prefer::Default, 8), (Prefer::OneSl, 1), (Prefer::OneSl, 4), (Prefer::Minimal, 8)];
             for (prefer, vls) in variants.into_iter().take(if dfdn { 4 } else { 1 }) {
                 let label = format!("{} on {name}, {prefer}, {vls} VLs", engine.name);
                 let engine = engine.name.to_owned();
@@ -170,11 +171,11 @@ fn cyclic(edges: &HashSet<(Lane, Lane)>) -> bool {
 /// Each step of a credit loop is a turn, and one that multicast makes is a turn of its group.
 fn check_witness(fabric: &Fabric, routes: &Routes, verdict: &Verdict) -> usize {
     let edges = naive_edges(fabric, routes);
-    let loops = verdict.witnesses.iter().filter_map(|w| match w {
+    let mut loops = verdict.witnesses.iter().filter_map(|w| match w {
         Witness::Multicast(McastFault::CreditLoop(waits)) => Some(waits),
         _ => None,
     });
-    let waits = loops.last().expect("a credit loop is the witness");
+    let waits = loops.next().expect("a credit loop is the witness");
     let mut by_multicast = 0;
     for (i, wait) in waits.iter().enumerate() {
         let next = &waits[(i + 1) % waits.len()];
@@ -234,7 +235,8 @@ fn a_tree_against_the_order_is_rejected_with_its_circle() {
     let ring = Ring { switches: 6, cas: 1 }.build().expect("a ring");
     let settings = Settings { vls: Some(1), prefer: Prefer::OneSl, ..Settings::default() };
     let routes = route(&ring, &settings).expect("it is routed").routes;
-    let links: Vec<ChannelId> = ring.channels().iter().filter(|&(id, c)| id < c.reverse).map(|(id, _)| id).collect();
+    let links: Vec<ChannelId> =
+        ring.channels().iter().filter(|&(id, c)| id < c.reverse).map(|(id, _)| id).collect();
     let mut rejected = 0;
     for without in 0..links.len() {
         let mut edges = links.clone();
@@ -260,7 +262,8 @@ fn circles_and_missing_ways_are_found() {
         let routes = Routes { multicast: vec![tree(&ring, edges, u16::MAX)], ..routes.clone() };
         verify(&ring, &routes)
     };
-    let links: Vec<ChannelId> = ring.channels().iter().filter(|&(id, c)| id < c.reverse).map(|(id, _)| id).collect();
+    let links: Vec<ChannelId> =
+        ring.channels().iter().filter(|&(id, c)| id < c.reverse).map(|(id, _)| id).collect();
     let whole = judge(&links);
     assert!(!multicast(&whole).loop_free && !whole.is_safe());
     assert!(whole.witnesses.iter().any(|w| w.explain(&ring).contains("0xc000 go in circles")));
@@ -430,7 +433,11 @@ fn broadcast_on_a_dragonfly() {
 
 #[test]
 fn broadcast_on_a_torus_with_several_sls() {
-    check("broadcast on a torus", &Torus { dims: vec![4, 4], cas: 1 }.build().expect("a torus"), "updn-trees");
+    check(
+        "broadcast on a torus",
+        &Torus { dims: vec![4, 4], cas: 1 }.build().expect("a torus"),
+        "updn-trees",
+    );
 }
 
 /// A group whose partition has another SL is routed by the tree of that SL.
@@ -458,4 +465,40 @@ fn a_group_with_another_sl() {
     };
     assert!(host::wait_for(Duration::from_secs(20), there).is_some(), "{}", sm.log());
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
+}
+
+/// An SL that no tree serves: that group is not routed, the others are, and the log says what to do.
+#[test]
+fn a_group_that_no_tree_serves() {
+    let Some(tools) = host::tools("a group that no tree serves") else { return };
+    let engine = "dfdn-paper-minhop";
+    let settings = Settings { engine: engine.into(), ..Settings::default() };
+    let candidates = fabrics().into_iter().filter_map(|(name, fabric)| {
+        let mut builder = dfdn::fabric::FabricBuilder::from_fabric(&fabric);
+        builder.forget_lids();
+        let fabric = builder.finish(dfdn::fabric::Lmc::default()).expect("a fabric");
+        let routed = route(&fabric, &settings).ok()?;
+        let served = routed.verdict.multicast?.sls;
+        (served != u16::MAX && fabric.num_switches() < 40).then(|| (name, fabric, (!served).trailing_zeros()))
+    });
+    // LIDs that OpenSM gives may be others, with other paths and SLs: what it does counts.
+    for (name, fabric, sl) in candidates {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let partitions = folder.path().join("partitions.conf");
+        let text = format!("Default=0x7fff, ipoib, sl={sl} : ALL=full;\n");
+        std::fs::write(&partitions, text).expect("it is written");
+        let extra = format!("partition_config_file {}\n", partitions.display());
+        let sim = Ibsim::start(tools, &net(&fabric));
+        let mut sm = OpenSm::up(&sim, &Config { extra, ..plugin::config(engine) });
+        if !sm.log().contains(&format!("has SL {sl} and no tree")) {
+            continue;
+        }
+        mcjoin::join(&sim, mcjoin::BROADCAST, &adapters(&fabric, 2));
+        sm.wait_log("ERR DF30", 2, Duration::from_secs(20));
+        assert!(sm.log().contains("partitions.conf"), "{name}: {}", sm.log());
+        assert_eq!(sorted(&Readback::of(&sim).text("opensm.mcfdbs")), Vec::<String>::new(), "{name}");
+        assert!(sm.alive() && sm.stop().success(), "{name}: {}", sm.log());
+        return;
+    }
+    panic!("no small fabric has an SL without a tree under {engine}");
 }

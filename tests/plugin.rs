@@ -17,7 +17,7 @@ use crate::host::readback::Readback;
 use crate::host::{self, ibdmchk, plugin, saquery};
 
 /// A fabric as ibsim reads it, GUIDs stated.
-fn net(fabric: &Fabric) -> String {
+pub(super) fn net(fabric: &Fabric) -> String {
     let mut text = Vec::new();
     formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
     String::from_utf8(text).expect("text")
@@ -66,7 +66,7 @@ fn real_fabric(file: &str) -> Option<Fabric> {
 
 /// The fabric with the LIDs that OpenSM gave, and the tables that the switches hold. SLs are those
 /// that `path_sl` gives out, from `psl` where there is one.
-fn read_back(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
+pub(super) fn read_back(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
     let back = Readback::of(sim);
     if sm.path("psl").exists() {
         std::fs::copy(sm.path("psl"), back.folder().join("psl")).expect("psl is copied");
@@ -81,7 +81,7 @@ fn verdict_of_command(fabric: &Path, tables: &Path) -> (Option<i32>, String) {
 }
 
 /// The switches hold the tables that were computed, as far as they count.
-fn assert_programmed(name: &str, fabric: &Fabric, held: &Routes, computed: &Routes) {
+pub(super) fn assert_programmed(name: &str, fabric: &Fabric, held: &Routes, computed: &Routes) {
     assert!(held.lft == computed.lft, "{name}: the forwarding tables in the switches are not those computed");
     for s in fabric.switch_ids() {
         let live = |p: u8| p == 0 || fabric.switch(s).ports[usize::from(p)].peer.is_some();
@@ -315,14 +315,24 @@ fn too_few_vls_are_refused_and_the_next_engine_runs() {
 fn a_panic_in_any_callback_leaves_opensm_alive() {
     let Some(tools) = host::tools("panics") else { return };
     let fabric = Ring { switches: 5, cas: 1 }.build().expect("a ring");
-    for callback in
-        ["build_lid_matrices", "ucast_build_fwd_tables", "update_sl2vl", "update_vlarb", "path_sl", "report"]
-    {
+    for callback in [
+        "build_lid_matrices",
+        "ucast_build_fwd_tables",
+        "update_sl2vl",
+        "update_vlarb",
+        "path_sl",
+        "mcast_build_stree",
+        "report",
+    ] {
         let sim = Ibsim::start(tools, &net(&fabric));
         let env = vec![("DFDN_DRILL_PANIC".to_owned(), PathBuf::from(callback))];
         let mut sm = OpenSm::up(&sim, &Config { env, ..plugin::config("dfdn dfsssp") });
         sm.wait_log("ERR DF99", 1, Duration::from_secs(10));
-        let used = if callback.contains("build") { "dfsssp" } else { "dfdn" };
+        let used = if matches!(callback, "build_lid_matrices" | "ucast_build_fwd_tables") {
+            "dfsssp"
+        } else {
+            "dfdn"
+        };
         assert_eq!(sm.engine_used().as_deref(), Some(used), "{callback}: {}", sm.log());
         if callback == "update_sl2vl" {
             // Rows that were never filled are found out, not taken for safe.

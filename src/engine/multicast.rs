@@ -8,8 +8,7 @@ use crate::tables::McastGroup;
 /// Finds the trees and says in the plan's remarks what they serve. None where even SL 0, the SL of
 /// groups that nobody configured, has no tree: then OpenSM's own trees remain.
 pub(super) fn add_trees(fabric: &Fabric, hops: &Hops, plan: &mut Plan) -> Vec<McastGroup> {
-    let McastTrees { trees, unserved } =
-        mcast_trees(fabric, hops, &plan.lft, &mut plan.sl2vl, &plan.path_sl);
+    let McastTrees { trees, unserved } = mcast_trees(fabric, hops, &plan.lft, &mut plan.sl2vl, &plan.path_sl);
     let numbers = |sls: u16| {
         let list: Vec<String> =
             (0..Sl::COUNT).filter(|sl| sls & 1 << sl != 0).map(|sl| sl.to_string()).collect();

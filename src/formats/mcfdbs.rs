@@ -33,10 +33,12 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
             }
             current = Some(found);
         } else if line.starts_with("0x") {
-            let wrong = || FormatError::new(number, format!("no multicast LID and ports in {}", quote(&line)));
+            let wrong =
+                || FormatError::new(number, format!("no multicast LID and ports in {}", quote(&line)));
             let (mlid, ports) = line.split_once(':').ok_or_else(wrong)?;
             let mlid = hex(mlid.trim()).filter(|mlid| MLIDS.contains(mlid)).ok_or_else(wrong)? as u16;
-            let current = current.ok_or_else(|| FormatError::new(number, "an entry before the first switch"))?;
+            let current =
+                current.ok_or_else(|| FormatError::new(number, "an entry before the first switch"))?;
             let Some(switch) = current else { continue };
             let num_ports = fabric.switch(switch).num_ports();
             let mut set = PortSet::default();
@@ -44,7 +46,9 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
                 let port = hex(word).ok_or_else(wrong)?;
                 if port > u64::from(num_ports) {
                     let reason = format!("port {port} of a switch with {num_ports} ports");
-                    return Err(FormatError::new(number, reason).hint("the tables may belong to another fabric"));
+                    return Err(
+                        FormatError::new(number, reason).hint("the tables may belong to another fabric")
+                    );
                 }
                 set.insert(PortNum(port as u8));
             }

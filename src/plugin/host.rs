@@ -118,7 +118,9 @@ impl Host {
     pub(super) fn route_anew(&self) {
         // SAFETY: address of a field of the live object.
         let manager = unsafe { &raw mut (*self.osm.as_ptr()).sm.ucast_mgr };
-        if self.osm().subn.opt.use_ucast_cache == abi::TRUE && self.osm().sm.ucast_mgr.cache_valid == abi::TRUE {
+        if self.osm().subn.opt.use_ucast_cache == abi::TRUE
+            && self.osm().sm.ucast_mgr.cache_valid == abi::TRUE
+        {
             // SAFETY: OpenSM's own manager, whose cache is there; nobody else is at it under the lock.
             unsafe { (self.functions.cache_invalidate)(manager) };
         }

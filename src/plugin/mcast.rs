@@ -59,7 +59,9 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
         let known = place.and_then(|(s, port)| Some((programmed.switch(s)?, PortNum(port))));
         match known.filter(|&(s, port)| tree.at(s).contains(port)) {
             Some(member) => members.push(member),
-            None => drop(gap.get_or_insert_with(|| format!("port {guid} was not there when the fabric was routed"))),
+            None => drop(
+                gap.get_or_insert_with(|| format!("port {guid} was not there when the fabric was routed")),
+            ),
         }
     }
     members.sort_unstable();

@@ -182,7 +182,7 @@ impl<'a> Dependencies<'a> {
             let told = |e: &EndPortId| path_sl.allowed(fabric, *e, lid);
             self.classes.of(fabric.endports_on(s).iter().fold(0, |all, e| all | told(e)))
         };
-        let same = if let PathSl::Any(set) = path_sl { Some(self.classes.of(*set)) } else { None };
+        let same = path_sl.any().map(|set| self.classes.of(set));
         lids.par_chunks(64).for_each(|chunk| {
             let mut seen = vec![0_u16; switches * classes];
             let mut way = vec![NONE; switches];
@@ -329,7 +329,8 @@ impl<'a> Dependencies<'a> {
         let vl = vl.trailing_zeros() as usize;
         let entry = self.turn(first, second) * self.lanes + vl;
         bits(held & !self.waits[entry]).all(|from| {
-            let ordered = self.put_behind(first.index() * self.lanes + from, second.index() * self.lanes + vl);
+            let ordered =
+                self.put_behind(first.index() * self.lanes + from, second.index() * self.lanes + vl);
             if ordered {
                 self.waits[entry] |= 1 << from;
                 self.changes.push(Change::Edge(entry, 1 << from));

@@ -43,7 +43,13 @@ pub struct McastTrees {
 /// Cost: that of finding the dependencies of unicast, O(L S) with L LIDs and S switches times the
 /// VLs in use; then, for each root tried, O(S) insertions into a topological order, each at worst
 /// the graph of dependencies and mostly O(1).
-pub fn mcast_trees(fabric: &Fabric, hops: &Hops, lft: &Lft, sl2vl: &mut Sl2Vl, path_sl: &PathSl) -> McastTrees {
+pub fn mcast_trees(
+    fabric: &Fabric,
+    hops: &Hops,
+    lft: &Lft,
+    sl2vl: &mut Sl2Vl,
+    path_sl: &PathSl,
+) -> McastTrees {
     let mut result = McastTrees::default();
     let Some(graph) = Dependencies::new(fabric, lft, sl2vl, path_sl) else {
         result.unserved = u16::MAX;
@@ -209,7 +215,13 @@ impl<'a> Growth<'a> {
     }
 
     /// Adds a turn of a tree, on the first VL that closes no circle.
-    fn turn(&mut self, first: ChannelId, second: ChannelId, class: usize, changed: &mut Vec<(usize, u16)>) -> bool {
+    fn turn(
+        &mut self,
+        first: ChannelId,
+        second: ChannelId,
+        class: usize,
+        changed: &mut Vec<(usize, u16)>,
+    ) -> bool {
         let choices = self.graph.choices(first, second, class);
         choices.into_iter().any(|vl| {
             let (start, marks) = (self.graph.checkpoint(), changed.len());

@@ -221,15 +221,14 @@ pub(super) fn judge(
             }
         }
     }
-    let sls = bits(all).filter(|&sl| some_sls || plan.merge[1 << sl] & good != 0).fold(0, |set, sl| set | 1 << sl);
+    let sls =
+        bits(all).filter(|&sl| some_sls || plan.merge[1 << sl] & good != 0).fold(0, |set, sl| set | 1 << sl);
     let sls = if some_sls { good } else { sls };
     faults.extend(no_vl);
     if let Some((sls, cycle)) = cycle {
         let next = cycle.iter().cycle().skip(1);
         let wait = |(&first, &second): (&(ChannelId, Vl), &(ChannelId, Vl))| {
-            let unicast = || {
-                finder.packet_over(destinations, first, Some(second)).map(Cause::Unicast)
-            };
+            let unicast = || finder.packet_over(destinations, first, Some(second)).map(Cause::Unicast);
             let cause = cause(plan, groups, sls, first, second).or_else(unicast)?;
             Some(McastWait { channel: first.0, vl: first.1, cause })
         };
@@ -322,7 +321,9 @@ fn cause(
         let c = channels.get(id);
         g.at(c.from).contains(c.out_port) && !g.at(c.to).is_empty()
     };
-    let vl = |s: SwitchId, inp: PortNum, out: PortNum, sl: Sl| plan.rows[plan.turn(s.index(), out.0, inp.0)].get(sl);
+    let vl = |s: SwitchId, inp: PortNum, out: PortNum, sl: Sl| {
+        plan.rows[plan.turn(s.index(), out.0, inp.0)].get(sl)
+    };
     groups.iter().filter(|g| passes(g, first.0) && passes(g, second.0)).find_map(|g| {
         let sls = sls & g.sls.unwrap_or(u16::MAX);
         bits(sls).map(|sl| Sl(sl as u8)).find_map(|sl| {

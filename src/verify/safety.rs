@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::policy::Pairs;
 use super::{BLOCK, Destination, Plan, SlPolicy, Tally, Verdict, destinations};
 use crate::fabric::{Fabric, Sl};
-use crate::tables::{PathSl, Routes};
+use crate::tables::Routes;
 
 /// Which habits of applications are safe: every packet arrives and no credit loop can form, between
 /// all end ports.
@@ -54,7 +54,7 @@ pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
     let destinations = destinations(fabric);
     let under = |policy| judge(fabric, routes, policy, &destinations);
     // Fewer packets are never less safe than more.
-    let set = if let PathSl::Any(set) = routes.path_sl { merge[usize::from(set)] } else { 0 };
+    let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
     let any = if set == merge[usize::from(u16::MAX)] { told } else { under(SlPolicy::Any) };
     let among = |sls: u16| any || told && merge[usize::from(sls)] & set != 0;
     SlSafety {
