@@ -305,6 +305,38 @@ fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
+/// Trees with their SLs survive a folder of tables, and texts that are none are refused with their line.
+#[test]
+fn groups_are_written_and_read_again() {
+    let fabric = Torus { dims: vec![4, 4], cas: 1 }.build().expect("a torus");
+    let settings = Settings { engine: "updn-trees".into(), ..Settings::default() };
+    let routes = route(&fabric, &settings).expect("it is routed").routes;
+    assert!(routes.multicast.len() > 1, "a tree for each SL");
+    let mut text = Vec::new();
+    formats::mcfdbs::write(&mut text, &fabric, &routes.multicast).expect("text");
+    let read = |text: &str| formats::mcfdbs::read(text.as_bytes(), &fabric);
+    let text = String::from_utf8(text).expect("text");
+    let (back, warnings) = read(&text).expect("it reads");
+    assert!(back == routes.multicast && warnings.is_empty(), "{warnings:?}");
+    let unstated: String = text.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{l}\n")).collect();
+    assert!(read(&unstated).expect("it reads").0.iter().all(|g| g.sls.is_none()));
+    let header = text.lines().find(|l| l.starts_with("Switch")).expect("a switch");
+    for (wrong, why) in [
+        ("0xC000 : 0x001", "before the first switch"),
+        (&format!("{header}\n0x0004 : 0x001"), "line 2: no multicast LID"),
+        (&format!("{header}\n0xC000 : 0x0ff"), "line 2: port 255 of a switch with"),
+        (
+            &format!("{header}\n0xC000 : 0x001\n0xC000 : 0x002"),
+            "line 3: group 0xc000 of this switch was stated",
+        ),
+        ("# SLs of 0xC000: 16", "line 1: no multicast LID and SLs"),
+        ("Switch none", "line 1: the header of a switch names no GUID"),
+    ] {
+        let error = read(wrong).expect_err(wrong).to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
 /// OpenSM's own dump, empty before there is one.
 fn dump(sm: &OpenSm) -> String {
     std::fs::read_to_string(sm.path("opensm.mcfdbs")).unwrap_or_default()

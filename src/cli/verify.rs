@@ -17,7 +17,8 @@ use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 ///
 /// TABLES is a folder as `dfdn route -o` writes it, or the dumps of a running OpenSM (with log flags
 /// that contain 0x40): opensm-lfts.dump, opensm-sl2vl.dump, psl. Without a psl every SL may be used
-/// on every path, and all of them must be safe.
+/// on every path, and all of them must be safe. With an opensm.mcfdbs multicast is judged too; OpenSM's
+/// dump of it states no SLs, so groups are taken to have SL 0.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn verify fabric.net tables\n  \

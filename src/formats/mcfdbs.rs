@@ -12,7 +12,10 @@ use crate::tables::{McastGroup, PortSet};
 /// Multicast LIDs.
 const MLIDS: std::ops::RangeInclusive<u64> = 0xc000..=0xfffe;
 
-/// Reads the groups in order of their LIDs; their SLs are not in the file. Switches that the fabric
+/// What stands before the SLs of a group, which OpenSM's dumps do not have.
+const SLS: &str = "# SLs of ";
+
+/// Reads the groups in order of their LIDs, with their SLs where the file has them. Switches that the fabric
 /// does not have are passed over with a warning. A file without a group is fine.
 ///
 /// # Errors
@@ -21,6 +24,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
     let switches = Switches::new(fabric);
     let mut warnings = Warnings::default();
     let mut groups: BTreeMap<u16, BTreeMap<SwitchId, PortSet>> = BTreeMap::new();
+    let mut sls: BTreeMap<u16, u16> = BTreeMap::new();
     let mut current: Option<Option<SwitchId>> = None;
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
@@ -57,22 +61,38 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
                 let reason = format!("group 0x{mlid:04x} of this switch was stated before");
                 return Err(FormatError::new(number, reason));
             }
+        } else if let Some(text) = line.strip_prefix(SLS) {
+            let wrong = || FormatError::new(number, format!("no multicast LID and SLs in {}", quote(&line)));
+            let (mlid, set) =
+                text.split_once(':').and_then(|(m, s)| Some((hex(m.trim())?, s))).ok_or_else(wrong)?;
+            let set = set.split_whitespace().try_fold(0_u16, |set, sl| {
+                let sl = sl.parse::<u32>().ok().filter(|&sl| sl < 16)?;
+                Some(set | 1 << sl)
+            });
+            sls.insert(u16::try_from(mlid).map_err(|_| wrong())?, set.ok_or_else(wrong)?);
         } else if !line.is_empty() && !line.starts_with("LID") {
             warnings.add(number, "text that is no entry was passed over");
         }
     }
     let group = |(mlid, ports): (u16, BTreeMap<SwitchId, PortSet>)| {
         let ports = ports.into_iter().filter(|(_, set)| !set.is_empty()).collect();
-        McastGroup { mlid, sls: None, ports }
+        McastGroup { mlid, sls: sls.get(&mlid).copied(), ports }
     };
     Ok((groups.into_iter().map(group).collect(), warnings.0))
 }
 
-/// Writes the groups as OpenSM does.
+/// Writes the groups as OpenSM does, after a line of comment for each with its SLs where these are known.
 ///
 /// # Errors
 /// Those of the output.
 pub fn write(out: &mut impl Write, fabric: &Fabric, groups: &[McastGroup]) -> io::Result<()> {
+    for group in groups {
+        if let Some(sls) = group.sls {
+            write!(out, "{SLS}0x{:04X}:", group.mlid)?;
+            (0..16).filter(|sl| sls & 1 << sl != 0).try_for_each(|sl| write!(out, " {sl}"))?;
+            writeln!(out)?;
+        }
+    }
     for s in fabric.switch_ids() {
         let mut begun = false;
         for group in groups {
