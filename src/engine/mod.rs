@@ -282,6 +282,12 @@ pub struct Routed {
     pub judging: Duration,
 }
 
+/// What the engine `dfdn` tries before it routes, by name, the best first: its search by itself, for
+/// those who want to know how long it takes.
+pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
+    dfdn::orders_tried(fabric, hops, offer)
+}
+
 /// Routes a fabric: distances, forwarding tables, lanes, verdict.
 ///
 /// # Errors

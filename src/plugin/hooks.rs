@@ -415,7 +415,9 @@ impl Plugin {
         let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let nothing = || (Message::NothingToCommit, "no tables were computed in this sweep".to_owned());
         let Pending { fabric, routed, started } = pending.take().ok_or_else(nothing)?;
-        program::write_lfts(&self.host, &fabric, &routed.routes.lft)
+        let host = &self.host;
+        in_own_threads(|| program::write_lfts(host, &fabric, &routed.routes.lft))
+            .map_err(|error| (Message::CommitFailed, error))?
             .map_err(|error| (Message::CommitFailed, error.to_string()))?;
         self.host.log(Message::Routed, &summary(&fabric, &routed, started));
         self.programmed.store(Some(std::sync::Arc::new(Programmed::new(fabric, routed.routes))));

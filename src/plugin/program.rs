@@ -144,17 +144,15 @@ pub(super) fn clear_hops(host: &Host) {
 /// # Errors
 /// [`CommitError`], before anything is written.
 pub(super) fn write_lfts(host: &Host, fabric: &Fabric, lft: &Lft) -> Result<(), CommitError> {
-    const AT_ONCE: usize = 64;
     let switches = switches(host, fabric)?;
-    for first in (0..switches.len()).step_by(AT_ONCE) {
-        let last = (first + AT_ONCE).min(switches.len());
-        for (switch, row) in switches[first..last].iter().zip(lft.rows(first..last)) {
-            // SAFETY: `new_lft` has `lft_size` bytes, more than the row (see `switches`); OpenSM holds
-            // its lock exclusively around engines.
-            let table = unsafe { std::slice::from_raw_parts_mut(switch.new_lft, row.len()) };
-            table.copy_from_slice(&row);
-        }
-    }
+    let lids = fabric.lid_table_len();
+    let table = |switch: &&abi::osm_switch_t| {
+        // SAFETY: `new_lft` has `lft_size` bytes, at least as many as there are LIDs (see `switches`),
+        // each switch its own; OpenSM holds its lock exclusively around engines.
+        unsafe { std::slice::from_raw_parts_mut(switch.new_lft, lids) }
+    };
+    let mut tables: Vec<&mut [u8]> = switches.iter().map(table).collect();
+    lft.fill(&mut tables);
     Ok(())
 }
 
