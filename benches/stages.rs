@@ -12,15 +12,17 @@
 //! as the model says. Times are wall-clock time; `RAYON_NUM_THREADS=1` keeps to one core.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use dfdn::engine::{self, Settings};
 use dfdn::fabric::{Fabric, SwitchId};
 use dfdn::formats::{ibnetdiscover, read_fabric};
 use dfdn::lanes::{self, Offer};
 use dfdn::ordering::{Rule, bfs, triangles};
 use dfdn::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp};
-use dfdn::tables::{PathSl, Routes, VlArb};
+use dfdn::tables::{PathSl, Programmed, Routes, VlArb};
 use dfdn::topology::{Dragonfly, FatTree, SlimFly, Torus};
 use dfdn::verify::verify;
 use divan::Bencher;
@@ -224,9 +226,28 @@ fn h_copy(bencher: Bencher<'_, '_>, name: &str) {
     });
 }
 
+/// One answer to a PathRecord query, with the guard and the hand-over to other threads of OpenSM's
+/// callback around it, over LIDs in no particular order.
+#[divan::bench(args = fabrics(), max_time = 1)]
+fn i_path_sl(bencher: Bencher<'_, '_>, name: &str) {
+    let case = case(name);
+    let programmed = Programmed::new(case.fabric.clone(), case.routes().clone());
+    let programmed = ArcSwapOption::from_pointee(programmed);
+    let lids = case.fabric.lid_table_len() as u32;
+    let mut n = 0_u32;
+    bencher.bench_local(|| {
+        n = n.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let (slid, dlid) = ((n >> 16) % lids, (n & 0xffff) % lids);
+        catch_unwind(AssertUnwindSafe(|| match programmed.load().as_deref() {
+            Some(tables) => tables.path_sl(0, slid as u16, dlid as u16),
+            None => 0,
+        }))
+    });
+}
+
 /// All of it but reading and table fill: what `dfdn route` and the plugin do.
 #[divan::bench(args = fabrics(), max_time = 10)]
-fn i_route(bencher: Bencher<'_, '_>, name: &str) {
+fn j_route(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);
     let work = ItemsCount::new(case.entries() + case.minimal);
     bencher.counter(work).bench(|| engine::route(&case.fabric, &Settings::default()));

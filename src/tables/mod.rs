@@ -4,12 +4,14 @@
 mod classes;
 mod lft;
 mod path_sl;
+mod programmed;
 mod sl2vl;
 mod vlarb;
 
 pub use classes::Classes;
 pub use lft::Lft;
 pub use path_sl::{ClassSl, PathSl};
+pub use programmed::Programmed;
 pub use sl2vl::{Sl2Vl, SlVlRow};
 pub use vlarb::VlArb;
 
