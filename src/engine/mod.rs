@@ -328,6 +328,12 @@ pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
 
 /// Routes a fabric: distances, forwarding tables, lanes, verdict.
 ///
+/// Cost: that of the stages, see [`Hops::new`], [`ranked_sssp`](crate::routing::ranked_sssp()),
+/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` is held to about
+/// the work of one pass of routing, or a fixed one where that is small. `docs/performance.md` puts
+/// measured growth beside them. Memory: D S bytes of forwarding tables and S^2 bytes of distances,
+/// with S switches and D LIDs, and what the stages take in turn.
+///
 /// # Errors
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed
 /// out; those of a bare routing are, with the objection in [`Routed::verdict`], as long as they
