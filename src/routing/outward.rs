@@ -152,16 +152,15 @@ fn build(dags: &mut Vec<Outward>, fabric: &Fabric, hops: &Hops, targets: &[Switc
         }
         let here = near[s.index()];
         for (channel, c) in channels.out(s) {
-            let there = near[c.to.index()];
-            for (word, dags) in dags.chunks_mut(8).enumerate() {
+            let there = &near[c.to.index()];
+            for (word, (&here, &there)) in here.iter().zip(there).enumerate() {
                 // No byte overflows: distances are at most Hops::MAX. Where both ends agree but for
-                // the hop between them, the byte becomes zero, and the zero bytes are marked.
-                let differs = here[word] ^ (there[word] + ONES);
-                let marked = !((differs & (0x7f * ONES)) + 0x7f * ONES | differs | 0x7f * ONES);
-                let mut marked = marked;
+                // the hop between them, the byte becomes zero, and the zero bytes are marked. Bytes
+                // beyond the last target are zero at both ends and never are.
+                let differs = here ^ (there + ONES);
+                let mut marked = !((differs & (0x7f * ONES)) + 0x7f * ONES | differs | 0x7f * ONES);
                 while marked != 0 {
-                    let i = (marked.trailing_zeros() / 8) as usize;
-                    // Bytes beyond the last target are zero at both ends.
+                    let i = word * 8 + (marked.trailing_zeros() / 8) as usize;
                     dags[i].by_switch.push(Step { channel, to: c.to });
                     marked &= marked - 1;
                 }
