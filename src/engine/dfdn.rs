@@ -70,6 +70,11 @@ pub(super) fn dfdn(
     Err(EngineError::Lanes { engine: "dfdn", source: needed })
 }
 
+/// The search alone.
+pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
+    search(fabric, hops, offer.vls, EFFORT).found.into_iter().map(|found| found.name).collect()
+}
+
 /// A routing on one SL.
 struct OneSl {
     rule: Rule,

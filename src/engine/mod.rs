@@ -323,7 +323,19 @@ pub struct Routed {
     pub judging: Duration,
 }
 
+/// What the engine `dfdn` tries before it routes, by name, the best first: its search by itself, for
+/// those who want to know how long it takes.
+pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
+    dfdn::orders_tried(fabric, hops, offer)
+}
+
 /// Routes a fabric: distances, forwarding tables, lanes, multicast trees, verdict.
+///
+/// Cost: that of the stages, see [`Hops::new`], [`ranked_sssp`](crate::routing::ranked_sssp()),
+/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` is held to about
+/// the work of one pass of routing, or a fixed one where that is small. `docs/performance.md` puts
+/// measured growth beside them. Memory: D S bytes of forwarding tables and S^2 bytes of distances,
+/// with S switches and D LIDs, and what the stages take in turn.
 ///
 /// # Errors
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed
