@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use rayon::prelude::*;
 
 use crate::fabric::{Fabric, SwitchId};
-use crate::ordering::{Rank, Rule, Tree, bfs, host_levels, triangles};
+use crate::ordering::{Dimensions, Rank, Rule, Tree, bfs, host_levels, triangles};
 use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, ranked_sssp, search_labels};
 
 /// The most VLs that one SL is given: with four, detours are rare wherever they can be.
@@ -17,6 +17,8 @@ const LEAST_ROUNDS: usize = 4;
 const COMPARED: usize = 4;
 /// The same where the first one leaves nothing to be desired on the sample.
 const COMPARED_IF_ENOUGH: usize = 1;
+/// Rules that are tried on more destinations.
+const NARROWED: usize = 8;
 /// Orders that labels are searched for in earnest.
 const FINALISTS: usize = 2;
 /// Work of such a round in units of that of a try.
@@ -38,11 +40,16 @@ const LEAST_WORK: usize = 10_000_000;
 /// The same where plain orders leave pairs without a legal minimal way: a fraction of a second.
 const LEAST_WORK_IF_HARD: usize = 50_000_000;
 
-/// An order of the channels with its name, and a root for a tree.
+/// In the names of orders that leave hardly any choice.
+const BY_DIMENSION: &str = "by dimension";
+
+/// An order of the channels with its name, and a tree.
 struct Order {
     name: String,
     rank: Rank,
-    root: SwitchId,
+    tree: Tree,
+    /// Whether hardly more than one path a pair ascends, so that the load has little say.
+    one_way: bool,
     /// Whether the tree's paths ascend in the rank as it is.
     has_tree: bool,
 }
@@ -55,7 +62,7 @@ pub(super) struct Found {
     pub(super) name: String,
     pub(super) lookahead: Lookahead,
     pub(super) probe: Probe,
-    root: SwitchId,
+    tree: Tree,
     price: f64,
 }
 
@@ -126,24 +133,49 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
             }
         }
     }
-    let targets = sample(fabric, work.targets(fabric, tries.len() + 1));
-    let trees = work.rounds(2 * targets.len() * (tries.len() + 1)).max(1);
-    work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
-    let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, trees);
     let price = |order: &Order, rule: &Rule, probe: &Probe, plain: &Probe| {
         let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
         worth(probe.price(), probe.bandwidth / plain.bandwidth, rule) + no_tree
     };
-    let mut tried: Vec<(usize, Found)> = tries
-        .into_par_iter()
-        .map(|(i, lookahead, rule)| {
-            let order = &orders[i];
-            let probe = probe(fabric, hops, &rule, lookahead, &targets, trees);
-            let price = price(order, &rule, &probe, &plain);
-            (i, Found { rule, name: order.name.clone(), lookahead, probe, root: order.root, price })
-        })
-        .collect();
-    tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    // On some destinations, and where these are not all, the best once more on many.
+    let mut rounds = 2;
+    let (mut tried, targets, plain) = loop {
+        let targets = sample(fabric, work.targets(fabric, rounds * (tries.len() + 1)));
+        let trees = work.rounds(2 * rounds * targets.len() * (tries.len() + 1)).max(1);
+        work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
+        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, trees);
+        let mut tried: Vec<(usize, Found)> = tries
+            .into_par_iter()
+            .map(|(i, lookahead, rule)| {
+                let order = &orders[i];
+                let probe = probe(fabric, hops, &rule, lookahead, &targets, trees);
+                let price = price(order, &rule, &probe, &plain);
+                (
+                    i,
+                    Found {
+                        rule,
+                        name: order.name.clone(),
+                        lookahead,
+                        probe,
+                        tree: order.tree.clone(),
+                        price,
+                    },
+                )
+            })
+            .collect();
+        tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+        rounds -= 1;
+        if rounds == 0 || targets.len() == fabric.num_switches() {
+            break (tried, targets, plain);
+        }
+        // Loads that P-SSSP evens out on a few destinations say little about what it comes to on
+        // all; an order that leaves nothing to choose is at a disadvantage there.
+        let again = |(place, (i, found)): (usize, (usize, Found))| {
+            let keep = place < NARROWED || orders[i].one_way && found.lookahead == Lookahead::Every;
+            keep.then_some((i, found.lookahead, found.rule))
+        };
+        tries = tried.into_iter().enumerate().filter_map(again).collect();
+    };
     let all: Vec<SwitchId> = fabric.switch_ids().collect();
     let first = &tried[0].1.probe;
     let free = if targets.len() < fabric.num_switches() { LOSS_ON_SAMPLE } else { LOSS };
@@ -204,7 +236,7 @@ fn labelled(
                     true => format!("{}, with labels", order.name),
                     false => format!("{}, then {}, with labels", order.name, orders[second].name),
                 };
-                (attempt, Found { rule, name, lookahead, probe, root: order.root, price })
+                (attempt, Found { rule, name, lookahead, probe, tree: order.tree.clone(), price })
             })
             .collect();
         found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
@@ -259,8 +291,8 @@ impl Found {
     /// Makes the paths of a tree legal under the rule.
     fn with_tree(&mut self, fabric: &Fabric, hops: &Hops) -> Tree {
         let own = |rank: &Rank| {
-            let tree = Tree::new(fabric, rank, self.root);
-            (tree.own_place(fabric, rank), tree)
+            let tree = &self.tree;
+            (tree.own_place(fabric, rank), tree.clone())
         };
         let (rule, tree) = match &self.rule {
             Rule::Any => unreachable!("it leaves nothing out"),
@@ -304,27 +336,51 @@ fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Order> {
     let adapters = |s: SwitchId| fabric.num_adapters_on(s);
     let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
     let middle = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
+    let far = fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0));
     let most = fabric.switch_ids().max_by_key(|&s| (adapters(s), Reverse(s))).unwrap_or(SwitchId(0));
     let mut list = Vec::new();
-    let mut add = |name: String, rank: Rank, root: SwitchId| {
-        let tree = Tree::new(fabric, &rank, root);
+    let mut add = |name: String, rank: Rank, tree: Tree| {
+        let one_way = name.contains(BY_DIMENSION);
         let own = tree.own_place(fabric, &rank);
         let has_tree = own == rank;
         if !has_tree {
-            list.push(Order { name: format!("{name} around a tree"), rank: own, root, has_tree: true });
+            list.push(Order {
+                name: format!("{name} around a tree"),
+                rank: own,
+                tree: tree.clone(),
+                one_way: false,
+                has_tree: true,
+            });
         }
-        list.push(Order { name, rank, root, has_tree });
+        list.push(Order { name, rank, tree, one_way, has_tree });
     };
-    add("host levels".to_owned(), host_levels(fabric, adapters(most).div_ceil(4)), middle);
-    add("global links first".to_owned(), triangles(fabric, middle, false), middle);
-    add("local links first".to_owned(), triangles(fabric, middle, true), middle);
+    let with_tree = |rank: Rank, root: SwitchId| {
+        let tree = Tree::new(fabric, &rank, root);
+        (rank, tree)
+    };
+    if let Some(dimensions) = Dimensions::find(fabric) {
+        let (rank, tree) = with_tree(dimensions.in_turn(fabric, far), far);
+        add(format!("dimension {BY_DIMENSION}"), rank, tree);
+        let rank = dimensions.as_trees(fabric, far);
+        let tree = Tree::lowest(fabric, &rank, SwitchId(0));
+        add(format!("trees {BY_DIMENSION}"), rank, tree);
+    }
+    for (name, rank) in [
+        ("host levels", host_levels(fabric, adapters(most).div_ceil(4))),
+        ("global links first", triangles(fabric, middle, false)),
+        ("local links first", triangles(fabric, middle, true)),
+    ] {
+        let (rank, tree) = with_tree(rank, middle);
+        add(name.to_owned(), rank, tree);
+    }
     let mut roots: Vec<SwitchId> = (0..4).map(|i| SwitchId::at(i * n / 4)).collect();
     roots.extend([SwitchId::at(n - 1), most, middle]);
     let mut seen = Vec::new();
     for root in roots {
         if !seen.contains(&root) {
             seen.push(root);
-            add(format!("up*/down* from {}", fabric.switch(root).description), bfs(fabric, root), root);
+            let (rank, tree) = with_tree(bfs(fabric, root), root);
+            add(format!("up*/down* from {}", fabric.switch(root).description), rank, tree);
         }
     }
     list

@@ -7,6 +7,7 @@
 #![doc = include_str!("ordered_links.md")]
 
 mod bfs;
+mod dimensions;
 mod host_levels;
 mod layers;
 mod ordered_trees;
@@ -17,6 +18,7 @@ mod triangles;
 mod up_down;
 
 pub use bfs::bfs;
+pub use dimensions::Dimensions;
 pub use host_levels::host_levels;
 pub use layers::Layers;
 pub use ordered_trees::{LinkSort, ordered_trees};
