@@ -6,7 +6,9 @@ use rayon::prelude::*;
 
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::{Dimensions, Rank, Rule, Tree, bfs, host_levels, triangles};
-use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, ranked_sssp, search_labels};
+use crate::routing::{
+    Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, ranked_sssp, search_labels, search_rank,
+};
 
 /// The most VLs that one SL is given: with four, detours are rare wherever they can be.
 const ONE_SL_VLS: u8 = 4;
@@ -19,6 +21,8 @@ const COMPARED: usize = 4;
 const COMPARED_IF_ENOUGH: usize = 1;
 /// Rules that are tried on more destinations.
 const NARROWED: usize = 8;
+/// Orders that are improved channel by channel.
+const IMPROVED: usize = 2;
 /// Orders that labels are searched for in earnest.
 const FINALISTS: usize = 2;
 /// Work of such a round in units of that of a try.
@@ -183,7 +187,13 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
     if !enough {
         work.left = work.left.max(LEAST_WORK_IF_HARD);
     }
-    if !enough && vls > 2 {
+    if !enough && vls > 1 {
+        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
+        let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
+        tried.extend(improved(fabric, hops, &orders, &tried, &mut work, &price));
+        tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    }
+    if !enough && vls > 2 && tried[0].1.probe.broken_switches > 0.0 {
         let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
         let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
         tried.extend(labelled(fabric, hops, &orders, &tried, vls, &mut work, &price));
@@ -202,6 +212,39 @@ pub(super) fn worth(nonminimal: f64, bandwidth: f64, rule: &Rule) -> f64 {
     let loss = 1.0 - bandwidth;
     let noticed = BANDWIDTH_PRICE * (loss - BANDWIDTH_FREE).max(0.0) + BANDWIDTH_TIE * loss;
     nonminimal + noticed + VL_PRICE * f64::from(rule.vls())
+}
+
+/// Moves channels within the best orders so that the turns that routes take ascend.
+///
+/// - `tried`: the orders on their own, the best first.
+fn improved(
+    fabric: &Fabric,
+    hops: &Hops,
+    orders: &[Order],
+    tried: &[(usize, Found)],
+    work: &mut Work,
+    price: &(impl Fn(&Order, &Rule, &Probe) -> f64 + Sync),
+) -> Vec<(usize, Found)> {
+    let all: Vec<SwitchId> = fabric.switch_ids().collect();
+    let mut starts: Vec<(usize, Lookahead)> = Vec::new();
+    for (i, found) in tried.iter().filter(|(_, f)| matches!(f.rule, Rule::FirstTurnFree(_))) {
+        if starts.iter().all(|&(start, _)| start != *i) && starts.len() < IMPROVED {
+            starts.push((*i, found.lookahead));
+        }
+    }
+    let round = LABEL_WORK * all.len();
+    if starts.is_empty() || !work.take(starts.len() * round * ROUNDS) {
+        return Vec::new();
+    }
+    let found = starts.into_par_iter().map(|(i, lookahead)| {
+        let order = &orders[i];
+        let (rank, probe) = search_rank(fabric, hops, &order.rank, lookahead, &all, ROUNDS);
+        let rule = Rule::FirstTurnFree(rank);
+        let price = price(order, &rule, &probe);
+        let name = format!("{}, improved", order.name);
+        (i, Found { rule, name, lookahead, probe, tree: order.tree.clone(), price })
+    });
+    found.collect()
 }
 
 /// Searches labels for one order after the other: a few rounds for as many orders as there is work

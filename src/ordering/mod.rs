@@ -8,6 +8,7 @@
 
 mod bfs;
 mod dimensions;
+mod feedback;
 mod host_levels;
 mod layers;
 mod ordered_trees;
@@ -19,6 +20,7 @@ mod up_down;
 
 pub use bfs::bfs;
 pub use dimensions::Dimensions;
+pub use feedback::{Want, feedback};
 pub use host_levels::host_levels;
 pub use layers::Layers;
 pub use ordered_trees::{LinkSort, ordered_trees};

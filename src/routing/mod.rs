@@ -15,6 +15,7 @@ mod ordered_paths;
 mod ordered_tables;
 mod outward;
 mod p2sssp;
+mod rank_search;
 mod ranked_sssp;
 mod sssp;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use legal::Lookahead;
 pub use minhop::minhop;
 pub use ordered_paths::OrderedPaths;
 pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
+pub use rank_search::search_rank;
 pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;
 pub use updn_trees::{UpDnTrees, updn_trees};
