@@ -238,7 +238,7 @@ fn improved(
     }
     let found = starts.into_par_iter().map(|(i, lookahead)| {
         let order = &orders[i];
-        let (rank, probe) = search_rank(fabric, hops, &order.rank, lookahead, &all, ROUNDS);
+        let (rank, probe) = search_rank(fabric, hops, &order.rank, lookahead, &all, ROUNDS, None);
         let rule = Rule::FirstTurnFree(rank);
         let price = price(order, &rule, &probe);
         let name = format!("{}, improved", order.name);
@@ -327,43 +327,39 @@ impl Found {
         if ranked.complete {
             return ranked;
         }
-        let tree = self.with_tree(fabric, hops);
-        ranked_sssp(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&tree)))
+        self.with_tree(fabric, hops);
+        ranked_sssp(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
     }
 
-    /// Makes the paths of a tree legal under the rule.
-    fn with_tree(&mut self, fabric: &Fabric, hops: &Hops) -> Tree {
-        let own = |rank: &Rank| {
-            let tree = &self.tree;
-            (tree.own_place(fabric, rank), tree.clone())
-        };
-        let (rule, tree) = match &self.rule {
+    /// Makes the paths of the tree legal under the rule.
+    fn with_tree(&mut self, fabric: &Fabric, hops: &Hops) {
+        let tree = &self.tree;
+        let all: Vec<SwitchId> = fabric.switch_ids().collect();
+        self.rule = match &self.rule {
             Rule::Any => unreachable!("it leaves nothing out"),
-            Rule::OneVl(rank) => {
-                let (rank, tree) = own(rank);
-                (Rule::OneVl(rank), tree)
-            }
+            Rule::OneVl(rank) => Rule::OneVl(tree.own_place(fabric, rank)),
             Rule::FirstTurnFree(rank) => {
-                let (rank, tree) = own(rank);
-                (Rule::FirstTurnFree(rank), tree)
+                let own = tree.own_place(fabric, rank);
+                if own == *rank {
+                    return;
+                }
+                let found = search_rank(fabric, hops, &own, self.lookahead, &all, ROUNDS, Some(tree));
+                Rule::FirstTurnFree(found.0)
             }
             Rule::Labelled { ranks, .. } => {
-                let (rank, tree) = own(&ranks[1]);
-                let ranks = [rank.clone(), rank, ranks[2].clone()];
-                let all: Vec<SwitchId> = fabric.switch_ids().collect();
+                let mut ranks = ranks.clone();
+                ranks[1] = tree.own_place(fabric, &ranks[1]);
                 let search = LabelSearch {
                     ranks: &ranks,
-                    most: self.rule.vls() - 1,
-                    pinned: Some(&tree),
+                    most: (self.rule.vls() - 1).max(1),
+                    pinned: Some(tree),
                     lookahead: self.lookahead,
                     targets: &all,
                     rounds: ROUNDS,
                 };
-                (search_labels(fabric, hops, search).0, tree)
+                search_labels(fabric, hops, search).0
             }
         };
-        self.rule = rule;
-        tree
     }
 }
 

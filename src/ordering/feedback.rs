@@ -1,6 +1,6 @@
 //! An order that few of the wanted turns descend in.
 
-use super::Rank;
+use super::{Rank, Tree};
 use crate::fabric::{ChannelId, Fabric};
 
 /// Two channels of which the first wants to be below the second, and how much.
@@ -25,9 +25,11 @@ const PASSES: usize = 4;
 /// start for this; here the start is a rank that routes well already and that routing knows.)
 ///
 /// - `wants`: any; several for the same two channels add up.
+/// - `pinned`: channels of this tree stay where they are among each other, so that its paths ascend
+///   as before.
 ///
 /// Cost: O(C log C + W log W) with C channels and W wants, for each of a few passes.
-pub fn feedback(fabric: &Fabric, start: &Rank, wants: &[Want]) -> Rank {
+pub fn feedback(fabric: &Fabric, start: &Rank, wants: &[Want], pinned: Option<&Tree>) -> Rank {
     let n = fabric.channels().len();
     // By channel: (other end, weight, whether the other end wants to be higher).
     let mut first = vec![0_usize; n + 1];
@@ -53,6 +55,9 @@ pub fn feedback(fabric: &Fabric, start: &Rank, wants: &[Want]) -> Rank {
         let mut moved = false;
         for channel in rank.order() {
             let c = channel.index();
+            if first[c] == first[c + 1] || pinned.is_some_and(|tree| tree.contains(fabric, channel)) {
+                continue;
+            }
             around.clear();
             around.extend(
                 ends[first[c]..first[c + 1]]
@@ -136,11 +141,22 @@ mod tests {
         for (name, f) in small_members() {
             let start = bfs(&f, SwitchId(0));
             let wants = turns(&f, |a, b| u64::from((a.0 * 7919 + b.0 * 104_729) % 97));
-            let found = feedback(&f, &start, &wants);
+            let found = feedback(&f, &start, &wants, None);
             assert!(violated(&found, &wants) <= violated(&start, &wants), "{name}");
             let mut places: Vec<u32> = found.places().to_vec();
             places.sort_unstable();
             assert!(places.into_iter().eq(0..f.channels().len() as u32), "{name}: a permutation");
+        }
+    }
+
+    #[test]
+    fn a_tree_that_is_pinned_ascends_as_before() {
+        for (name, f) in small_members() {
+            let start = bfs(&f, SwitchId(0));
+            let tree = Tree::new(&f, &start, SwitchId(0));
+            let wants = turns(&f, |a, b| u64::from((a.0 * 7919 + b.0 * 104_729) % 97));
+            let found = feedback(&f, &start, &wants, Some(&tree));
+            assert_eq!(tree.own_place(&f, &found), found, "{name}");
         }
     }
 
@@ -151,7 +167,8 @@ mod tests {
             let mut wants = turns(&f, |_, _| 1);
             wants.retain(|w| goal.of(w.low) < goal.of(w.high));
             let start = Rank::by_key(&f, |id, _| std::cmp::Reverse(id));
-            let (before, after) = (violated(&start, &wants), violated(&feedback(&f, &start, &wants), &wants));
+            let (before, after) =
+                (violated(&start, &wants), violated(&feedback(&f, &start, &wants, None), &wants));
             assert!(10 * after <= before, "{name}: {after} of {before}");
         }
     }

@@ -7,7 +7,7 @@ use super::legal::{Lookahead, Ways};
 use super::outward::for_each_target;
 use super::ranked_sssp::{Probe, Tally};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
-use crate::ordering::{Rank, Rule, Want, feedback};
+use crate::ordering::{Rank, Rule, Tree, Want, feedback};
 
 /// How much more a forbidden pair of turns weighs than a route that is legal already.
 const BROKEN_WEIGHT: u64 = 20;
@@ -26,6 +26,8 @@ const PATIENCE: usize = 4;
 /// top of most of what earlier rounds counted, and lets [`feedback`] make the next rank of that. The
 /// best round counts.
 ///
+/// - `pinned`: a tree whose paths ascend in `start` and shall ascend in the end.
+///
 /// Returns the rank and what it costs, as [`probe`](super::probe()) counts it.
 ///
 /// Cost: that of [`probe`](super::probe()) and of [`feedback`] over at most S T pairs of channels a
@@ -37,6 +39,7 @@ pub fn search_rank(
     lookahead: Lookahead,
     targets: &[SwitchId],
     rounds: usize,
+    pinned: Option<&Tree>,
 ) -> (Rank, Probe) {
     let mut rank = start.clone();
     let mut wants: Vec<Want> = Vec::new();
@@ -73,7 +76,7 @@ pub fn search_rank(
             kept.weight += if same { next.weight } else { 0 };
             same
         });
-        rank = feedback(fabric, &rank, &wants);
+        rank = feedback(fabric, &rank, &wants, pinned);
     }
     best.expect("there is a round")
 }
@@ -91,7 +94,7 @@ mod tests {
             let hops = Hops::new(&f).unwrap();
             let targets: Vec<_> = f.switch_ids().collect();
             let start = bfs(&f, SwitchId(0));
-            let (rank, found) = search_rank(&f, &hops, &start, Lookahead::Every, &targets, 6);
+            let (rank, found) = search_rank(&f, &hops, &start, Lookahead::Every, &targets, 6, None);
             let again = |rank| probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets, 1);
             assert!(found.price() <= again(start).price(), "{name}");
             assert_eq!(again(rank), found, "{name}");
@@ -105,7 +108,7 @@ mod tests {
         let hops = Hops::new(&f).unwrap();
         let targets: Vec<_> = f.switch_ids().collect();
         let start = bfs(&f, SwitchId(0));
-        let (_, found) = search_rank(&f, &hops, &start, Lookahead::LastChance, &targets, 12);
+        let (_, found) = search_rank(&f, &hops, &start, Lookahead::LastChance, &targets, 12, None);
         assert_eq!(found.broken, 0.0);
     }
 }
