@@ -20,12 +20,14 @@ const COMPARED: usize = 4;
 /// The same where the first one leaves nothing to be desired on the sample.
 const COMPARED_IF_ENOUGH: usize = 1;
 /// Rules that are tried on more destinations.
-const NARROWED: usize = 8;
+const NARROWED: usize = 16;
 /// Orders that are improved channel by channel.
 const IMPROVED: usize = 2;
 /// Orders that labels are searched for in earnest.
 const FINALISTS: usize = 2;
-/// Work of such a round in units of that of a try.
+/// Work of a round of that in units of that of a try.
+const IMPROVE_WORK: usize = 2;
+/// Work of a round of labels in units of that of a try.
 const LABEL_WORK: usize = 4;
 /// What a share of the bandwidth is worth in shares of the pairs on detours, and what a VL is worth.
 const BANDWIDTH_PRICE: f64 = 0.5;
@@ -42,7 +44,7 @@ const NO_TREE_PRICE: f64 = 0.002;
 /// Steps through minimal-path DAGs that a search may always take: some tens of milliseconds.
 const LEAST_WORK: usize = 10_000_000;
 /// The same where plain orders leave pairs without a legal minimal way: a fraction of a second.
-const LEAST_WORK_IF_HARD: usize = 50_000_000;
+const LEAST_WORK_IF_HARD: usize = 100_000_000;
 
 /// In the names of orders that leave hardly any choice.
 const BY_DIMENSION: &str = "by dimension";
@@ -82,6 +84,8 @@ pub(super) struct Search {
 struct Work {
     per_target: usize,
     left: usize,
+    /// What may be left at least where plain orders do not do.
+    least_if_hard: usize,
 }
 
 impl Work {
@@ -89,7 +93,9 @@ impl Work {
     fn new(fabric: &Fabric, effort: f64) -> Self {
         let per_target = fabric.num_switches() + fabric.channels().len();
         let pass = fabric.endports().len() * fabric.num_switches() * 2 + fabric.num_switches() * per_target;
-        Self { per_target, left: ((pass as f64 * effort) as usize).max(LEAST_WORK) }
+        let least = |work: usize| (work as f64 * effort) as usize;
+        let left = least(pass.max(LEAST_WORK));
+        Self { per_target, left, least_if_hard: least(LEAST_WORK_IF_HARD) }
     }
 
     /// How many destinations some tries may have each, at most all there are.
@@ -172,20 +178,30 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         if rounds == 0 || targets.len() == fabric.num_switches() {
             break (tried, targets, plain);
         }
-        // Loads that P-SSSP evens out on a few destinations say little about what it comes to on
-        // all; an order that leaves nothing to choose is at a disadvantage there.
-        let again = |(place, (i, found)): (usize, (usize, Found))| {
-            let keep = place < NARROWED || orders[i].one_way && found.lookahead == Lookahead::Every;
-            keep.then_some((i, found.lookahead, found.rule))
+        // On a few destinations everything crowds before these, so that an order which crowds what
+        // lies between looks as good as any; and P-SSSP evens out what it cannot even out on all.
+        let loss = |f: &Found| (plain.bandwidth - f.probe.bandwidth).max(0.0) / plain.bandwidth;
+        let known = |(i, f): &(usize, Found)| {
+            let no_tree = if orders[*i].has_tree { 0.0 } else { f64::EPSILON };
+            worth(f.probe.price(), 1.0 - loss(f), &f.rule) + no_tree
         };
-        tries = tried.into_iter().enumerate().filter_map(again).collect();
+        tried.sort_by(|a, b| known(a).total_cmp(&known(b)));
+        let mut kept: Vec<(usize, Found)> = Vec::new();
+        for (i, found) in tried {
+            let one_way = orders[i].one_way && found.lookahead == Lookahead::Every;
+            let new = kept.iter().all(|(k, other)| *k != i || other.probe != found.probe);
+            if one_way || new && kept.len() < NARROWED {
+                kept.push((i, found));
+            }
+        }
+        tries = kept.into_iter().map(|(i, found)| (i, found.lookahead, found.rule)).collect();
     };
     let all: Vec<SwitchId> = fabric.switch_ids().collect();
     let first = &tried[0].1.probe;
     let free = if targets.len() < fabric.num_switches() { LOSS_ON_SAMPLE } else { LOSS };
     let enough = first.broken == 0.0 && first.bandwidth >= plain.bandwidth * (1.0 - free);
     if !enough {
-        work.left = work.left.max(LEAST_WORK_IF_HARD);
+        work.left = work.left.max(work.least_if_hard);
     }
     if !enough && vls > 1 {
         let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
@@ -232,13 +248,14 @@ fn improved(
             starts.push((*i, found.lookahead));
         }
     }
-    let round = LABEL_WORK * all.len();
-    if starts.is_empty() || !work.take(starts.len() * round * ROUNDS) {
-        return Vec::new();
-    }
+    let round = IMPROVE_WORK * all.len();
+    let affordable = work.rounds(round * LEAST_ROUNDS).clamp(1, IMPROVED);
+    starts.truncate(affordable);
+    let rounds = (work.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
+    work.take(starts.len() * round * rounds);
     let found = starts.into_par_iter().map(|(i, lookahead)| {
         let order = &orders[i];
-        let (rank, probe) = search_rank(fabric, hops, &order.rank, lookahead, &all, ROUNDS, None);
+        let (rank, probe) = search_rank(fabric, hops, &order.rank, lookahead, &all, rounds, None);
         let rule = Rule::FirstTurnFree(rank);
         let price = price(order, &rule, &probe);
         let name = format!("{}, improved", order.name);
@@ -363,9 +380,23 @@ impl Found {
     }
 }
 
-/// Some destination switches, evenly spread.
+/// Some destination switches, at most `take`: three of four evenly spread over the adapters, the
+/// fourth over all switches; all if that is as many as there are.
 fn sample(fabric: &Fabric, take: usize) -> Vec<SwitchId> {
-    (0..take).map(|i| SwitchId::at(i * fabric.num_switches() / take)).collect()
+    let n = fabric.num_switches();
+    let adapters: Vec<SwitchId> =
+        fabric.switch_ids().flat_map(|s| std::iter::repeat_n(s, fabric.num_adapters_on(s))).collect();
+    if take >= n || adapters.is_empty() {
+        return fabric.switch_ids().take(take).collect();
+    }
+    let pick = |i: usize| match i % 4 {
+        3 => SwitchId::at(i * n / take),
+        _ => adapters[i * adapters.len() / take],
+    };
+    let mut some: Vec<SwitchId> = (0..take).map(pick).collect();
+    some.sort_unstable();
+    some.dedup();
+    some
 }
 
 /// The orders to try: by levels, by triangles, up*/down* from several roots; those that no tree
