@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-pub use config::{ConfigError, KEYS, Key, share};
+pub use config::{ConfigError, KEYS, Key, effort, share};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
@@ -139,6 +139,10 @@ pub struct Settings {
     /// Largest share of the adapter pairs that `dfdn` may send on detours to get by with one SL.
     /// `None`: [`Settings::MAX_NONMINIMAL`] by default, no limit where one SL is asked for.
     pub max_nonminimal: Option<f64>,
+    /// Largest share of the bandwidth that one SL may cost `dfdn` by default, where that is compared.
+    pub max_loss: f64,
+    /// Work that `dfdn` may spend on the search for an order, in passes of P-SSSP.
+    pub search_effort: f64,
 }
 
 /// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
@@ -224,6 +228,8 @@ impl Default for Settings {
             spread: false,
             prefer: Prefer::Default,
             max_nonminimal: None,
+            max_loss: 0.05,
+            search_effort: 1.0,
         }
     }
 }
