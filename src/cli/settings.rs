@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-use crate::engine::{Prefer, Settings, share};
+use crate::engine::{Balance, Prefer, Settings, share};
 use crate::fabric::Sl;
 
 /// What an engine may use.
@@ -22,6 +22,10 @@ pub(super) struct EngineArgs {
     /// out, no limit with --prefer one-sl
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_nonminimal: Option<f64>,
+    /// How dfdn balances: stable (a failed link changes few tables) or full (anew whenever the fabric
+    /// changes)
+    #[arg(long, value_name = "HOW", default_value_t)]
+    balance: Balance,
     /// Trees of the engine updn-trees
     #[arg(long, value_name = "N", default_value_t = Settings::default().trees)]
     trees: u8,
@@ -35,6 +39,7 @@ impl EngineArgs {
             sls: self.sls,
             prefer: self.prefer,
             max_nonminimal: self.max_nonminimal,
+            balance: self.balance,
             trees: self.trees,
         }
     }

@@ -4,7 +4,7 @@
 
 use thiserror::Error;
 
-use super::{Prefer, Settings, by_name};
+use super::{Balance, Prefer, Settings, by_name};
 
 /// A key of the file.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,12 @@ pub const KEYS: &[Key] = &[
                 limit with prefer one-sl",
         set: |settings, text| or_auto(text, share).map(|share| settings.max_nonminimal = share),
         get: |settings| auto_or(settings.max_nonminimal),
+    },
+    Key {
+        name: "balance",
+        about: "stable: a failed link changes few tables; full: balanced anew whenever the fabric changes",
+        set: |settings, text| text.parse::<Balance>().map(|balance| settings.balance = balance),
+        get: |settings| settings.balance.to_string(),
     },
     Key {
         name: "trees",
@@ -152,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_settings_say_reads_back() {
-        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\ntrees 3\n";
+        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nbalance full\ntrees 3\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
         let written =
@@ -171,6 +177,7 @@ mod tests {
             ("engine DFDN\n", 1, "there is no engine"),
             ("prefer both\n", 1, "one-sl"),
             ("max_nonminimal 2\n", 1, "0 to 1"),
+            ("balance best\n", 1, "stable"),
             ("max_nonminimal NaN\n", 1, "0 to 1"),
             ("vls 4\nvls 4\n", 2, "second"),
         ] {

@@ -3,10 +3,12 @@
 //! [`route`] is what the plugin and the command call. It hands out tables only if they passed
 //! [`verify`](crate::verify).
 
+mod balance;
 mod config;
 mod dfdn;
 mod papers;
 mod search;
+mod steady;
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+pub use balance::Balance;
 pub use config::{ConfigError, KEYS, Key, share};
 
 use crate::fabric::{Fabric, Sl, Vl};
@@ -133,6 +136,8 @@ pub struct Settings {
     /// Largest share of the adapter pairs that `dfdn` may send on detours to get by with one SL.
     /// `None`: [`Settings::MAX_NONMINIMAL`] by default, no limit where one SL is asked for.
     pub max_nonminimal: Option<f64>,
+    /// How `dfdn` balances.
+    pub balance: Balance,
 }
 
 /// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
@@ -208,6 +213,7 @@ impl Default for Settings {
             trees: 2,
             prefer: Prefer::Default,
             max_nonminimal: None,
+            balance: Balance::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod outward;
 mod p2sssp;
 mod ranked_sssp;
 mod sssp;
+mod stable;
 #[cfg(test)]
 mod tests;
 mod updn_trees;
@@ -38,6 +39,7 @@ pub use ordered_paths::OrderedPaths;
 pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
 pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;
+pub use stable::stable_sssp;
 pub use updn_trees::{UpDnTrees, updn_trees};
 
 /// Why a fabric cannot be routed.

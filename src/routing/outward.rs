@@ -33,7 +33,7 @@ pub(super) struct Behind {
 }
 
 impl Outward {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             target: SwitchId(0),
             order: Vec::new(),
