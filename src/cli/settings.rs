@@ -22,8 +22,8 @@ pub(super) struct EngineArgs {
     /// out, no limit with --prefer one-sl
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_nonminimal: Option<f64>,
-    /// How dfdn balances: stable (a failed link changes few tables) or full (anew whenever the fabric
-    /// changes)
+    /// How dfdn balances: full (anew whenever the fabric changes) or stable (a failed link changes few
+    /// tables)
     #[arg(long, value_name = "HOW", default_value_t)]
     balance: Balance,
     /// Trees of the engine updn-trees

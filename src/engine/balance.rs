@@ -12,10 +12,10 @@ use crate::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, stable_sssp};
 pub enum Balance {
     /// By expected loads: what a failed link does not touch keeps its way. See
     /// [`stable_sssp`].
-    #[default]
     Stable,
     /// By the load of all destinations before: every change of the fabric is a fresh start. See
     /// [`ranked_sssp`].
+    #[default]
     Full,
 }
 

@@ -66,7 +66,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "balance",
-        about: "stable: a failed link changes few tables; full: balanced anew whenever the fabric changes",
+        about: "full: balanced anew whenever the fabric changes; stable: a failed link changes few tables",
         set: |settings, text| text.parse::<Balance>().map(|balance| settings.balance = balance),
         get: |settings| settings.balance.to_string(),
     },
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_settings_say_reads_back() {
-        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nbalance full\ntrees 3\n";
+        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nbalance stable\ntrees 3\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
         let written =
