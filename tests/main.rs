@@ -2,6 +2,7 @@
 
 mod architecture;
 mod changes;
+mod classes;
 mod command;
 mod docker;
 mod engines;
@@ -9,5 +10,6 @@ mod host;
 mod judges;
 mod ordered;
 mod plugin;
+mod qos;
 mod ranked;
 mod readme;
