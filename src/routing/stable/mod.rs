@@ -40,14 +40,15 @@ const WAVE: usize = 16 * CHUNK;
 ///    that is a hash of the GUIDs at both ends of the channel and of the destination switch (rendezvous
 ///    hashing, Thaler and Ravishankar 1998). So a destination moves where its own channel is lost, or
 ///    one comes into choice that its hash prefers.
-/// 4. Where the rule is one of a single VL, and so the fabric most likely a tree, ways are made to meet:
-///    for each adapter some last channels are marked (see `tails.rs`), and a switch prefers what ends with
-///    them.
+/// 4. Where many switches have no adapters, as in trees, ways are made to meet instead: for each adapter
+///    some last channels are marked (see `tails.rs`), and of all channels that the rule leaves a switch
+///    takes the one whose way ends best, whatever the expected load. In damaged trees that would lead all to the few
+///    tops that others cannot use.
 ///
 /// Nothing is remembered, so any subnet manager comes to the same tables, whatever it has seen before.
 ///
 /// In a Dragonfly the even split shows that ways over two global links crowd those, and they are
-/// avoided outright: with 1056 adapters the busiest channel carries 1312 routes, where P-SSSP comes to
+/// avoided outright: with 1056 adapters the busiest channel carries 1428 routes, where P-SSSP comes to
 /// 1952 and with an order to keep to 1664.
 ///
 /// Arguments, result and errors are those of [`ranked_sssp`](super::ranked_sssp). The result is the same for any
