@@ -225,6 +225,7 @@ mod tests {
                 sl2vl: rule.sl2vl(&f),
                 path_sl: PathSl::one(Sl(0)),
                 vlarb: VlArb::fair(2),
+                multicast: Vec::new(),
                 remarks: Vec::new(),
             };
             let verdict = verify(&f, &routes);
@@ -259,6 +260,7 @@ mod tests {
                 sl2vl: Rule::Any.sl2vl(&f),
                 path_sl: PathSl::one(Sl(0)),
                 vlarb: VlArb::fair(1),
+                multicast: Vec::new(),
                 remarks: Vec::new(),
             };
             // Two neighbours that send to each other.
