@@ -4,6 +4,7 @@
 //! [`verify`](crate::verify).
 
 mod config;
+mod config_file;
 mod dfdn;
 mod papers;
 mod search;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 pub use config::{ConfigError, KEYS, Key, share};
+pub use config_file::template;
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};

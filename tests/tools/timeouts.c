@@ -4,10 +4,11 @@
  *   LD_PRELOAD="timeouts.so libumad2sim.so" opensm ...
  *
  * The kernel sends a request again when its time has passed, and hands it back with ETIMEDOUT in the
- * end; it delivers an answer only to a request that still waits. umad2sim does neither. ibsim hands
- * requests back that find no way through the fabric, but those to a subnet manager that was killed it
- * loses, and OpenSM, which waits until nothing is outstanding, never sweeps again. This library stands
- * between the two and keeps the time.
+ * end; it delivers an answer only to a request that still waits. umad2sim does neither. ibsim itself
+ * hands requests back that find no way through the fabric, and where it reaches clients by Unix sockets
+ * it sees that one is gone. Where it reaches them by UDP, as between containers, it does not: requests
+ * to a subnet manager that was killed are lost, and OpenSM, which waits until nothing is outstanding,
+ * never sweeps again. This library stands between the two and keeps the time.
  *
  * cc -O2 -shared -fPIC -o timeouts.so timeouts.c -ldl -lpthread
  */
