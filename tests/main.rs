@@ -2,7 +2,7 @@
 
 mod architecture;
 mod command;
-mod docker;
+mod deploy;
 mod engines;
 mod host;
 mod judges;
