@@ -1,6 +1,7 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod classes;
 mod command;
 mod deploy;
 mod engines;
@@ -8,5 +9,6 @@ mod host;
 mod judges;
 mod ordered;
 mod plugin;
+mod qos;
 mod ranked;
 mod readme;
