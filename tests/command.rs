@@ -225,6 +225,8 @@ fn a_closed_pipe_is_no_error_and_changes_no_verdict() {
         let out = child.stdout.take().expect("a pipe");
         if words.starts_with("generate") {
             BufReader::new(out).read_line(&mut line).expect("a line");
+        } else {
+            drop(out);
         }
         let mut err = String::new();
         child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
