@@ -66,6 +66,19 @@ pub const KEYS: &[Key] = &[
         get: |settings| auto_or(settings.max_nonminimal),
     },
     Key {
+        name: "max_loss",
+        about: "largest share of the bandwidth that one SL may cost with prefer default, 0 to 1, where the search \
+                can compare",
+        set: |settings, text| share(text).map(|share| settings.max_loss = share),
+        get: |settings| settings.max_loss.to_string(),
+    },
+    Key {
+        name: "search_effort",
+        about: "work for the search of an order, in passes of P-SSSP, 0 to 1000; more may save VLs and detours",
+        set: |settings, text| effort(text).map(|effort| settings.search_effort = effort),
+        get: |settings| settings.search_effort.to_string(),
+    },
+    Key {
         name: "trees",
         about: "trees of the engine updn-trees, 1 to 15",
         set: |settings, text| number(text, 1, 15).map(|trees| settings.trees = trees),
@@ -161,6 +174,15 @@ pub fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| format!("'{text}' is no number from 0 to 1"))
 }
 
+/// Passes from 0 to 1000, as the file and the command take them.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn effort(text: &str) -> Result<f64, String> {
+    let effort = text.parse::<f64>().ok().filter(|effort| (0.0..=1000.0).contains(effort));
+    effort.ok_or_else(|| format!("'{text}' is no number from 0 to 1000"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{KEYS, Settings};
@@ -173,8 +195,8 @@ mod tests {
 
     #[test]
     fn what_settings_say_reads_back() {
-        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\ntrees 3\n\
-                    classes 2\nspread yes\n";
+        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nmax_loss 0.1\n\
+                    search_effort 2.5\ntrees 3\nclasses 2\nspread yes\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.classes, settings.spread), (2, true));
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
@@ -195,6 +217,8 @@ mod tests {
             ("prefer both\n", 1, "one-sl"),
             ("max_nonminimal 2\n", 1, "0 to 1"),
             ("max_nonminimal NaN\n", 1, "0 to 1"),
+            ("max_loss -0.1\n", 1, "0 to 1"),
+            ("search_effort lots\n", 1, "0 to 1000"),
             ("vls 4\nvls 4\n", 2, "second"),
             ("classes 0\n", 1, "1 to 15"),
             ("classes 16\n", 1, "1 to 15"),

@@ -17,12 +17,6 @@ use crate::tables::{Lft, PathSl};
 /// not even tried.
 const HOPELESS: f64 = 2.0;
 
-/// Share of the bandwidth of P-SSSP that one SL is worth by default, where that was compared.
-const MAX_LOSS: f64 = 0.05;
-
-/// Work for the search, in passes of P-SSSP.
-const EFFORT: f64 = 1.0;
-
 /// In the order of preference, the first that the settings allow and the lanes suffice for:
 ///
 /// 1. one SL with all adapter pairs minimal, on as few VLs as lose nothing;
@@ -45,11 +39,11 @@ pub(super) fn dfdn(
         (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
         (Prefer::OneSl, None) => 1.0,
     };
-    let Search { found, compare } = search(fabric, hops, offer.vls, EFFORT);
+    let Search { found, compare } = search(fabric, hops, offer.vls, settings.search_effort);
     let mut rejected = None;
     if found[0].probe.broken <= HOPELESS * limit {
         let one = best_of(fabric, hops, &found[..compare.min(found.len())]);
-        let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - MAX_LOSS;
+        let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
         if one.ranked.nonminimal_share() <= limit && !slow {
             return Ok(one_sl(fabric, offer, one));
         }
@@ -68,6 +62,11 @@ pub(super) fn dfdn(
         return Ok(one_sl(fabric, offer, one));
     }
     Err(EngineError::Lanes { engine: "dfdn", source: needed })
+}
+
+/// The search alone.
+pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
+    search(fabric, hops, offer.vls, EFFORT).found.into_iter().map(|found| found.name).collect()
 }
 
 /// A routing on one SL.

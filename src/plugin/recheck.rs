@@ -7,10 +7,9 @@
 
 use super::abi;
 use super::host::{self, Host};
-use super::program::Programmed;
 use super::snapshot::data_vls;
 use crate::fabric::{Guid, PortNum, Vl};
-use crate::tables::SlVlRow;
+use crate::tables::{Programmed, SlVlRow};
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
