@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-use crate::engine::{Prefer, Settings, effort, share};
+use crate::engine::{Balance, Prefer, Settings, effort, share};
 use crate::fabric::Sl;
 
 /// What an engine may use.
@@ -28,6 +28,10 @@ pub(super) struct EngineArgs {
     /// Work for the search of an order, in passes of P-SSSP
     #[arg(long, value_name = "N", value_parser = effort, default_value_t = Settings::default().search_effort)]
     search_effort: f64,
+    /// How dfdn balances: full (anew whenever the fabric changes) or stable (a failed link changes few
+    /// tables)
+    #[arg(long, value_name = "HOW", default_value_t)]
+    balance: Balance,
     /// Trees of the engine updn-trees
     #[arg(long, value_name = "N", default_value_t = Settings::default().trees)]
     trees: u8,
@@ -49,6 +53,7 @@ impl EngineArgs {
             max_nonminimal: self.max_nonminimal,
             max_loss: self.max_loss,
             search_effort: self.search_effort,
+            balance: self.balance,
             trees: self.trees,
             classes: self.classes,
             spread: self.spread,

@@ -4,7 +4,7 @@
 
 use thiserror::Error;
 
-use super::{Prefer, Settings, by_name};
+use super::{Balance, Prefer, Settings, by_name};
 use crate::fabric::Vl;
 
 /// A key of the file.
@@ -77,6 +77,12 @@ pub const KEYS: &[Key] = &[
         about: "work for the search of an order, in passes of P-SSSP, 0 to 1000; more may save VLs and detours",
         set: |settings, text| effort(text).map(|effort| settings.search_effort = effort),
         get: |settings| settings.search_effort.to_string(),
+    },
+    Key {
+        name: "balance",
+        about: "full: balanced anew whenever the fabric changes; stable: a failed link changes few tables",
+        set: |settings, text| text.parse::<Balance>().map(|balance| settings.balance = balance),
+        get: |settings| settings.balance.to_string(),
     },
     Key {
         name: "trees",
@@ -196,7 +202,7 @@ mod tests {
     #[test]
     fn what_settings_say_reads_back() {
         let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nmax_loss 0.1\n\
-                    search_effort 2.5\ntrees 3\nclasses 2\nspread yes\n";
+                    search_effort 2.5\ntrees 3\nclasses 2\nspread yes\nbalance stable\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.classes, settings.spread), (2, true));
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
@@ -216,6 +222,7 @@ mod tests {
             ("engine DFDN\n", 1, "there is no engine"),
             ("prefer both\n", 1, "one-sl"),
             ("max_nonminimal 2\n", 1, "0 to 1"),
+            ("balance best\n", 1, "stable"),
             ("max_nonminimal NaN\n", 1, "0 to 1"),
             ("max_loss -0.1\n", 1, "0 to 1"),
             ("search_effort lots\n", 1, "0 to 1000"),

@@ -3,6 +3,7 @@
 //! [`route`] is what the plugin and the command call. It hands out tables only if they passed
 //! [`verify`](crate::verify).
 
+mod balance;
 mod classes;
 mod config;
 mod config_file;
@@ -10,6 +11,7 @@ mod dfdn;
 mod multicast;
 mod papers;
 mod search;
+mod steady;
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+pub use balance::Balance;
 pub use config::{ConfigError, KEYS, Key, effort, share};
 pub use config_file::template;
 
@@ -145,6 +148,8 @@ pub struct Settings {
     pub max_loss: f64,
     /// Work that `dfdn` may spend on the search for an order, in passes of P-SSSP.
     pub search_effort: f64,
+    /// How `dfdn` balances.
+    pub balance: Balance,
 }
 
 /// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
@@ -232,6 +237,7 @@ impl Default for Settings {
             max_nonminimal: None,
             max_loss: 0.05,
             search_effort: 1.0,
+            balance: Balance::default(),
         }
     }
 }

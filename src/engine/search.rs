@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
+use super::Balance;
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::{Dimensions, Rank, Rule, Tree, bfs, host_levels, triangles};
-use crate::routing::{
-    Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, ranked_sssp, search_labels, search_rank,
-};
+use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, search_labels, search_rank};
 
 /// The most VLs that one SL is given: with four, detours are rare wherever they can be.
 const ONE_SL_VLS: u8 = 4;
@@ -339,13 +338,13 @@ struct Try {
 
 impl Found {
     /// Routes with detours for what is left; with the help of a tree where it takes one.
-    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops) -> Ranked {
-        let ranked = ranked_sssp(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(None));
+    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Ranked {
+        let ranked = balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(None));
         if ranked.complete {
             return ranked;
         }
         self.with_tree(fabric, hops);
-        ranked_sssp(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
+        balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
     }
 
     /// Makes the paths of the tree legal under the rule.
