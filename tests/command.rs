@@ -127,7 +127,7 @@ fn every_subcommand_prints_the_object_that_is_promised() {
 #[test]
 fn help_has_an_example() {
     let desk = Desk::new();
-    for name in ["generate", "route", "verify", "evaluate", "compare", "completions", "man"] {
+    for name in ["generate", "route", "verify", "evaluate", "compare", "config", "completions", "man"] {
         let ran = desk.run(&format!("{name} --help"));
         assert_eq!(ran.code, Some(0));
         assert!(ran.out.contains("Example") && ran.out.contains(&format!("dfdn {name}")), "{}", ran.out);
@@ -214,6 +214,7 @@ fn a_closed_pipe_is_no_error_and_changes_no_verdict() {
         ("route fabric.net --engine sssp", 1),
         ("evaluate fabric.net bare --json", 0),
         ("compare fabric.net --patterns 9", 0),
+        ("config", 0),
         ("completions bash", 0),
         ("man route", 0),
     ] {
@@ -224,6 +225,8 @@ fn a_closed_pipe_is_no_error_and_changes_no_verdict() {
         let out = child.stdout.take().expect("a pipe");
         if words.starts_with("generate") {
             BufReader::new(out).read_line(&mut line).expect("a line");
+        } else {
+            drop(out);
         }
         let mut err = String::new();
         child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");

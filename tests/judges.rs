@@ -27,7 +27,7 @@ fn net(fabric: &Fabric) -> String {
 }
 
 fn dfdn(words: &[&str], files: &[&Path]) -> (Option<i32>, Value) {
-    let output = Command::new(env!("CARGO_BIN_EXE_dfdn")).args(words).args(files).arg("--json").output();
+    let output = Command::new(plugin::command()).args(words).args(files).arg("--json").output();
     let output = output.expect("dfdn starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let value = serde_json::from_str(&text);

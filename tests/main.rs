@@ -4,7 +4,7 @@ mod architecture;
 mod changes;
 mod classes;
 mod command;
-mod docker;
+mod deploy;
 mod engines;
 mod host;
 mod judges;

@@ -6,6 +6,7 @@
 
 mod compare;
 mod completions;
+mod config;
 mod doctor;
 mod evaluate;
 mod generate;
@@ -55,6 +56,7 @@ enum Command {
     Evaluate(evaluate::Args),
     Compare(compare::Args),
     Doctor(doctor::Args),
+    Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -85,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::run(&args, cli.json),
         Command::Compare(args) => compare::run(&args, cli.json),
         Command::Doctor(args) => doctor::run(&args, cli.json),
+        Command::Config(_) => config::run(),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

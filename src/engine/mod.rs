@@ -6,6 +6,7 @@
 mod balance;
 mod classes;
 mod config;
+mod config_file;
 mod dfdn;
 mod multicast;
 mod papers;
@@ -20,6 +21,7 @@ use thiserror::Error;
 
 pub use balance::Balance;
 pub use config::{ConfigError, KEYS, Key, effort, share};
+pub use config_file::template;
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};

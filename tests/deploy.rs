@@ -1,0 +1,63 @@
+//! What `docs/deploy.md` shows. `packaging/test` runs its blocks for the subnet manager's host, in a
+//! container; here is what needs none.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The fenced blocks: what stands behind the fence, and the text.
+fn blocks() -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join("docs/deploy.md")).expect("there is a guide");
+    let mut pieces = text.split("```");
+    pieces.next();
+    let mut blocks = Vec::new();
+    while let (Some(inside), Some(_)) = (pieces.next(), pieces.next()) {
+        let (kind, block) = inside.split_once('\n').expect("a fence ends its line");
+        // Inline code has no line end behind the backquotes and only one of them: never a fence.
+        blocks.push((kind.to_owned(), block.to_owned()));
+    }
+    blocks
+}
+
+#[test]
+fn every_block_is_of_a_kind_that_something_runs() {
+    let blocks = blocks();
+    for (kind, text) in &blocks {
+        assert!(["sh manager", "sh build", "sh rhel"].contains(&kind.as_str()), "{kind}:\n{text}");
+        let output = Command::new("bash").args(["-n", "-c", text]).output().expect("bash starts");
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let script = fs::read_to_string(root().join("packaging/manager")).expect("there is packaging/manager");
+    let shown = blocks.iter().filter(|(kind, _)| kind == "sh manager").count();
+    let run = script.lines().filter(|line| line.starts_with("run block_")).count();
+    assert!(shown >= 6 && shown == run, "packaging/manager runs {run} of {shown} blocks");
+}
+
+#[test]
+fn scripts_that_build_exist_and_ci_runs_them() {
+    let ci = ["ci/docker", "ci/test", "packaging/reproducible"]
+        .map(|name| fs::read_to_string(root().join(name)).expect("there is the script"))
+        .concat();
+    for (_, text) in blocks().iter().filter(|(kind, _)| kind == "sh build") {
+        for line in text.lines() {
+            assert!(root().join(line).is_file(), "{line}");
+            // ci/install is what install_missing of ci/lib.sh does.
+            assert!(ci.contains(line) || line == "ci/install" && ci.contains("install_missing"), "{line}");
+        }
+    }
+}
+
+/// The two lines are the same wherever an administrator meets them.
+#[test]
+fn the_two_lines_of_the_configuration() {
+    for file in ["README.md", "docs/deploy.md", "packaging/postinst"] {
+        let text = fs::read_to_string(root().join(file)).expect("the file is there");
+        for line in ["event_plugin_name dfdn", "routing_engine dfdn,no_fallback"] {
+            assert!(text.contains(line), "{file}: {line}");
+        }
+    }
+}
