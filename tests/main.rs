@@ -7,6 +7,7 @@ mod docker;
 mod engines;
 mod host;
 mod judges;
+mod multicast;
 mod ordered;
 mod plugin;
 mod qos;

@@ -9,6 +9,7 @@
 
 pub(crate) mod ibdmchk;
 pub(crate) mod ibsim;
+pub(crate) mod mcjoin;
 pub(crate) mod opensm;
 pub(crate) mod plugin;
 pub(crate) mod readback;
@@ -37,6 +38,8 @@ pub(crate) struct Tools {
     umad2sim: PathBuf,
     /// `tests/tools/readback.c`, compiled.
     pub(crate) readback: PathBuf,
+    /// `tests/tools/mcjoin.c`, compiled.
+    pub(crate) mcjoin: PathBuf,
 }
 
 impl Tools {
@@ -65,6 +68,7 @@ impl Tools {
             setpriv: tool("setpriv")?,
             umad2sim: umad2sim.ok_or("there is no libumad2sim.so")?,
             readback: readback::compile()?,
+            mcjoin: mcjoin::compile()?,
         })
     }
 

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::ibsim::Ibsim;
 
 /// Tables that were read back by management packets: a folder with `opensm-lfts.dump`,
-/// `opensm-sl2vl.dump`, `opensm.fdbs` and `op_vls`; see `tests/tools/readback.c`.
+/// `opensm-sl2vl.dump`, `opensm.fdbs`, `opensm.mcfdbs` and `op_vls`; see `tests/tools/readback.c`.
 pub(crate) struct Readback {
     folder: TempDir,
 }
@@ -60,11 +60,17 @@ impl Readback {
 
 /// Compiles the C program where that was not done yet.
 pub(super) fn compile() -> Result<PathBuf, String> {
-    if let Some(built) = super::built() {
-        return Ok(built.join("readback"));
+    compile_tool("readback")
+}
+
+/// Compiles a C program of `tests/tools` where that was not done yet.
+pub(super) fn compile_tool(name: &str) -> Result<PathBuf, String> {
+    let built = super::built().map(|built| built.join(name)).filter(|tool| tool.exists());
+    if let Some(built) = built {
+        return Ok(built);
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/readback.c");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readback");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools").join(name).with_extension("c");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
     if modified(&target) >= modified(&source) {
         return Ok(target);
@@ -78,7 +84,7 @@ pub(super) fn compile() -> Result<PathBuf, String> {
         .map_err(|e| format!("there is no C compiler: {e}"))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("tests/tools/readback.c does not compile (libibmad-dev installed?):\n{text}"));
+        return Err(format!("tests/tools/{name}.c does not compile (libibmad-dev installed?):\n{text}"));
     }
     // Renamed at the end, so that test processes that run side by side see all of it or nothing.
     fs::rename(&own, &target).map_err(|e| format!("cannot rename {}: {e}", own.display()))?;
