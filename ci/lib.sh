@@ -67,9 +67,9 @@ simulate() {
   mkdir -p "$d"
   mkfifo "$d/console"
   exec {console}<>"$d/console"
-  IBSIM_SOCKNAME=$socket ibsim -s -N 4096 -S 1024 -P 65536 "$fabric" <&"$console" >"$d/ibsim.log" 2>&1 &
+  IBSIM_SOCKNAME=$socket ibsim -s -N 65536 -S 8192 -P 262144 "$fabric" <&"$console" >"$d/ibsim.log" 2>&1 &
   pids+=("$!")
-  within 20 'simulator ready' "$d/ibsim.log" || die "ibsim does not start: $(tail -3 "$d/ibsim.log")"
+  within 60 'simulator ready' "$d/ibsim.log" || die "ibsim does not start: $(tail -3 "$d/ibsim.log")"
   # shellcheck disable=SC2034 # for who sources this
   simulated=(env -C "$d" "IBSIM_SOCKNAME=$socket" "SIM_HOST=$host" "LD_PRELOAD=$umad2sim"
     "OSM_TMP_DIR=$d" "OSM_CACHE_DIR=$d")
@@ -78,10 +78,16 @@ simulate() {
 # engine_used LOG: the engine whose tables OpenSM configured last.
 engine_used() { sed -nE 's/.*: ([A-Za-z0-9_-]+) tables configured on all.*/\1/p' "$1" | tail -1; }
 
-# window LOG: seconds from the first 'building routing' to the first 'tables configured'.
-window() {
-  awk '{ split($3, t, ":"); now = (t[1] * 60 + t[2]) * 60 + t[3] + $4 / 1e6 }
-    /building routing/ && from == "" { from = now }
-    /tables configured/ && to == "" { to = now }
-    END { printf "%.3f", to - from }' "$1"
+# between FROM TO LOG: seconds from the first line with FROM to the first with TO after it, across midnight.
+between() {
+  awk -v from="$1" -v to="$2" '{ split($3, t, ":"); now = (t[1] * 60 + t[2]) * 60 + t[3] + $4 / 1e6 }
+    start == "" && $0 ~ from { start = now }
+    start != "" && end == "" && $0 ~ to { end = now < start ? now + 86400 : now }
+    END { if (end != "") printf "%.3f", end - start }' "$3"
 }
+
+# window LOG: seconds from the first 'building routing' to the first 'tables configured'.
+window() { between 'building routing' 'tables configured' "$1"; }
+
+# value FILE KEY: of flat JSON.
+value() { sed -nE "/^ *\"$2\":/ { s/^[^:]*: *([^,]*),?$/\1/; p; q }" "$1"; }

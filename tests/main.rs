@@ -1,6 +1,7 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod changes;
 mod classes;
 mod command;
 mod docker;

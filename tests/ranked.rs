@@ -4,8 +4,8 @@ use dfdn::engine::{Prefer, Routed, Settings, route};
 use dfdn::fabric::{Fabric, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef};
 use dfdn::tables::PathSl;
 use dfdn::topology::{
-    Candidates, Dragonfly, FatTree, HyperX, Kautz, Mesh, Oft, Random, RandomIrregular, Ring, SlimFly, Torus,
-    fail_links, fail_switches, small_members,
+    Candidates, Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Oft, Random, RandomIrregular, Ring,
+    SlimFly, Torus, fail_links, fail_switches, small_members,
 };
 use dfdn::verify::{SlPolicy, verify_with};
 use proptest::prelude::*;
@@ -159,14 +159,18 @@ fn the_measures_on_small_members() {
         ("dragonfly p=3", dragonfly(3), 2, 0.0),
         ("dragonfly p=3, 10 % down", damaged(&dragonfly(3)), 4, 0.01),
         ("slim fly q=5", slim_fly(5), 2, 0.0),
-        ("slim fly q=5, 10 % down", damaged(&slim_fly(5)), 4, 0.01),
+        ("slim fly q=5, 10 % down", damaged(&slim_fly(5)), 2, 0.0),
+        ("slim fly q=7, 10 % down", damaged(&slim_fly(7)), 2, 0.0),
         ("hyperx 6x6", hyperx(&[6, 6]), 2, 0.0),
-        ("hyperx 4x4x4", hyperx(&[4, 4, 4]), 2, 0.0),
+        ("hyperx 4x4x4", hyperx(&[4, 4, 4]), 1, 0.0),
+        ("hyperx 4x4x4, 10 % down", damaged(&hyperx(&[4, 4, 4])), 2, 0.0),
+        ("hypercube n=6", Hypercube { n: 6, cas: 1 }.build().unwrap(), 1, 0.0),
+        ("torus 4x4x4", Torus { dims: vec![4, 4, 4], cas: 1 }.build().unwrap(), 1, 0.0),
         ("oft k=4", Oft { k: 4, cas: None }.build().unwrap(), 2, 0.0),
         ("fat tree k=8", tree.clone(), 2, 0.0),
         ("fat tree k=8, 10 % down", damaged(&tree), 2, 0.0),
-        ("mesh 8x8", Mesh { dims: vec![8, 8], cas: 1 }.build().unwrap(), 2, 0.0),
-        ("kautz d=3 n=3", Kautz { d: 3, n: 3, cas: 2 }.build().unwrap(), 4, 0.01),
+        ("mesh 8x8", Mesh { dims: vec![8, 8], cas: 1 }.build().unwrap(), 1, 0.0),
+        ("kautz d=3 n=3", Kautz { d: 3, n: 3, cas: 2 }.build().unwrap(), 2, 0.0),
         ("random n=60 d=7", random(60, 7), 4, 0.01),
         ("random n=90 d=8", random(90, 8), 4, 0.01),
     ];
@@ -180,6 +184,43 @@ fn the_measures_on_small_members() {
         assert_one_sl(&f, &routed, 4);
         assert!(v.vls <= vls && v.nonminimal_share <= nonminimal && v.mean_stretch <= 1.005, "{name}");
     }
+}
+
+/// The same grid whatever the GUIDs: dimensions are found, not read off.
+#[test]
+fn one_vl_for_a_grid_with_any_guids() {
+    let (mut links, mut state) = (Vec::new(), 1_u64);
+    let mut name: Vec<usize> = (0..64).collect();
+    for i in (1..64).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        name.swap(i, (state >> 33) as usize % (i + 1));
+    }
+    for s in 0..64_usize {
+        for (stride, end) in [(1, s % 4 == 3), (4, s / 4 % 4 == 3), (16, s / 16 == 3)] {
+            if !end {
+                links.push((name[s], name[s + stride]));
+            }
+        }
+    }
+    let f = fabric(64, &links, &[2; 64]);
+    let verdict = routed(&f, &settings(Prefer::Default)).verdict;
+    assert!(verdict.minimal && verdict.vls_all == 1 && verdict.sls_all == 1);
+}
+
+/// `ci/measures` prints a line a fabric.
+#[test]
+fn the_script_of_the_measures() {
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/measures");
+    let run =
+        std::process::Command::new(script).arg("--quick").env("DFDN", env!("CARGO_BIN_EXE_dfdn")).output();
+    let output = run.expect("bash runs it");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<Vec<&str>> = text.lines().skip(2).map(|l| l.split('|').map(str::trim).collect()).collect();
+    assert_eq!(rows.len(), 3, "{text}");
+    assert!(rows.iter().all(|row| row.len() == 10), "{text}");
+    assert_eq!((rows[1][2], rows[1][3]), ("1/1", "0.000"), "a hypercube: {text}");
+    assert!(rows[2][7].ends_with('%'), "a ring has a lower bound: {text}");
 }
 
 #[test]

@@ -54,6 +54,32 @@ fn scripts() {
     assert!(text.contains("\ndfdn ") && text.contains("\nminhop "), "{text}");
 }
 
+/// The comparison of times runs, and dfdn is its own measure.
+#[test]
+fn times() {
+    if std::env::var_os("DFDN_REQUIRE_HOST").is_none() {
+        eprintln!(
+            "skipped: ci/bench, which builds and installs (DFDN_REQUIRE_HOST=1 runs it, as ci/test does)"
+        );
+        return;
+    }
+    let Some(_) = host::tools("ci/bench") else { return };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/bench");
+    let arguments = ["--engines", "dfdn,minhop", "--fabrics", "dragonfly --p 2", "--limit", "60"];
+    let output = Command::new(script).args(arguments).output().expect("ci/bench starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let row = |engine: &str| {
+        let start = format!("| {engine} |");
+        let row = text.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{text}"));
+        row.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let (ours, minhop) = (row("dfdn"), row("minhop"));
+    assert_eq!((&*ours[6], &*ours[7], &*ours[8], &*ours[9]), ("2", "1", "1.00", "1.00"), "{text}");
+    let number = |cell: &str| cell.parse::<f64>().unwrap_or_else(|_| panic!("'{cell}' in {text}"));
+    assert!([&ours, &minhop].iter().all(|row| number(&row[4]) > 0.0 && number(&row[5]) > 0.0), "{text}");
+}
+
 /// All log ids of the plugin are explained, and no others.
 #[test]
 fn log_ids() {
@@ -88,7 +114,7 @@ fn engines() {
     for engine in dfdn::engine::ENGINES {
         assert!(text.contains(&format!("`{}`", engine.name)), "{} is not in the README", engine.name);
     }
-    for script in ["ci/engines", "ci/trends"] {
+    for script in ["ci/engines", "ci/trends", "ci/bench", "ci/growth"] {
         assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(script).is_file(), "{script}");
     }
 }

@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use crate::engine;
-use crate::evaluate::{Evaluation, Options, evaluate};
+use crate::evaluate::{Bounds, Evaluation, Options, evaluate};
 use crate::fabric::Fabric;
 use crate::formats;
 use crate::tables::Routes;
@@ -36,6 +36,9 @@ pub(super) struct Args {
     settings: EngineArgs,
     #[command(flatten)]
     patterns: Patterns,
+    /// Prove, too, how many pairs any routing has to send a longer way with one SL, and with one VL
+    #[arg(long)]
+    bounds: bool,
 }
 
 /// The random part of the measurement.
@@ -68,14 +71,24 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     };
     progress.say(format!("measuring with {} patterns", args.patterns.patterns));
     let e = evaluate(&fabric, &routes, &args.patterns.options())?;
+    let bounds = args.bounds.then(|| Bounds::new(&fabric));
     drop(progress);
     if json {
         let mut value = as_json(&e)?;
         value["engine"] = routes.engine.clone().into();
+        if let (Some(bounds), Some(all)) = (bounds, value.as_object_mut()) {
+            all.extend(serde_json::to_value(bounds)?.as_object().cloned().unwrap_or_default());
+        }
         output::json(&value)?;
         return Ok(Outcome::Fine);
     }
-    output::stdout(|out| text(out, &fabric, &routes, &e))?;
+    output::stdout(|out| {
+        text(out, &fabric, &routes, &e)?;
+        let Some(b) = bounds else { return Ok(()) };
+        let percent = |share: f64| format!("{:.3} % of the pairs, whatever the routing", 100.0 * share);
+        line(out, "longer with one SL", percent(b.one_sl_longer_at_least))?;
+        line(out, "longer with one VL", percent(b.one_vl_longer_at_least))
+    })?;
     Ok(Outcome::Fine)
 }
 

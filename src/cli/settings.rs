@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-use crate::engine::{Prefer, Settings, share};
+use crate::engine::{Balance, Prefer, Settings, effort, share};
 use crate::fabric::Sl;
 
 /// What an engine may use.
@@ -22,6 +22,16 @@ pub(super) struct EngineArgs {
     /// out, no limit with --prefer one-sl
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_nonminimal: Option<f64>,
+    /// Largest share of the bandwidth that one SL may cost by default, where the search can compare
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = Settings::default().max_loss)]
+    max_loss: f64,
+    /// Work for the search of an order, in passes of P-SSSP
+    #[arg(long, value_name = "N", value_parser = effort, default_value_t = Settings::default().search_effort)]
+    search_effort: f64,
+    /// How dfdn balances: full (anew whenever the fabric changes) or stable (a failed link changes few
+    /// tables)
+    #[arg(long, value_name = "HOW", default_value_t)]
+    balance: Balance,
     /// Trees of the engine updn-trees
     #[arg(long, value_name = "N", default_value_t = Settings::default().trees)]
     trees: u8,
@@ -41,6 +51,9 @@ impl EngineArgs {
             sls: self.sls,
             prefer: self.prefer,
             max_nonminimal: self.max_nonminimal,
+            max_loss: self.max_loss,
+            search_effort: self.search_effort,
+            balance: self.balance,
             trees: self.trees,
             classes: self.classes,
             spread: self.spread,

@@ -4,7 +4,7 @@
 
 use thiserror::Error;
 
-use super::{Prefer, Settings, by_name};
+use super::{Balance, Prefer, Settings, by_name};
 use crate::fabric::Vl;
 
 /// A key of the file.
@@ -64,6 +64,25 @@ pub const KEYS: &[Key] = &[
                 limit with prefer one-sl",
         set: |settings, text| or_auto(text, share).map(|share| settings.max_nonminimal = share),
         get: |settings| auto_or(settings.max_nonminimal),
+    },
+    Key {
+        name: "max_loss",
+        about: "largest share of the bandwidth that one SL may cost with prefer default, 0 to 1, where the search \
+                can compare",
+        set: |settings, text| share(text).map(|share| settings.max_loss = share),
+        get: |settings| settings.max_loss.to_string(),
+    },
+    Key {
+        name: "search_effort",
+        about: "work for the search of an order, in passes of P-SSSP, 0 to 1000; more may save VLs and detours",
+        set: |settings, text| effort(text).map(|effort| settings.search_effort = effort),
+        get: |settings| settings.search_effort.to_string(),
+    },
+    Key {
+        name: "balance",
+        about: "full: balanced anew whenever the fabric changes; stable: a failed link changes few tables",
+        set: |settings, text| text.parse::<Balance>().map(|balance| settings.balance = balance),
+        get: |settings| settings.balance.to_string(),
     },
     Key {
         name: "trees",
@@ -161,6 +180,15 @@ pub fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| format!("'{text}' is no number from 0 to 1"))
 }
 
+/// Passes from 0 to 1000, as the file and the command take them.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn effort(text: &str) -> Result<f64, String> {
+    let effort = text.parse::<f64>().ok().filter(|effort| (0.0..=1000.0).contains(effort));
+    effort.ok_or_else(|| format!("'{text}' is no number from 0 to 1000"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{KEYS, Settings};
@@ -173,8 +201,8 @@ mod tests {
 
     #[test]
     fn what_settings_say_reads_back() {
-        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\ntrees 3\n\
-                    classes 2\nspread yes\n";
+        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nmax_loss 0.1\n\
+                    search_effort 2.5\ntrees 3\nclasses 2\nspread yes\nbalance stable\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.classes, settings.spread), (2, true));
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
@@ -194,7 +222,10 @@ mod tests {
             ("engine DFDN\n", 1, "there is no engine"),
             ("prefer both\n", 1, "one-sl"),
             ("max_nonminimal 2\n", 1, "0 to 1"),
+            ("balance best\n", 1, "stable"),
             ("max_nonminimal NaN\n", 1, "0 to 1"),
+            ("max_loss -0.1\n", 1, "0 to 1"),
+            ("search_effort lots\n", 1, "0 to 1000"),
             ("vls 4\nvls 4\n", 2, "second"),
             ("classes 0\n", 1, "1 to 15"),
             ("classes 16\n", 1, "1 to 15"),

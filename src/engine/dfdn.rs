@@ -6,7 +6,8 @@
 use rayon::prelude::*;
 
 use super::search::{Found, Search, search, worth};
-use super::{EngineError, Plan, Prefer, Settings};
+use super::steady::steady;
+use super::{Balance, EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
 use crate::ordering::Rule;
@@ -17,13 +18,9 @@ use crate::tables::{Lft, PathSl};
 /// not even tried.
 const HOPELESS: f64 = 2.0;
 
-/// Share of the bandwidth of P-SSSP that one SL is worth by default, where that was compared.
-const MAX_LOSS: f64 = 0.05;
-
-/// Work for the search, in passes of P-SSSP.
-const EFFORT: f64 = 1.0;
-
-/// In the order of preference, the first that the settings allow and the lanes suffice for:
+/// In the order of preference, the first that the settings allow and the lanes suffice for; with
+/// [`Balance::Stable`] before all of them one SL by the first rule that is good enough (see
+/// `steady.rs`):
 ///
 /// 1. one SL with all adapter pairs minimal, on as few VLs as lose nothing;
 /// 2. one SL with detours for a limited share of the pairs;
@@ -45,17 +42,29 @@ pub(super) fn dfdn(
         (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
         (Prefer::OneSl, None) => 1.0,
     };
-    let Search { found, compare } = search(fabric, hops, offer.vls, EFFORT);
+    if settings.balance == Balance::Stable
+        && let Some(mut steady) = steady(fabric, hops, offer.vls)
+    {
+        let ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
+        if ranked.complete && ranked.nonminimal_share() <= limit {
+            return Ok(one_sl(
+                fabric,
+                offer,
+                OneSl { rule: steady.rule, name: steady.name, ranked, bandwidth: 1.0 },
+            ));
+        }
+    }
+    let Search { found, compare } = search(fabric, hops, offer.vls, settings.search_effort);
     let mut rejected = None;
     if found[0].probe.broken <= HOPELESS * limit {
-        let one = best_of(fabric, hops, &found[..compare.min(found.len())]);
-        let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - MAX_LOSS;
+        let one = best_of(fabric, hops, settings.balance, &found[..compare.min(found.len())]);
+        let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
         if one.ranked.nonminimal_share() <= limit && !slow {
             return Ok(one_sl(fabric, offer, one));
         }
         rejected = Some(one);
     }
-    let needed = match minimal(fabric, hops, offer, &found, compare) {
+    let needed = match minimal(fabric, hops, settings.balance, offer, &found, compare) {
         Ok(plan) => return Ok(plan),
         Err(needed) => needed,
     };
@@ -64,10 +73,19 @@ pub(super) fn dfdn(
         return Ok(plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned()));
     }
     if settings.max_nonminimal.is_none() {
-        let one = rejected.unwrap_or_else(|| best_of(fabric, hops, &found[..1]));
+        let one = rejected.unwrap_or_else(|| best_of(fabric, hops, settings.balance, &found[..1]));
         return Ok(one_sl(fabric, offer, one));
     }
     Err(EngineError::Lanes { engine: "dfdn", source: needed })
+}
+
+/// The search alone.
+pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
+    search(fabric, hops, offer.vls, Settings::default().search_effort)
+        .found
+        .into_iter()
+        .map(|found| found.name)
+        .collect()
 }
 
 /// A routing on one SL.
@@ -80,10 +98,10 @@ struct OneSl {
 }
 
 /// Routes by each of some rules on one SL and keeps what is worth most.
-fn best_of(fabric: &Fabric, hops: &Hops, rules: &[Found]) -> OneSl {
+fn best_of(fabric: &Fabric, hops: &Hops, balance: Balance, rules: &[Found]) -> OneSl {
     let route = |found: &Found| {
         let mut found = found.clone();
-        let ranked = found.one_sl(fabric, hops);
+        let ranked = found.one_sl(fabric, hops, balance);
         OneSl { rule: found.rule, name: found.name, ranked, bandwidth: 1.0 }
     };
     if let [only] = rules {
@@ -124,6 +142,7 @@ fn one_sl(fabric: &Fabric, offer: Offer, one: OneSl) -> Plan {
 fn minimal(
     fabric: &Fabric,
     hops: &Hops,
+    balance: Balance,
     offer: Offer,
     found: &[Found],
     compare: usize,
@@ -133,7 +152,7 @@ fn minimal(
     let tried: Vec<Result<(Lanes, Lft, &Found), LanesError>> = rules
         .into_par_iter()
         .map(|found| {
-            let ranked = ranked_sssp(fabric, hops, &found.rule, Lookahead::LastChance, Stuck::Break);
+            let ranked = balance.route(fabric, hops, &found.rule, Lookahead::LastChance, Stuck::Break);
             let lanes = ordered(fabric, &found.rule, &ranked.lft, &ranked.broken, offer)?;
             Ok((lanes, ranked.lft, found))
         })

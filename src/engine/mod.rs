@@ -3,12 +3,14 @@
 //! [`route`] is what the plugin and the command call. It hands out tables only if they passed
 //! [`verify`](crate::verify).
 
+mod balance;
 mod classes;
 mod config;
 mod dfdn;
 mod multicast;
 mod papers;
 mod search;
+mod steady;
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-pub use config::{ConfigError, KEYS, Key, share};
+pub use balance::Balance;
+pub use config::{ConfigError, KEYS, Key, effort, share};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
@@ -139,6 +142,12 @@ pub struct Settings {
     /// Largest share of the adapter pairs that `dfdn` may send on detours to get by with one SL.
     /// `None`: [`Settings::MAX_NONMINIMAL`] by default, no limit where one SL is asked for.
     pub max_nonminimal: Option<f64>,
+    /// Largest share of the bandwidth that one SL may cost `dfdn` by default, where that is compared.
+    pub max_loss: f64,
+    /// Work that `dfdn` may spend on the search for an order, in passes of P-SSSP.
+    pub search_effort: f64,
+    /// How `dfdn` balances.
+    pub balance: Balance,
 }
 
 /// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
@@ -224,6 +233,9 @@ impl Default for Settings {
             spread: false,
             prefer: Prefer::Default,
             max_nonminimal: None,
+            max_loss: 0.05,
+            search_effort: 1.0,
+            balance: Balance::default(),
         }
     }
 }
@@ -321,7 +333,19 @@ pub struct Routed {
     pub judging: Duration,
 }
 
+/// What the engine `dfdn` tries before it routes, by name, the best first: its search by itself, for
+/// those who want to know how long it takes.
+pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
+    dfdn::orders_tried(fabric, hops, offer)
+}
+
 /// Routes a fabric: distances, forwarding tables, lanes, multicast trees, verdict.
+///
+/// Cost: that of the stages, see [`Hops::new`], [`ranked_sssp`](crate::routing::ranked_sssp()),
+/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` is held to about
+/// the work of one pass of routing, or a fixed one where that is small. `docs/performance.md` puts
+/// measured growth beside them. Memory: D S bytes of forwarding tables and S^2 bytes of distances,
+/// with S switches and D LIDs, and what the stages take in turn.
 ///
 /// # Errors
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed

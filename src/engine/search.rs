@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
+use super::Balance;
 use crate::fabric::{Fabric, SwitchId};
-use crate::ordering::{Rank, Rule, Tree, bfs, host_levels, triangles};
-use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, ranked_sssp, search_labels};
+use crate::ordering::{Dimensions, Rank, Rule, Tree, bfs, host_levels, triangles};
+use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, search_labels, search_rank};
 
 /// The most VLs that one SL is given: with four, detours are rare wherever they can be.
 const ONE_SL_VLS: u8 = 4;
@@ -17,9 +18,15 @@ const LEAST_ROUNDS: usize = 4;
 const COMPARED: usize = 4;
 /// The same where the first one leaves nothing to be desired on the sample.
 const COMPARED_IF_ENOUGH: usize = 1;
+/// Rules that are tried on more destinations.
+const NARROWED: usize = 16;
+/// Orders that are improved channel by channel.
+const IMPROVED: usize = 2;
 /// Orders that labels are searched for in earnest.
 const FINALISTS: usize = 2;
-/// Work of such a round in units of that of a try.
+/// Work of a round of that in units of that of a try.
+const IMPROVE_WORK: usize = 2;
+/// Work of a round of labels in units of that of a try.
 const LABEL_WORK: usize = 4;
 /// What a share of the bandwidth is worth in shares of the pairs on detours, and what a VL is worth.
 const BANDWIDTH_PRICE: f64 = 0.5;
@@ -36,13 +43,18 @@ const NO_TREE_PRICE: f64 = 0.002;
 /// Steps through minimal-path DAGs that a search may always take: some tens of milliseconds.
 const LEAST_WORK: usize = 10_000_000;
 /// The same where plain orders leave pairs without a legal minimal way: a fraction of a second.
-const LEAST_WORK_IF_HARD: usize = 50_000_000;
+const LEAST_WORK_IF_HARD: usize = 100_000_000;
 
-/// An order of the channels with its name, and a root for a tree.
+/// In the names of orders that leave hardly any choice.
+const BY_DIMENSION: &str = "by dimension";
+
+/// An order of the channels with its name, and a tree.
 struct Order {
     name: String,
     rank: Rank,
-    root: SwitchId,
+    tree: Tree,
+    /// Whether hardly more than one path a pair ascends, so that the load has little say.
+    one_way: bool,
     /// Whether the tree's paths ascend in the rank as it is.
     has_tree: bool,
 }
@@ -55,7 +67,7 @@ pub(super) struct Found {
     pub(super) name: String,
     pub(super) lookahead: Lookahead,
     pub(super) probe: Probe,
-    root: SwitchId,
+    tree: Tree,
     price: f64,
 }
 
@@ -71,6 +83,8 @@ pub(super) struct Search {
 struct Work {
     per_target: usize,
     left: usize,
+    /// What may be left at least where plain orders do not do.
+    least_if_hard: usize,
 }
 
 impl Work {
@@ -78,7 +92,9 @@ impl Work {
     fn new(fabric: &Fabric, effort: f64) -> Self {
         let per_target = fabric.num_switches() + fabric.channels().len();
         let pass = fabric.endports().len() * fabric.num_switches() * 2 + fabric.num_switches() * per_target;
-        Self { per_target, left: ((pass as f64 * effort) as usize).max(LEAST_WORK) }
+        let least = |work: usize| (work as f64 * effort) as usize;
+        let left = least(pass.max(LEAST_WORK));
+        Self { per_target, left, least_if_hard: least(LEAST_WORK_IF_HARD) }
     }
 
     /// How many destinations some tries may have each, at most all there are.
@@ -126,32 +142,73 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
             }
         }
     }
-    let targets = sample(fabric, work.targets(fabric, tries.len() + 1));
-    let trees = work.rounds(2 * targets.len() * (tries.len() + 1)).max(1);
-    work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
-    let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, trees);
     let price = |order: &Order, rule: &Rule, probe: &Probe, plain: &Probe| {
         let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
         worth(probe.price(), probe.bandwidth / plain.bandwidth, rule) + no_tree
     };
-    let mut tried: Vec<(usize, Found)> = tries
-        .into_par_iter()
-        .map(|(i, lookahead, rule)| {
-            let order = &orders[i];
-            let probe = probe(fabric, hops, &rule, lookahead, &targets, trees);
-            let price = price(order, &rule, &probe, &plain);
-            (i, Found { rule, name: order.name.clone(), lookahead, probe, root: order.root, price })
-        })
-        .collect();
-    tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    // On some destinations, and where these are not all, the best once more on many.
+    let mut rounds = 2;
+    let (mut tried, targets, plain) = loop {
+        let targets = sample(fabric, work.targets(fabric, rounds * (tries.len() + 1)));
+        let trees = work.rounds(2 * rounds * targets.len() * (tries.len() + 1)).max(1);
+        work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
+        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, trees);
+        let mut tried: Vec<(usize, Found)> = tries
+            .into_par_iter()
+            .map(|(i, lookahead, rule)| {
+                let order = &orders[i];
+                let probe = probe(fabric, hops, &rule, lookahead, &targets, trees);
+                let price = price(order, &rule, &probe, &plain);
+                (
+                    i,
+                    Found {
+                        rule,
+                        name: order.name.clone(),
+                        lookahead,
+                        probe,
+                        tree: order.tree.clone(),
+                        price,
+                    },
+                )
+            })
+            .collect();
+        tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+        rounds -= 1;
+        if rounds == 0 || targets.len() == fabric.num_switches() {
+            break (tried, targets, plain);
+        }
+        // On a few destinations everything crowds before these, so that an order which crowds what
+        // lies between looks as good as any; and P-SSSP evens out what it cannot even out on all.
+        let loss = |f: &Found| (plain.bandwidth - f.probe.bandwidth).max(0.0) / plain.bandwidth;
+        let known = |(i, f): &(usize, Found)| {
+            let no_tree = if orders[*i].has_tree { 0.0 } else { f64::EPSILON };
+            worth(f.probe.price(), 1.0 - loss(f), &f.rule) + no_tree
+        };
+        tried.sort_by(|a, b| known(a).total_cmp(&known(b)));
+        let mut kept: Vec<(usize, Found)> = Vec::new();
+        for (i, found) in tried {
+            let one_way = orders[i].one_way && found.lookahead == Lookahead::Every;
+            let new = kept.iter().all(|(k, other)| *k != i || other.probe != found.probe);
+            if one_way || new && kept.len() < NARROWED {
+                kept.push((i, found));
+            }
+        }
+        tries = kept.into_iter().map(|(i, found)| (i, found.lookahead, found.rule)).collect();
+    };
     let all: Vec<SwitchId> = fabric.switch_ids().collect();
     let first = &tried[0].1.probe;
     let free = if targets.len() < fabric.num_switches() { LOSS_ON_SAMPLE } else { LOSS };
     let enough = first.broken == 0.0 && first.bandwidth >= plain.bandwidth * (1.0 - free);
     if !enough {
-        work.left = work.left.max(LEAST_WORK_IF_HARD);
+        work.left = work.left.max(work.least_if_hard);
     }
-    if !enough && vls > 2 {
+    if !enough && vls > 1 {
+        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
+        let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
+        tried.extend(improved(fabric, hops, &orders, &tried, &mut work, &price));
+        tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    }
+    if !enough && vls > 2 && tried[0].1.probe.broken_switches > 0.0 {
         let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
         let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
         tried.extend(labelled(fabric, hops, &orders, &tried, vls, &mut work, &price));
@@ -170,6 +227,40 @@ pub(super) fn worth(nonminimal: f64, bandwidth: f64, rule: &Rule) -> f64 {
     let loss = 1.0 - bandwidth;
     let noticed = BANDWIDTH_PRICE * (loss - BANDWIDTH_FREE).max(0.0) + BANDWIDTH_TIE * loss;
     nonminimal + noticed + VL_PRICE * f64::from(rule.vls())
+}
+
+/// Moves channels within the best orders so that the turns that routes take ascend.
+///
+/// - `tried`: the orders on their own, the best first.
+fn improved(
+    fabric: &Fabric,
+    hops: &Hops,
+    orders: &[Order],
+    tried: &[(usize, Found)],
+    work: &mut Work,
+    price: &(impl Fn(&Order, &Rule, &Probe) -> f64 + Sync),
+) -> Vec<(usize, Found)> {
+    let all: Vec<SwitchId> = fabric.switch_ids().collect();
+    let mut starts: Vec<(usize, Lookahead)> = Vec::new();
+    for (i, found) in tried.iter().filter(|(_, f)| matches!(f.rule, Rule::FirstTurnFree(_))) {
+        if starts.iter().all(|&(start, _)| start != *i) && starts.len() < IMPROVED {
+            starts.push((*i, found.lookahead));
+        }
+    }
+    let round = IMPROVE_WORK * all.len();
+    let affordable = work.rounds(round * LEAST_ROUNDS).clamp(1, IMPROVED);
+    starts.truncate(affordable);
+    let rounds = (work.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
+    work.take(starts.len() * round * rounds);
+    let found = starts.into_par_iter().map(|(i, lookahead)| {
+        let order = &orders[i];
+        let (rank, probe) = search_rank(fabric, hops, &order.rank, lookahead, &all, rounds, None);
+        let rule = Rule::FirstTurnFree(rank);
+        let price = price(order, &rule, &probe);
+        let name = format!("{}, improved", order.name);
+        (i, Found { rule, name, lookahead, probe, tree: order.tree.clone(), price })
+    });
+    found.collect()
 }
 
 /// Searches labels for one order after the other: a few rounds for as many orders as there is work
@@ -204,7 +295,7 @@ fn labelled(
                     true => format!("{}, with labels", order.name),
                     false => format!("{}, then {}, with labels", order.name, orders[second].name),
                 };
-                (attempt, Found { rule, name, lookahead, probe, root: order.root, price })
+                (attempt, Found { rule, name, lookahead, probe, tree: order.tree.clone(), price })
             })
             .collect();
         found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
@@ -247,54 +338,64 @@ struct Try {
 
 impl Found {
     /// Routes with detours for what is left; with the help of a tree where it takes one.
-    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops) -> Ranked {
-        let ranked = ranked_sssp(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(None));
+    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Ranked {
+        let ranked = balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(None));
         if ranked.complete {
             return ranked;
         }
-        let tree = self.with_tree(fabric, hops);
-        ranked_sssp(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&tree)))
+        self.with_tree(fabric, hops);
+        balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
     }
 
-    /// Makes the paths of a tree legal under the rule.
-    fn with_tree(&mut self, fabric: &Fabric, hops: &Hops) -> Tree {
-        let own = |rank: &Rank| {
-            let tree = Tree::new(fabric, rank, self.root);
-            (tree.own_place(fabric, rank), tree)
-        };
-        let (rule, tree) = match &self.rule {
+    /// Makes the paths of the tree legal under the rule.
+    fn with_tree(&mut self, fabric: &Fabric, hops: &Hops) {
+        let tree = &self.tree;
+        let all: Vec<SwitchId> = fabric.switch_ids().collect();
+        self.rule = match &self.rule {
             Rule::Any => unreachable!("it leaves nothing out"),
-            Rule::OneVl(rank) => {
-                let (rank, tree) = own(rank);
-                (Rule::OneVl(rank), tree)
-            }
+            Rule::OneVl(rank) => Rule::OneVl(tree.own_place(fabric, rank)),
             Rule::FirstTurnFree(rank) => {
-                let (rank, tree) = own(rank);
-                (Rule::FirstTurnFree(rank), tree)
+                let own = tree.own_place(fabric, rank);
+                if own == *rank {
+                    return;
+                }
+                let found = search_rank(fabric, hops, &own, self.lookahead, &all, ROUNDS, Some(tree));
+                Rule::FirstTurnFree(found.0)
             }
             Rule::Labelled { ranks, .. } => {
-                let (rank, tree) = own(&ranks[1]);
-                let ranks = [rank.clone(), rank, ranks[2].clone()];
-                let all: Vec<SwitchId> = fabric.switch_ids().collect();
+                let mut ranks = ranks.clone();
+                ranks[1] = tree.own_place(fabric, &ranks[1]);
                 let search = LabelSearch {
                     ranks: &ranks,
-                    most: self.rule.vls() - 1,
-                    pinned: Some(&tree),
+                    most: (self.rule.vls() - 1).max(1),
+                    pinned: Some(tree),
                     lookahead: self.lookahead,
                     targets: &all,
                     rounds: ROUNDS,
                 };
-                (search_labels(fabric, hops, search).0, tree)
+                search_labels(fabric, hops, search).0
             }
         };
-        self.rule = rule;
-        tree
     }
 }
 
-/// Some destination switches, evenly spread.
+/// Some destination switches, at most `take`: three of four evenly spread over the adapters, the
+/// fourth over all switches; all if that is as many as there are.
 fn sample(fabric: &Fabric, take: usize) -> Vec<SwitchId> {
-    (0..take).map(|i| SwitchId::at(i * fabric.num_switches() / take)).collect()
+    let n = fabric.num_switches();
+    let adapters: Vec<SwitchId> =
+        fabric.switch_ids().flat_map(|s| std::iter::repeat_n(s, fabric.num_adapters_on(s))).collect();
+    if take >= n || adapters.is_empty() {
+        return fabric.switch_ids().take(take).collect();
+    }
+    let pick = |i: usize| match i % 4 {
+        3 => SwitchId::at(i * n / take),
+        _ => adapters[i * adapters.len() / take],
+    };
+    let mut some: Vec<SwitchId> = (0..take).map(pick).collect();
+    some.sort_unstable();
+    some.dedup();
+    some
 }
 
 /// The orders to try: by levels, by triangles, up*/down* from several roots; those that no tree
@@ -304,27 +405,51 @@ fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Order> {
     let adapters = |s: SwitchId| fabric.num_adapters_on(s);
     let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
     let middle = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
+    let far = fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0));
     let most = fabric.switch_ids().max_by_key(|&s| (adapters(s), Reverse(s))).unwrap_or(SwitchId(0));
     let mut list = Vec::new();
-    let mut add = |name: String, rank: Rank, root: SwitchId| {
-        let tree = Tree::new(fabric, &rank, root);
+    let mut add = |name: String, rank: Rank, tree: Tree| {
+        let one_way = name.contains(BY_DIMENSION);
         let own = tree.own_place(fabric, &rank);
         let has_tree = own == rank;
         if !has_tree {
-            list.push(Order { name: format!("{name} around a tree"), rank: own, root, has_tree: true });
+            list.push(Order {
+                name: format!("{name} around a tree"),
+                rank: own,
+                tree: tree.clone(),
+                one_way: false,
+                has_tree: true,
+            });
         }
-        list.push(Order { name, rank, root, has_tree });
+        list.push(Order { name, rank, tree, one_way, has_tree });
     };
-    add("host levels".to_owned(), host_levels(fabric, adapters(most).div_ceil(4)), middle);
-    add("global links first".to_owned(), triangles(fabric, middle, false), middle);
-    add("local links first".to_owned(), triangles(fabric, middle, true), middle);
+    let with_tree = |rank: Rank, root: SwitchId| {
+        let tree = Tree::new(fabric, &rank, root);
+        (rank, tree)
+    };
+    if let Some(dimensions) = Dimensions::find(fabric) {
+        let (rank, tree) = with_tree(dimensions.in_turn(fabric, far), far);
+        add(format!("dimension {BY_DIMENSION}"), rank, tree);
+        let rank = dimensions.as_trees(fabric, far);
+        let tree = Tree::lowest(fabric, &rank, SwitchId(0));
+        add(format!("trees {BY_DIMENSION}"), rank, tree);
+    }
+    for (name, rank) in [
+        ("host levels", host_levels(fabric, adapters(most).div_ceil(4))),
+        ("global links first", triangles(fabric, middle, false)),
+        ("local links first", triangles(fabric, middle, true)),
+    ] {
+        let (rank, tree) = with_tree(rank, middle);
+        add(name.to_owned(), rank, tree);
+    }
     let mut roots: Vec<SwitchId> = (0..4).map(|i| SwitchId::at(i * n / 4)).collect();
     roots.extend([SwitchId::at(n - 1), most, middle]);
     let mut seen = Vec::new();
     for root in roots {
         if !seen.contains(&root) {
             seen.push(root);
-            add(format!("up*/down* from {}", fabric.switch(root).description), bfs(fabric, root), root);
+            let (rank, tree) = with_tree(bfs(fabric, root), root);
+            add(format!("up*/down* from {}", fabric.switch(root).description), rank, tree);
         }
     }
     list

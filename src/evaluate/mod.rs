@@ -9,6 +9,7 @@
 //! so change nothing here.
 
 mod bisection;
+mod bounds;
 mod faults;
 mod lengths;
 mod load;
@@ -24,6 +25,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 pub use bisection::Bisection;
+pub use bounds::Bounds;
 pub use faults::FaultTolerance;
 pub use lengths::PathLengths;
 pub use load::ChannelLoad;

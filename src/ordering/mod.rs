@@ -7,6 +7,8 @@
 #![doc = include_str!("ordered_links.md")]
 
 mod bfs;
+mod dimensions;
+mod feedback;
 mod host_levels;
 mod layers;
 mod ordered_trees;
@@ -17,6 +19,8 @@ mod triangles;
 mod up_down;
 
 pub use bfs::bfs;
+pub use dimensions::Dimensions;
+pub use feedback::{Want, feedback};
 pub use host_levels::host_levels;
 pub use layers::Layers;
 pub use ordered_trees::{LinkSort, ordered_trees};

@@ -54,18 +54,30 @@ impl fmt::Display for LinkSort {
 /// Cost: O(L log L log S + M C) time, for [`LinkSort::Center`] O(S C) more over all cores, with S switches, L pairs of linked switches, C channels and M
 /// layers; O(M S + C) memory.
 pub fn ordered_trees(fabric: &Fabric, sort: LinkSort) -> Layers {
+    let links = linked_switches(fabric);
+    let order = sorted(fabric, &links, sort);
+    partition(fabric, &links, order)
+}
+
+/// The pairs of linked switches, the one first in GUID order first, in ascending order.
+pub(super) fn linked_switches(fabric: &Fabric) -> Vec<(SwitchId, SwitchId)> {
     let channels = fabric.channels();
     let mut links: Vec<(SwitchId, SwitchId)> =
         channels.iter().filter(|(_, c)| c.from < c.to).map(|(_, c)| (c.from, c.to)).collect();
     links.sort_unstable();
     links.dedup();
+    links
+}
 
+/// The layers that come of links in a given order, as indices of [`linked_switches`].
+pub(super) fn partition(fabric: &Fabric, links: &[(SwitchId, SwitchId)], order: Vec<usize>) -> Layers {
+    let channels = fabric.channels();
     // The k-th run of Kruskal's algorithm sees, in order, the links that those before refused. So
     // each link belongs to the first forest that does not connect its ends yet, and as a forest
     // only grows over links whose ends the one before connects, that one is found by bisection.
     let mut forests: Vec<Forest> = Vec::new();
     let mut layer = vec![0; links.len()];
-    for i in sorted(fabric, &links, sort) {
+    for i in order {
         let (a, b) = links[i];
         let first = forests.partition_point(|forest| forest.find(a) == forest.find(b));
         if first == forests.len() {

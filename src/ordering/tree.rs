@@ -32,6 +32,47 @@ impl Tree {
         Self { root, up, depth }
     }
 
+    /// The links whose channels a rank has first, as far as they close no circle, hung from a root.
+    ///
+    /// `fabric`: connected.
+    ///
+    /// Cost: O(C log C).
+    pub fn lowest(fabric: &Fabric, rank: &Rank, root: SwitchId) -> Self {
+        let n = fabric.num_switches();
+        let mut set: Vec<usize> = (0..n).collect();
+        let find = |set: &mut Vec<usize>, mut at: usize| {
+            while set[at] != at {
+                set[at] = set[set[at]];
+                at = set[at];
+            }
+            at
+        };
+        let mut down: Vec<Vec<ChannelId>> = vec![Vec::new(); n];
+        for id in rank.order() {
+            let c = fabric.channels().get(id);
+            let (a, b) = (find(&mut set, c.from.index()), find(&mut set, c.to.index()));
+            if a != b {
+                set[a.max(b)] = a.min(b);
+                down[c.from.index()].push(id);
+                down[c.to.index()].push(c.reverse);
+            }
+        }
+        let (mut up, mut depth) = (vec![ChannelId(0); n], vec![u32::MAX; n]);
+        depth[root.index()] = 0;
+        let mut queue = vec![root];
+        while let Some(s) = queue.pop() {
+            for &id in &down[s.index()] {
+                let c = fabric.channels().get(id);
+                if depth[c.to.index()] == u32::MAX {
+                    depth[c.to.index()] = depth[s.index()] + 1;
+                    up[c.to.index()] = c.reverse;
+                    queue.push(c.to);
+                }
+            }
+        }
+        Self { root, up, depth }
+    }
+
     /// The next channel of the way along the tree.
     ///
     /// Cost: O(depth).

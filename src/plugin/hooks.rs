@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 
@@ -15,12 +15,13 @@ use super::guard::{guarded, install_hook};
 use super::host::{self, Host};
 use super::mcast;
 use super::message::Message;
-use super::program::{self, Programmed};
+use super::program;
 use super::psl;
 use super::recheck::{Recheck, Rows, recheck};
 use super::snapshot::{Snapshot, link_vls, snapshot};
 use crate::engine::{self, Routed, Settings};
 use crate::fabric::{Fabric, Guid};
+use crate::tables::Programmed;
 
 /// The engine whose algorithm the configuration file chooses. The others are registered under names
 /// of their own.
@@ -89,6 +90,10 @@ struct Pending {
     fabric: Fabric,
     routed: Routed,
     started: Instant,
+    /// What the snapshot took.
+    reading: Duration,
+    /// What the lid matrix took.
+    writing: Duration,
 }
 
 /// Runs the body of the callback `name` with the plugin behind its context. A panic is logged and
@@ -424,6 +429,7 @@ impl Plugin {
         let settings = self.settings(engine)?;
         let Snapshot { fabric, without_lid, no_sl_mapping } =
             snapshot(&self.host).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
+        let reading = started.elapsed();
         for note in fabric.notes() {
             self.host.log(Message::FabricNote, &fabric.explain(note));
         }
@@ -440,19 +446,28 @@ impl Plugin {
         if let Some(error) = no_sl_mapping.filter(|_| routed.routes.vlarb.low.len() > 1) {
             return Err((Message::RouteFailed, error.to_string()));
         }
-        program::write_hops(&self.host, &fabric, &routed)
+        let writing = Instant::now();
+        let host = &self.host;
+        in_own_threads(|| program::write_hops(host, &fabric, &routed))
+            .map_err(|error| (Message::CommitFailed, error))?
             .map_err(|error| (Message::CommitFailed, error.to_string()))?;
-        *pending = Some(Pending { fabric, routed, started });
+        let writing = writing.elapsed();
+        *pending = Some(Pending { fabric, routed, started, reading, writing });
         Ok(())
     }
 
     fn commit(&self, engine: &Registered) -> Result<(), Failure> {
         let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let nothing = || (Message::NothingToCommit, "no tables were computed in this sweep".to_owned());
-        let Pending { fabric, routed, started } = pending.take().ok_or_else(nothing)?;
-        program::write_lfts(&self.host, &fabric, &routed.routes.lft)
+        let mut pending = pending.take().ok_or_else(nothing)?;
+        let Pending { fabric, routed, .. } = &pending;
+        let (host, start) = (&self.host, Instant::now());
+        in_own_threads(|| program::write_lfts(host, fabric, &routed.routes.lft))
+            .map_err(|error| (Message::CommitFailed, error))?
             .map_err(|error| (Message::CommitFailed, error.to_string()))?;
-        self.host.log(Message::Routed, &summary(&fabric, &routed, started));
+        pending.writing += start.elapsed();
+        self.host.log(Message::Routed, &summary(&pending));
+        let Pending { fabric, routed, .. } = pending;
         // SAFETY: NULL, or the object that `setup` was given, before `destroy`; OpenSM calls engines under
         // its lock, held exclusively.
         if let Some(object) = unsafe { engine.object.load(Ordering::Relaxed).as_mut() } {
@@ -567,11 +582,12 @@ impl Plugin {
 }
 
 /// `12 switches, 48 adapters, 72 links: DF-D2 ..., 2 VLs, 1 SL, ...; 3.1 ms`.
-fn summary(fabric: &Fabric, routed: &Routed, started: Instant) -> String {
+fn summary(pending: &Pending) -> String {
+    let Pending { fabric, routed, started, reading, writing } = pending;
     let verdict = &routed.verdict;
     format!(
         "{fabric}: {}; {} of {} VLs, {} SLs, verified: every pair reachable, deadlock-free{}; safe if hosts use: {}; \
-         {:.3} s from snapshot to commit ({:.3} s computing, {:.3} s verifying)",
+         {:.3} s from snapshot to commit ({:.3} s reading, {:.3} s computing, {:.3} s verifying, {:.3} s writing)",
         routed.routes.remarks.join("; "),
         verdict.vls_all,
         routed.offer.vls,
@@ -579,8 +595,10 @@ fn summary(fabric: &Fabric, routed: &Routed, started: Instant) -> String {
         if verdict.multicast.is_some() { " together with multicast" } else { "" },
         routed.safety.describe(),
         started.elapsed().as_secs_f64(),
+        reading.as_secs_f64(),
         routed.computing.as_secs_f64(),
         routed.judging.as_secs_f64(),
+        writing.as_secs_f64(),
     )
 }
 

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 use super::abi;
 use super::host::{self, Host};
-use super::program::Programmed;
 use crate::fabric::{Guid, PortNum, Sl, SwitchId};
 use crate::tables::PortSet;
+use crate::tables::Programmed;
 
 /// What became of a group.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! Verified tables into OpenSM, all or nothing, and out of the callbacks.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use rayon::prelude::*;
 use thiserror::Error;
 
 use super::abi;
 use super::host::{self, Host};
 use crate::engine::Routed;
-use crate::fabric::{Fabric, Guid, Lid, PortNum, Sl, SwitchId};
-use crate::tables::{Lft, Routes, SlVlRow};
+use crate::fabric::{Fabric, Guid, Lid, SwitchId};
+use crate::tables::Lft;
 
 /// Why OpenSM's tables cannot take what was computed. Nothing is left half-written.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -69,44 +68,60 @@ fn switches<'a>(host: &'a Host, fabric: &Fabric) -> Result<Vec<&'a abi::osm_swit
 /// Writes the hop count from every switch through each of its ports to every switch LID into
 /// OpenSM's lid matrix. Multicast is routed by it. An error clears the whole matrix again.
 ///
+/// Cost: O(S (S + C)) time on all cores, with S switches and C channels, and as many bytes of OpenSM's,
+/// which its own engines take too.
+///
 /// # Errors
 /// [`CommitError`].
 pub(super) fn write_hops(host: &Host, fabric: &Fabric, routed: &Routed) -> Result<(), CommitError> {
     let hops = &routed.hops;
     let switches = switches(host, fabric)?;
-    for (s, &switch) in switches.iter().enumerate() {
+    let lids: Vec<Lid> = fabric.switch_ids().map(|s| switch_lid(fabric, s)).collect();
+    let one = |(s, switch): (usize, OneSwitch<'_>)| {
         let from = SwitchId::at(s);
-        let channels: Vec<_> = fabric.channels().out(from).map(|(_, c)| *c).collect();
-        for target in fabric.switch_ids() {
-            let lid = switch_lid(fabric, target);
-            let written = with_hops_row(host, switch, lid, hops.get(from, target), |row| {
-                let distances = hops.row(target);
-                for c in channels.iter().filter(|_| target != from) {
-                    if let Some(through) = row.get_mut(c.out_port.index()) {
-                        *through = distances[c.to.index()].saturating_add(1);
+        // Distances are the same in both directions, so a row of them tells those through a channel.
+        let through: Vec<_> =
+            fabric.channels().out(from).map(|(_, c)| (c.out_port.index(), hops.row(c.to))).collect();
+        let least = hops.row(from);
+        lids.iter().enumerate().all(|(target, &lid)| {
+            with_hops_row(host, &switch, lid, least[target], |row| {
+                for (port, distances) in through.iter().filter(|_| target != s) {
+                    if let Some(hops) = row.get_mut(*port) {
+                        *hops = distances[target].saturating_add(1);
                     }
                 }
-            });
-            if !written {
-                clear(host, &switches);
-                return Err(CommitError::NoMemory { guid: fabric.switch(from).guid });
-            }
+            })
+        })
+    };
+    let each: Vec<OneSwitch<'_>> = switches.iter().map(|&switch| OneSwitch(switch)).collect();
+    match each.into_par_iter().enumerate().map(|(s, switch)| (s, one((s, switch)))).find_first(|r| !r.1) {
+        None => Ok(()),
+        Some((s, _)) => {
+            clear(host, &switches);
+            Err(CommitError::NoMemory { guid: fabric.switch(SwitchId::at(s)).guid })
         }
     }
-    Ok(())
 }
+
+/// A switch of OpenSM's that one thread at a time has to itself.
+struct OneSwitch<'a>(&'a abi::osm_switch_t);
+
+// SAFETY: OpenSM holds its lock exclusively around engines and waits for them, and each switch is
+// handed to one thread only.
+unsafe impl Send for OneSwitch<'_> {}
 
 /// Lets `fill` write the lid matrix row of a switch for a LID: hops by port number, the least hops
 /// in entry 0, which is set before. False where OpenSM has no memory for the row.
 fn with_hops_row(
     host: &Host,
-    switch: &abi::osm_switch_t,
+    switch: &OneSwitch<'_>,
     lid: Lid,
     least: u8,
     fill: impl FnOnce(&mut [u8]),
 ) -> bool {
+    let switch = switch.0;
     let pointer = std::ptr::from_ref(switch).cast_mut();
-    // SAFETY: a switch with room for this LID (see `switches`); allocates the row if there is none.
+    // SAFETY: a switch with room for this LID (see `switches`), in no other thread's hands; allocates the row if there is none.
     let status = unsafe { (host.functions().set_hops)(pointer, lid.get(), 0, least) };
     if status != 0 {
         return false;
@@ -141,96 +156,19 @@ pub(super) fn clear_hops(host: &Host) {
 
 /// Writes the forwarding tables of all switches. OpenSM has filled them with "no path" before.
 ///
+/// Cost: that of [`Lft::fill`].
+///
 /// # Errors
 /// [`CommitError`], before anything is written.
 pub(super) fn write_lfts(host: &Host, fabric: &Fabric, lft: &Lft) -> Result<(), CommitError> {
-    const AT_ONCE: usize = 64;
     let switches = switches(host, fabric)?;
-    for first in (0..switches.len()).step_by(AT_ONCE) {
-        let last = (first + AT_ONCE).min(switches.len());
-        for (switch, row) in switches[first..last].iter().zip(lft.rows(first..last)) {
-            // SAFETY: `new_lft` has `lft_size` bytes, more than the row (see `switches`); OpenSM holds
-            // its lock exclusively around engines.
-            let table = unsafe { std::slice::from_raw_parts_mut(switch.new_lft, row.len()) };
-            table.copy_from_slice(&row);
-        }
-    }
+    let lids = fabric.lid_table_len();
+    let table = |switch: &&abi::osm_switch_t| {
+        // SAFETY: `new_lft` has `lft_size` bytes, at least as many as there are LIDs (see `switches`),
+        // each switch its own; OpenSM holds its lock exclusively around engines.
+        unsafe { std::slice::from_raw_parts_mut(switch.new_lft, lids) }
+    };
+    let mut tables: Vec<&mut [u8]> = switches.iter().map(table).collect();
+    lft.fill(&mut tables);
     Ok(())
-}
-
-/// Tables that are in OpenSM, for look-ups from any thread. Keyed by GUID and LID: pointers of
-/// OpenSM change between sweeps.
-#[derive(Debug)]
-pub(super) struct Programmed {
-    /// The fabric that was routed.
-    pub(super) fabric: Fabric,
-    /// Its tables.
-    pub(super) routes: Routes,
-    guids: Vec<u64>,
-    source_switch: Vec<Option<SwitchId>>,
-    last: AtomicUsize,
-}
-
-impl Programmed {
-    pub(super) fn new(fabric: Fabric, routes: Routes) -> Self {
-        let guids = fabric.switch_ids().map(|s| fabric.switch(s).guid.0).collect();
-        let mut source_switch = vec![None; fabric.lid_table_len()];
-        for e in fabric.endports() {
-            for lid in e.lids() {
-                source_switch[lid.index()] = e.attachment.map(|(s, _)| s);
-            }
-        }
-        Self { fabric, routes, guids, source_switch, last: AtomicUsize::new(0) }
-    }
-
-    /// The switch of a GUID. OpenSM asks for one switch many times in a row.
-    pub(super) fn switch(&self, guid: Guid) -> Option<SwitchId> {
-        let last = self.last.load(Ordering::Relaxed);
-        if self.guids.get(last) == Some(&guid.0) {
-            return Some(SwitchId::at(last));
-        }
-        let found = self.guids.binary_search(&guid.0).ok()?;
-        self.last.store(found, Ordering::Relaxed);
-        Some(SwitchId::at(found))
-    }
-
-    /// The SL2VL row of a switch; `None` for ports that it did not have.
-    pub(super) fn row(&self, switch: SwitchId, in_port: u8, out_port: u8) -> Option<SlVlRow> {
-        let ports = self.routes.sl2vl.ports_of(switch);
-        (usize::from(in_port) < ports && usize::from(out_port) < ports)
-            .then(|| self.routes.sl2vl.row(switch, PortNum(in_port), PortNum(out_port)))
-    }
-
-    /// The SL for a path, host-order LIDs. The hint, which is what a query asks for or what a partition
-    /// or QoS policy says, names a class of service. It is returned as it is where it is as good as any,
-    /// or where nothing is known of the path: an SL other than the one that a query asks for makes the
-    /// query fail.
-    pub(super) fn path_sl(&self, hint: u8, slid: u16, dlid: u16) -> u8 {
-        let known = |lid: u16| self.source_switch.get(usize::from(lid)).copied().flatten();
-        let (Some(source), Some(_), Some(lid)) = (known(slid), known(dlid), Lid::new(dlid)) else {
-            return hint;
-        };
-        let table = &self.routes.path_sl;
-        let Some(told) = table.answer(self.fabric.num_switches(), source, lid, Sl(hint)) else { return hint };
-        let another = told.0 != hint && usize::from(hint) < Sl::COUNT;
-        if another && self.same_lanes(source, lid, Sl(hint), told) { hint } else { told.0 }
-    }
-
-    /// Whether a path takes the same VLs with either SL.
-    fn same_lanes(&self, source: SwitchId, dlid: Lid, a: Sl, b: Sl) -> bool {
-        let channels = self.fabric.channels();
-        let ports = self.routes.lft.to(dlid);
-        let (mut at, mut in_port) = (source, PortNum::ZERO);
-        for _ in 0..=ports.len() {
-            let out_port = PortNum(ports[at.index()]);
-            let Some(channel) = channels.at_port(at, out_port) else { return true };
-            let row = self.routes.sl2vl.row(at, in_port, out_port);
-            if row.get(a) != row.get(b) {
-                return false;
-            }
-            let channel = channels.get(channel);
-            (at, in_port) = (channel.to, channel.in_port);
-        }
-        false
-    }
 }

@@ -7,10 +7,9 @@
 
 use super::abi;
 use super::host::{self, Host};
-use super::program::Programmed;
 use super::snapshot::{data_vls, link_vls, maps_sls};
 use crate::fabric::{Guid, PortNum, SwitchId, Vl};
-use crate::tables::{PathSl, SlVlRow};
+use crate::tables::{PathSl, Programmed, SlVlRow};
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use super::Hops;
 use super::legal::{Lookahead, Ways};
 use super::outward::for_each_target;
 use super::ranked_sssp::{Probe, Tally};
-use crate::fabric::{Fabric, SwitchId};
-use crate::ordering::{Labels, Rank, Rule, Tree};
+use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::ordering::{Labels, Rank, Rule, Tree, Want, feedback};
 
 /// How much more a forbidden pair of turns weighs than a route that is legal already.
 const BROKEN_WEIGHT: u64 = 20;
@@ -24,11 +24,11 @@ const PASSES: usize = 3;
 /// What the search is given.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelSearch<'a> {
-    /// The ranks by label, see [`Rule::Labelled`].
+    /// The ranks by label to begin with, see [`Rule::Labelled`].
     pub ranks: &'a [Rank],
     /// The largest label.
     pub most: u8,
-    /// Turns between channels of this tree keep label 1.
+    /// Turns between channels of this tree keep label 1, and paths along it ascend as before.
     pub pinned: Option<&'a Tree>,
     /// How the routing chooses.
     pub lookahead: Lookahead,
@@ -43,8 +43,9 @@ pub struct LabelSearch<'a> {
 /// Each round routes under the labels so far, one tree a target, and counts for each two turns in a
 /// row the routes over them, those that are forbidden twenty times, on top of most of what
 /// earlier rounds counted. Then every turn in
-/// turn takes the label with which most of the routes over it and its neighbours are legal. The best
-/// round counts.
+/// turn takes the label with which most of the routes over it and its neighbours are legal; and the
+/// rank of each label is improved for the turns that have that label ([`feedback`]). The best round
+/// counts.
 ///
 /// Returns the rule and what it costs, as [`probe`](super::probe()) counts it.
 ///
@@ -52,6 +53,9 @@ pub struct LabelSearch<'a> {
 /// pairs of turns in use by T targets.
 pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (Rule, Probe) {
     let mut labels = Labels::ones(fabric);
+    let last = search.ranks.len() - 1;
+    let mut ranks: Vec<Rank> =
+        (0..=usize::from(search.most)).map(|label| search.ranks[label.min(last)].clone()).collect();
     let pinned: Vec<bool> = match search.pinned {
         Some(tree) => pinned_turns(fabric, &labels, tree),
         None => vec![false; labels.by_turn().len()],
@@ -60,7 +64,7 @@ pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (
     let mut since = 0;
     let mut pairs = Vec::new();
     for _ in 0..search.rounds {
-        let rule = Rule::Labelled { ranks: search.ranks.to_vec(), labels: labels.clone() };
+        let rule = Rule::Labelled { ranks: ranks.clone(), labels: labels.clone() };
         let probe = measure(fabric, hops, &rule, search, &mut pairs);
         since += 1;
         if best.as_ref().is_none_or(|(_, least)| probe.price() < least.price()) {
@@ -70,7 +74,8 @@ pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (
         if probe.broken_switches == 0.0 || since == PATIENCE {
             break;
         }
-        ascend(&mut labels, &pairs, &pinned, search);
+        ascend(&mut labels, &pairs, &pinned, &ranks);
+        improve(fabric, &labels, &pairs, search.pinned, &mut ranks);
     }
     best.expect("there is a round")
 }
@@ -124,14 +129,29 @@ fn measure(
     tally.finish(fabric)
 }
 
-fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSearch<'_>) {
+/// Makes more pairs of turns legal that have the same label.
+fn improve(fabric: &Fabric, labels: &Labels, pairs: &[Pair], pinned: Option<&Tree>, ranks: &mut [Rank]) {
+    ranks.par_iter_mut().enumerate().skip(1).for_each(|(label, rank)| {
+        let label_of = |turn: u32| usize::from(labels.by_turn()[turn as usize]);
+        let same = pairs.iter().filter(|p| label_of(p.first) == label && label_of(p.second) == label);
+        let wants: Vec<Want> = same
+            .map(|p| Want { low: ChannelId(p.middle), high: ChannelId(p.last), weight: p.weight })
+            .collect();
+        *rank = feedback(fabric, rank, &wants, pinned.filter(|_| label == 1));
+    });
+}
+
+fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], ranks: &[Rank]) {
     let mut by_second: Vec<u32> = (0..pairs.len() as u32).collect();
     by_second.par_sort_unstable_by_key(|&i| (pairs[i as usize].second, i));
     let legal = |a: u8, b: u8, pair: &Pair| {
-        let rank = search.ranks.get(usize::from(a)).unwrap_or(&search.ranks[search.ranks.len() - 1]);
-        a < b || a == b && rank.places()[pair.middle as usize] < rank.places()[pair.last as usize]
+        a < b
+            || a == b
+                && ranks[usize::from(a)].places()[pair.middle as usize]
+                    < ranks[usize::from(a)].places()[pair.last as usize]
     };
-    let mut gain = vec![0_u64; usize::from(search.most) + 1];
+    let most = (ranks.len() - 1) as u8;
+    let mut gain = vec![0_u64; ranks.len()];
     for _ in 0..PASSES {
         let mut changed = false;
         // Merge the two orders: a turn's pairs as the first one and as the second one.
@@ -143,7 +163,7 @@ fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSea
             gain.fill(0);
             while let Some(pair) = pairs.get(i).filter(|p| p.first == turn) {
                 let other = labels.by_turn()[pair.second as usize];
-                for label in 1..=search.most {
+                for label in 1..=most {
                     gain[usize::from(label)] += if legal(label, other, pair) { pair.weight } else { 0 };
                 }
                 i += 1;
@@ -151,7 +171,7 @@ fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSea
             while let Some(pair) = by_second.get(j).map(|&k| &pairs[k as usize]).filter(|p| p.second == turn)
             {
                 let other = labels.by_turn()[pair.first as usize];
-                for label in 1..=search.most {
+                for label in 1..=most {
                     gain[usize::from(label)] += if legal(other, label, pair) { pair.weight } else { 0 };
                 }
                 j += 1;
@@ -161,7 +181,7 @@ fn ascend(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], search: LabelSea
             }
             let now = labels.by_turn()[turn as usize];
             let mut best = now;
-            for label in 1..=search.most {
+            for label in 1..=most {
                 if gain[usize::from(label)] > gain[usize::from(best)] {
                     best = label;
                 }

@@ -9,24 +9,27 @@ use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
 
-/// Where a path stands at one switch.
+/// Where a path stands at one switch. Half a cache line, as the ways of all switches are walked for
+/// each destination.
 #[derive(Clone, Copy, Debug)]
 struct Way {
+    /// Routes on the channels of the way.
+    cost: u64,
     /// The channel that it goes on over; meaningless at the target.
     channel: ChannelId,
     /// The switch that this leads to.
     to: SwitchId,
     /// [`Rule::place`] of that.
     place: u32,
+    /// Place of the channel itself in the order, where the rule has but one.
+    rank: u32,
     /// Consecutive turns on the way that the rule forbids.
-    wrong: u32,
+    wrong: u16,
     /// Channels to the target; [`UNROUTED`] while there is no way.
-    hops: u32,
-    /// Routes on the channels of the way.
-    cost: u64,
+    hops: u16,
 }
 
-const UNROUTED: u32 = u32::MAX;
+const UNROUTED: u16 = u16::MAX;
 const LET_IN: u32 = u32::MAX / 2;
 
 /// How far a switch thinks of those behind it.
@@ -58,18 +61,22 @@ pub(super) struct Ways<'a> {
     flow: Vec<u64>,
     /// By channel.
     out_port: Vec<u8>,
+    /// By step of the DAG of `counted_for`: how many it shuts out, where that depends on nothing else.
+    shut_out: Vec<u8>,
+    counted_for: Option<SwitchId>,
 }
 
 impl<'a> Ways<'a> {
     pub(super) fn new(fabric: &'a Fabric, rule: &'a Rule, lookahead: Lookahead) -> Self {
         let n = fabric.num_switches();
         let nowhere = Way {
+            cost: 0,
             channel: ChannelId(0),
             to: SwitchId(0),
             place: Rule::END,
+            rank: 0,
             wrong: 0,
             hops: UNROUTED,
-            cost: 0,
         };
         Self {
             fabric,
@@ -83,51 +90,73 @@ impl<'a> Ways<'a> {
             lookahead,
             chances: vec![0; n],
             flow: vec![0; n],
+            shut_out: Vec::new(),
+            counted_for: None,
         }
     }
 
     /// The way of a switch over a channel, if the switch that it leads to has one.
-    #[inline(always)]
     fn over(&self, channel: ChannelId, to: SwitchId, load: &[u64]) -> Way {
+        match self.rule {
+            Rule::Any => self.by(&Free, channel, to, load),
+            Rule::OneVl(rank) => self.by(&Ascending(rank.places()), channel, to, load),
+            Rule::FirstTurnFree(rank) => self.by(&AfterFirst(rank.places()), channel, to, load),
+            Rule::Labelled { .. } => self.by(&General(self.rule), channel, to, load),
+        }
+    }
+
+    #[inline(always)]
+    fn by(&self, kind: &impl Kind, channel: ChannelId, to: SwitchId, load: &[u64]) -> Way {
         let ahead = &self.ways[to.index()];
-        let next = (to != self.target).then_some(ahead.channel);
-        let place = self.rule.place(channel, next);
+        let place = kind.place(channel, ahead, to == self.target);
         Way {
+            cost: ahead.cost + load[channel.index()],
             channel,
             to,
             place,
-            wrong: ahead.wrong + u32::from(!Rule::legal(place, ahead.place)),
+            rank: kind.rank(channel),
+            wrong: ahead.wrong + u16::from(!Rule::legal(place, ahead.place)),
             hops: ahead.hops + 1,
-            cost: ahead.cost + load[channel.index()],
         }
     }
 
     /// How many of the channels that lead into a switch from one hop farther away could not be
-    /// followed by this way of the switch, as far as the lookahead minds.
-    fn blocked(&self, dag: &Outward, switch: SwitchId, way: &Way) -> u32 {
-        if way.place == Rule::END {
+    /// followed over a channel at a place, as far as the lookahead minds.
+    fn blocked<K: Kind>(&self, kind: &K, dag: &Outward, switch: SwitchId, way: (ChannelId, u32)) -> u32 {
+        let (channel, place) = way;
+        if place == Rule::END {
             return 0;
         }
-        let shut = |c: ChannelId| !Rule::legal(self.rule.place(c, Some(way.channel)), way.place);
         let behind = dag.behind(switch);
-        match (self.lookahead, self.rule) {
-            (Lookahead::LastChance, _) => {
-                let last = |b: &&Behind| self.chances[b.from.index()] == 1 && shut(b.channel);
-                behind.iter().filter(last).count() as u32
+        let shut = |b: &Behind| kind.shut(b.channel, channel, place);
+        match self.lookahead {
+            Lookahead::LastChance => {
+                let last = behind.iter().filter(|b| self.chances[b.from.index()] == 1);
+                last.filter(|b| shut(b)).count() as u32
             }
-            (_, Rule::FirstTurnFree(_)) => u32::from(behind.first().is_some_and(|b| shut(b.channel))),
-            _ => behind.iter().filter(|b| shut(b.channel)).count() as u32,
+            Lookahead::Every if K::ALIKE => u32::from(behind.first().is_some_and(shut)),
+            Lookahead::Every => behind.iter().filter(|b| shut(b)).count() as u32,
         }
     }
 
     /// Tells those behind a switch, which has chosen, whether it lets them in.
-    fn announce(&mut self, dag: &Outward, switch: SwitchId) {
+    #[inline(always)]
+    fn announce<K: Kind>(&mut self, kind: &K, dag: &Outward, switch: SwitchId) {
         let way = self.ways[switch.index()];
-        for b in dag.behind(switch) {
+        let behind = dag.behind(switch);
+        if way.place == Rule::END || K::ALIKE {
+            let shut = |b: &Behind| way.place != Rule::END && kind.shut(b.channel, way.channel, way.place);
+            let open = way.wrong == 0 && !behind.first().is_some_and(shut);
+            for b in behind {
+                let chances = &mut self.chances[b.from.index()];
+                *chances = if open { LET_IN } else { chances.saturating_sub(1) };
+            }
+            return;
+        }
+        for b in behind {
             let chances = &mut self.chances[b.from.index()];
-            let open = way.place == Rule::END
-                || Rule::legal(self.rule.place(b.channel, Some(way.channel)), way.place);
-            *chances = if open && way.wrong == 0 { LET_IN } else { chances.saturating_sub(1) };
+            let open = way.wrong == 0 && !kind.shut(b.channel, way.channel, way.place);
+            *chances = if open { LET_IN } else { chances.saturating_sub(1) };
         }
     }
 
@@ -135,44 +164,112 @@ impl<'a> Ways<'a> {
     /// few as possible of those behind are shut out, then with the least load, then over the lowest
     /// port.
     pub(super) fn choose(&mut self, dag: &Outward, load: &[u64]) {
+        let rule = self.rule;
+        match rule {
+            Rule::Any => self.choose_by(&Free, dag, load),
+            Rule::OneVl(rank) => self.choose_by(&Ascending(rank.places()), dag, load),
+            Rule::FirstTurnFree(rank) => self.choose_by(&AfterFirst(rank.places()), dag, load),
+            Rule::Labelled { .. } => self.choose_by(&General(rule), dag, load),
+        }
+    }
+
+    fn choose_by<K: Kind>(&mut self, kind: &K, dag: &Outward, load: &[u64]) {
+        match self.lookahead {
+            Lookahead::Every => self.choose_minding::<K, false>(kind, dag, load),
+            Lookahead::LastChance => self.choose_minding::<K, true>(kind, dag, load),
+        }
+    }
+
+    /// [`choose`](Self::choose) for one kind of rule. `LAST`: [`Lookahead::LastChance`].
+    fn choose_minding<K: Kind, const LAST: bool>(&mut self, kind: &K, dag: &Outward, load: &[u64]) {
+        let last = LAST && K::SHUTS;
         self.target = dag.target;
         self.grown.clear();
-        self.any_wrong = false;
-        self.arrive();
-        if self.lookahead == Lookahead::LastChance {
-            for &s in &dag.order {
-                self.chances[s.index()] = dag.steps(s).len() as u32;
+        self.grown.extend_from_slice(&dag.order);
+        self.reset_target();
+        if last {
+            for (place, s) in dag.order.iter().enumerate() {
+                self.chances[s.index()] = dag.range(place).len() as u32;
             }
         }
-        for &s in &dag.order[1..] {
-            let steps = dag.steps(s);
-            let mut best = self.over(steps[0].channel, steps[0].to, load);
+        let fixed = !LAST && K::FIXED;
+        if fixed && self.counted_for != Some(dag.target) {
+            self.count_shut_out(kind, dag);
+        }
+        let mut any_wrong = 0;
+        for (place, &s) in dag.order.iter().enumerate().skip(1) {
+            let range = dag.range(place);
+            let steps = dag.steps(place);
+            let mut best = 0;
             if steps.len() > 1 {
-                let mut best_key = (best.wrong, self.blocked(dag, s, &best), best.cost);
-                for step in &steps[1..] {
-                    let way = self.over(step.channel, step.to, load);
-                    if way.wrong > best_key.0 {
-                        continue;
-                    }
-                    let key = (way.wrong, self.blocked(dag, s, &way), way.cost);
-                    if key < best_key {
-                        (best, best_key) = (way, key);
-                    }
+                let has_behind = K::ALIKE && !dag.behind(s).is_empty();
+                // With LAST: how many a step shuts out that shuts out any, once that is known.
+                let mut alike = None;
+                let mut least = u64::MAX;
+                for (i, step) in steps.iter().enumerate() {
+                    let ahead = &self.ways[step.to.index()];
+                    let place = kind.place(step.channel, ahead, step.to == dag.target);
+                    let wrong = ahead.wrong + u16::from(!Rule::legal(place, ahead.place));
+                    let blocked = if !K::SHUTS || place == Rule::END {
+                        0
+                    } else if fixed {
+                        u32::from(self.shut_out[range.start + i])
+                    } else if K::ALIKE {
+                        let shut = has_behind && kind.shut(step.channel, step.channel, place);
+                        match (shut, LAST) {
+                            (false, _) => 0,
+                            (true, false) => 1,
+                            (true, true) => *alike.get_or_insert_with(|| {
+                                let last = |b: &&Behind| self.chances[b.from.index()] == 1;
+                                dag.behind(s).iter().filter(last).count() as u32
+                            }),
+                        }
+                    } else {
+                        self.blocked(kind, dag, s, (step.channel, place))
+                    };
+                    // Forbidden turns and switches behind are fewer than 256, and a way carries less
+                    // than 2^48: the square of the LIDs, on at most 254 channels.
+                    let cost = ahead.cost + load[step.channel.index()];
+                    let key = u64::from(wrong) << 56 | u64::from(blocked) << 48 | cost;
+                    (best, least) = if key < least { (i, key) } else { (best, least) };
                 }
             }
-            self.ways[s.index()] = best;
-            self.grown.push(s);
-            self.any_wrong |= best.wrong > 0;
-            if self.lookahead == Lookahead::LastChance {
-                self.announce(dag, s);
+            let step = steps[best];
+            let way = self.by(kind, step.channel, step.to, load);
+            any_wrong |= way.wrong;
+            self.ways[s.index()] = way;
+            if last {
+                self.announce(kind, dag, s);
+            }
+        }
+        self.any_wrong = any_wrong > 0;
+    }
+
+    /// Counts, once for all destinations on a switch, what does not depend on them.
+    fn count_shut_out<K: Kind>(&mut self, kind: &K, dag: &Outward) {
+        self.counted_for = Some(dag.target);
+        self.shut_out.clear();
+        self.shut_out.resize(dag.len(), 0);
+        for (place, &s) in dag.order.iter().enumerate().skip(1) {
+            let steps = dag.steps(place);
+            if steps.len() < 2 {
+                continue;
+            }
+            for (i, step) in dag.range(place).zip(steps) {
+                let place = kind.place(step.channel, &self.ways[step.to.index()], step.to == dag.target);
+                self.shut_out[i] = self.blocked(kind, dag, s, (step.channel, place)) as u8;
             }
         }
     }
 
     fn arrive(&mut self) {
+        self.reset_target();
+        self.grown.push(self.target);
+    }
+
+    fn reset_target(&mut self) {
         let target = &mut self.ways[self.target.index()];
         (target.place, target.wrong, target.hops, target.cost) = (Rule::END, 0, 0, 0);
-        self.grown.push(self.target);
     }
 
     /// Whether a way breaks the rule.
@@ -289,21 +386,22 @@ impl<'a> Ways<'a> {
             }
         }
         let row = hops.row(dag.target);
-        for &s in &dag.order[1..] {
+        for (place, &s) in dag.order.iter().enumerate().skip(1) {
             if self.forced[s.index()] {
                 continue;
             }
-            let mut best: Option<((u32, u32, u64), Way)> = None;
-            for step in dag.steps(s) {
+            let mut best: Option<((u16, u32, u64), Way)> = None;
+            for step in dag.steps(place) {
                 let mut way = self.over(step.channel, step.to, load);
-                way.wrong += u32::from(way.hops > u32::from(row[s.index()]));
-                let key = (way.wrong, self.blocked(dag, s, &way), way.cost);
+                way.wrong += u16::from(way.hops > u16::from(row[s.index()]));
+                let blocked = self.blocked(&General(self.rule), dag, s, (way.channel, way.place));
+                let key = (way.wrong, blocked, way.cost);
                 if best.as_ref().is_none_or(|(least, _)| key < *least) {
                     best = Some((key, way));
                 }
             }
             if let Some((_, mut way)) = best {
-                way.hops = u32::from(row[s.index()]);
+                way.hops = u16::from(row[s.index()]);
                 self.ways[s.index()] = way;
                 self.grown.push(s);
             }
@@ -358,7 +456,99 @@ impl<'a> Ways<'a> {
     /// Switches whose way is not minimal, and by how many hops.
     pub(super) fn detours<'b>(&'b self, hops: &'b Hops) -> impl Iterator<Item = (SwitchId, u32)> + 'b {
         let row = hops.row(self.target);
-        let extra = move |(s, way): (usize, &Way)| (SwitchId::at(s), way.hops - u32::from(row[s]));
+        let extra = move |(s, way): (usize, &Way)| (SwitchId::at(s), u32::from(way.hops) - u32::from(row[s]));
         self.ways.iter().enumerate().map(extra).filter(|&(_, extra)| extra > 0)
+    }
+}
+
+/// What a kind of rule comes to, so that the walk over a DAG is compiled for each by itself.
+trait Kind {
+    /// Whether there is anything that a way could shut out.
+    const SHUTS: bool = true;
+    /// Whether a way shuts out all behind it or none.
+    const ALIKE: bool = false;
+    /// Whether it depends on the channel of a way alone what that shuts out.
+    const FIXED: bool = false;
+
+    /// [`Rule::place`] over `channel` to the switch whose way is `ahead`.
+    fn place(&self, channel: ChannelId, ahead: &Way, at_target: bool) -> u32;
+
+    /// Whether `behind` cannot be followed by a way over `channel` at `place`, which is not the end.
+    fn shut(&self, behind: ChannelId, channel: ChannelId, place: u32) -> bool;
+
+    /// Of a channel, for [`Way::rank`].
+    fn rank(&self, _channel: ChannelId) -> u32 {
+        0
+    }
+}
+
+/// [`Rule::Any`].
+struct Free;
+
+impl Kind for Free {
+    const SHUTS: bool = false;
+
+    #[inline(always)]
+    fn place(&self, _: ChannelId, _: &Way, _: bool) -> u32 {
+        Rule::END
+    }
+
+    #[inline(always)]
+    fn shut(&self, _: ChannelId, _: ChannelId, _: u32) -> bool {
+        false
+    }
+}
+
+/// [`Rule::OneVl`].
+struct Ascending<'a>(&'a [u32]);
+
+impl Kind for Ascending<'_> {
+    const FIXED: bool = true;
+
+    #[inline(always)]
+    fn place(&self, channel: ChannelId, _: &Way, _: bool) -> u32 {
+        self.0[channel.index()]
+    }
+
+    #[inline(always)]
+    fn shut(&self, behind: ChannelId, _: ChannelId, place: u32) -> bool {
+        self.0[behind.index()] >= place
+    }
+}
+
+/// [`Rule::FirstTurnFree`].
+struct AfterFirst<'a>(&'a [u32]);
+
+impl Kind for AfterFirst<'_> {
+    const ALIKE: bool = true;
+
+    #[inline(always)]
+    fn place(&self, _: ChannelId, ahead: &Way, at_target: bool) -> u32 {
+        if at_target { Rule::END } else { ahead.rank }
+    }
+
+    #[inline(always)]
+    fn shut(&self, _: ChannelId, channel: ChannelId, place: u32) -> bool {
+        self.0[channel.index()] >= place
+    }
+
+    #[inline(always)]
+    fn rank(&self, channel: ChannelId) -> u32 {
+        self.0[channel.index()]
+    }
+}
+
+/// Any rule, by its own word.
+struct General<'a>(&'a Rule);
+
+impl Kind for General<'_> {
+    #[inline(always)]
+    fn place(&self, channel: ChannelId, ahead: &Way, at_target: bool) -> u32 {
+        self.0.place(channel, (!at_target).then_some(ahead.channel))
+    }
+
+    #[inline(always)]
+    fn shut(&self, behind: ChannelId, channel: ChannelId, place: u32) -> bool {
+        !Rule::legal(self.0.place(behind, Some(channel)), place)
     }
 }

@@ -17,8 +17,10 @@ mod ordered_paths;
 mod ordered_tables;
 mod outward;
 mod p2sssp;
+mod rank_search;
 mod ranked_sssp;
 mod sssp;
+mod stable;
 #[cfg(test)]
 mod tests;
 mod updn_trees;
@@ -39,8 +41,10 @@ pub use minhop::minhop;
 pub use multicast::{McastTrees, mcast_trees};
 pub use ordered_paths::OrderedPaths;
 pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
+pub use rank_search::search_rank;
 pub use ranked_sssp::{Probe, Ranked, Stuck, probe, ranked_sssp};
 pub use sssp::sssp;
+pub use stable::stable_sssp;
 pub use updn_trees::{UpDnTrees, updn_trees};
 
 /// Why a fabric cannot be routed.

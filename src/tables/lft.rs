@@ -1,5 +1,7 @@
 //! Linear forwarding tables.
 
+use rayon::prelude::*;
+
 use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
 
 /// The out port by destination LID and switch, as one dense array of
@@ -56,16 +58,82 @@ impl Lft {
         self.ports.iter().skip(switch.index()).step_by(self.switches.max(1)).copied().collect()
     }
 
-    /// The tables of `switches` (an index range of at most 64 or so), LID by LID: one pass over the
-    /// array serves them all, which a pass for each would read as many times.
-    pub fn rows(&self, switches: std::ops::Range<usize>) -> Vec<Vec<u8>> {
+    /// Writes the tables of all switches as they are programmed: `tables[s][lid]`, each at least as
+    /// long as the fabric has LIDs; what is beyond stays.
+    ///
+    /// Cost: O(LIDs x switches) bytes read and written once, on all cores: eight LIDs of eight
+    /// switches are turned over at a time, and 64 switches are done side by side so that each cache
+    /// line is read once.
+    ///
+    /// # Panics
+    /// Where there are fewer tables than switches, or one is too short.
+    pub fn fill(&self, tables: &mut [&mut [u8]]) {
+        const AT_ONCE: usize = 64;
         let lids = self.ports.len() / self.switches.max(1);
-        let mut rows = vec![Vec::with_capacity(lids); switches.len()];
-        for ports in self.ports.chunks_exact(self.switches.max(1)) {
-            for (row, &port) in rows.iter_mut().zip(&ports[switches.clone()]) {
-                row.push(port);
+        assert!(tables.len() >= self.switches, "a table for each switch");
+        tables[..self.switches].par_chunks_mut(AT_ONCE).enumerate().for_each(|(block, tables)| {
+            for first_lid in (0..lids).step_by(8) {
+                let height = (lids - first_lid).min(8);
+                for (group, tables) in tables.chunks_mut(8).enumerate() {
+                    let s = block * AT_ONCE + group * 8;
+                    let at = |lid: usize| (first_lid + lid) * self.switches + s;
+                    if let (8, [a, b, c, d, e, f, g, h]) = (height, &mut *tables) {
+                        let row = |lid| u64::from_le_bytes(self.ports[at(lid)..][..8].try_into().unwrap());
+                        let turned = transpose(std::array::from_fn(row));
+                        for (table, ports) in [a, b, c, d, e, f, g, h].into_iter().zip(turned) {
+                            table[first_lid..first_lid + 8].copy_from_slice(&ports.to_le_bytes());
+                        }
+                    } else {
+                        for (i, table) in tables.iter_mut().enumerate() {
+                            for lid in 0..height {
+                                table[first_lid + lid] = self.ports[at(lid) + i];
+                            }
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Byte `j` of word `i` becomes byte `i` of word `j`.
+fn transpose(mut x: [u64; 8]) -> [u64; 8] {
+    for (distance, shift, mask) in
+        [(4, 32, 0x0000_0000_ffff_ffff_u64), (2, 16, 0x0000_ffff_0000_ffff), (1, 8, 0x00ff_00ff_00ff_00ff)]
+    {
+        for i in (0..8).filter(|i| i & distance == 0) {
+            let swap = (x[i] >> shift ^ x[i + distance]) & mask;
+            x[i + distance] ^= swap;
+            x[i] ^= swap << shift;
+        }
+    }
+    x
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Mesh, Ring};
+
+    #[test]
+    fn tables_by_switch_say_what_columns_do() {
+        // Numbers of switches and LIDs that are and are not multiples of the blocks.
+        for (switches, cas) in [(2, 1), (8, 3), (9, 1), (64, 1), (67, 3), (130, 1)] {
+            let f = match switches {
+                2 => Mesh { dims: vec![2], cas: 1 }.build().unwrap(),
+                _ => Ring { switches, cas }.build().unwrap(),
+            };
+            let mut lft = Lft::new(&f);
+            for (i, port) in lft.ports.iter_mut().enumerate() {
+                *port = (i * 31 % 251) as u8;
+            }
+            let lids = f.lid_table_len();
+            let mut tables = vec![vec![7; lids + 5]; f.num_switches()];
+            lft.fill(&mut tables.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>());
+            for s in f.switch_ids() {
+                assert_eq!(tables[s.index()][..lids], lft.row(s), "{switches}");
+                assert_eq!(tables[s.index()][lids..], [7; 5], "{switches}");
             }
         }
-        rows
     }
 }

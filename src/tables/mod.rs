@@ -5,6 +5,7 @@ mod classes;
 mod lft;
 mod multicast;
 mod path_sl;
+mod programmed;
 mod sl2vl;
 mod vlarb;
 
@@ -12,6 +13,7 @@ pub use classes::Classes;
 pub use lft::Lft;
 pub use multicast::{McastGroup, PortSet};
 pub use path_sl::{ClassSl, PathSl};
+pub use programmed::Programmed;
 pub use sl2vl::{Sl2Vl, SlVlRow};
 pub use vlarb::VlArb;
 

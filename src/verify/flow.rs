@@ -40,12 +40,19 @@ struct Load {
 }
 
 /// What one destination adds to the whole.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Outcome {
     /// VLs that packets between adapters use on channels.
     pub(super) adapter_vls: u16,
     /// Some packets are mapped to VL 15.
     pub(super) dropped: bool,
+}
+
+impl Outcome {
+    /// Of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { adapter_vls: self.adapter_vls | other.adapter_vls, dropped: self.dropped | other.dropped }
+    }
 }
 
 /// Buffers, reused from destination to destination.
@@ -104,13 +111,24 @@ impl Flow {
             }
             plan.graph.carry(slot, used);
         }
+        outcome.dropped |= self.dropped_at_home(plan, senders, index, to);
+        outcome
+    }
+
+    /// Whether packets of other sources on the destination's switch are mapped to VL 15.
+    pub(super) fn dropped_at_home(
+        &self,
+        plan: &Plan<'_>,
+        senders: &Senders,
+        index: usize,
+        to: &Destination,
+    ) -> bool {
         let s = SwitchId::at(to.root);
-        for &source in plan.fabric.endports_on(s).iter().filter(|&&e| e != to.owner) {
+        plan.fabric.endports_on(s).iter().filter(|&&e| e != to.owner).any(|&source| {
             let row = plan.rows[plan.turn(to.root, to.port, plan.injection_port[source.index()])];
             let mut sls = bits(self.sls(plan, senders, index, source, to.root));
-            outcome.dropped |= sls.any(|sl| vl_of(row, sl) == Vl::MAX_DATA);
-        }
-        outcome
+            sls.any(|sl| vl_of(row, sl) == Vl::MAX_DATA)
+        })
     }
 
     fn sls(&self, plan: &Plan<'_>, senders: &Senders, index: usize, source: EndPortId, on: usize) -> u16 {

@@ -107,6 +107,16 @@ impl HopCounts {
         detour
     }
 
+    /// The same where every way is minimal. `pairs`: by hops.
+    pub(super) fn add_minimal(&mut self, pairs: &[u64]) {
+        for (hops, &pairs) in pairs.iter().enumerate().filter(|&(_, &pairs)| pairs > 0) {
+            if self.minimal.len() <= hops {
+                self.minimal.resize(hops + 1, 0);
+            }
+            self.minimal[hops] += pairs;
+        }
+    }
+
     pub(super) fn merge(&mut self, other: Self) {
         if self.minimal.len() < other.minimal.len() {
             self.minimal.resize(other.minimal.len(), 0);

@@ -1,0 +1,58 @@
+//! Whether a fabric is balanced anew whenever it changes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::fabric::Fabric;
+use crate::ordering::Rule;
+use crate::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, stable_sssp};
+
+/// How the engine `dfdn` balances. In words `stable` and `full`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// By expected loads: what a failed link does not touch keeps its way. See
+    /// [`stable_sssp`].
+    Stable,
+    /// By the load of all destinations before: every change of the fabric is a fresh start. See
+    /// [`ranked_sssp`].
+    #[default]
+    Full,
+}
+
+impl Balance {
+    /// Forwarding tables under a rule.
+    pub(super) fn route(
+        self,
+        fabric: &Fabric,
+        hops: &Hops,
+        rule: &Rule,
+        lookahead: Lookahead,
+        stuck: Stuck<'_>,
+    ) -> Ranked {
+        match self {
+            Self::Stable => stable_sssp(fabric, hops, rule, lookahead, stuck),
+            Self::Full => ranked_sssp(fabric, hops, rule, lookahead, stuck),
+        }
+    }
+}
+
+impl FromStr for Balance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "stable" => Ok(Self::Stable),
+            "full" => Ok(Self::Full),
+            _ => Err(format!("'{text}' is none of stable, full")),
+        }
+    }
+}
+
+impl fmt::Display for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stable => "stable",
+            Self::Full => "full",
+        })
+    }
+}

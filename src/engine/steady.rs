@@ -1,0 +1,121 @@
+//! Which rule a fabric is routed by where its tables are to last: the first that is good enough, not
+//! the best of many.
+
+use super::Balance;
+use crate::fabric::{Fabric, SwitchId};
+use crate::ordering::{Rank, Rule, Tree, bfs, host_levels, triangles};
+use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, search_labels};
+
+/// Share of the adapter pairs without a legal minimal way up to which detours will do.
+const BROKEN: f64 = 0.01;
+/// Share of the bandwidth without a rule that a rule has to leave.
+const BANDWIDTH: f64 = 0.98;
+/// Destination switches that a rule is judged by, and how few show that it is hopeless.
+const TARGETS: usize = 256;
+const GLANCE: usize = 16;
+const HOPELESS: f64 = 5.0 * BROKEN;
+
+/// Rounds of a search for labels, and VLs for it.
+const ROUNDS: usize = 8;
+const MOST_VLS: u8 = 4;
+
+/// A rule and how to route by it.
+pub(super) struct Steady {
+    pub(super) rule: Rule,
+    /// What its rank is, in words.
+    pub(super) name: String,
+    lookahead: Lookahead,
+    root: SwitchId,
+}
+
+/// The first of a few rules, in a fixed order, that leaves nearly all adapter pairs a legal minimal
+/// way and nearly all bandwidth; `None` if none does.
+///
+/// To take the best of many rules, or to have labels made to measure, would mean that a fabric with one
+/// link less may get another rule, and with it other tables everywhere. A rule that is good enough
+/// mostly remains so, and its rank hangs on one switch: that with the most adapters and, of several,
+/// the lowest GUID. Pairs that it leaves without a legal minimal way take a detour.
+///
+/// Cost: that of routing to 256 destination switches, once for each rule that is not hopeless.
+pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
+    let adapters = |s: SwitchId| fabric.num_adapters_on(s);
+    let root = fabric.switch_ids().max_by_key(|&s| (adapters(s), std::cmp::Reverse(s)))?;
+    let levels = || host_levels(fabric, adapters(root).div_ceil(4));
+    let around = format!("up*/down* from {}", fabric.switch(root).description);
+    let free: fn(Rank) -> Rule = Rule::FirstTurnFree;
+    type Make<'a> = &'a dyn Fn() -> Rank;
+    let list: [(&str, fn(Rank) -> Rule, Make<'_>); 5] = [
+        (&around, Rule::OneVl, &|| bfs(fabric, root)),
+        ("host levels", free, &levels),
+        ("global links first", free, &|| triangles(fabric, root, false)),
+        (&around, free, &|| bfs(fabric, root)),
+        ("local links first", free, &|| triangles(fabric, root, true)),
+    ];
+    let few = sample(fabric, GLANCE);
+    let many = sample(fabric, TARGETS);
+    let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &many, 1);
+    for (name, kind, make) in list {
+        let rule = kind(make());
+        if rule.vls() > vls {
+            continue;
+        }
+        let judge = |lookahead, targets: &[SwitchId]| probe(fabric, hops, &rule, lookahead, targets, 1);
+        if judge(Lookahead::Every, &few).broken > HOPELESS {
+            continue;
+        }
+        let enough = |p: &Probe| p.broken <= BROKEN && p.bandwidth >= BANDWIDTH * plain.bandwidth;
+        for lookahead in [Lookahead::Every, Lookahead::LastChance] {
+            if enough(&judge(lookahead, &many)) {
+                return Some(Steady { rule, name: name.to_owned(), lookahead, root });
+            }
+        }
+    }
+    None
+}
+
+impl Steady {
+    /// Routes with detours for what is left. Where these do not reach everything, turns are labelled
+    /// for one VL more, or two; and where that does not help, a tree does, at the price of the rank.
+    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance, vls: u8) -> Ranked {
+        let route = |rule: &Rule, stuck: Stuck<'_>| balance.route(fabric, hops, rule, self.lookahead, stuck);
+        let ranked = route(&self.rule, Stuck::Detour(None));
+        if ranked.complete {
+            return ranked;
+        }
+        if let Rule::FirstTurnFree(rank) = &self.rule
+            && vls > 2
+        {
+            let all: Vec<SwitchId> = fabric.switch_ids().collect();
+            for most in 2..vls.min(MOST_VLS) {
+                let search = LabelSearch {
+                    ranks: &[rank.clone(), rank.clone()],
+                    most,
+                    pinned: None,
+                    lookahead: self.lookahead,
+                    targets: &all,
+                    rounds: ROUNDS,
+                };
+                let (rule, _) = search_labels(fabric, hops, search);
+                let ranked = route(&rule, Stuck::Detour(None));
+                if ranked.complete {
+                    self.rule = rule;
+                    self.name.push_str(", with labels");
+                    return ranked;
+                }
+            }
+        }
+        let (Rule::OneVl(rank) | Rule::FirstTurnFree(rank)) = &mut self.rule else {
+            unreachable!("the list has no others")
+        };
+        let tree = Tree::new(fabric, rank, self.root);
+        *rank = tree.own_place(fabric, rank);
+        balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&tree)))
+    }
+}
+
+/// Some destination switches, evenly spread.
+fn sample(fabric: &Fabric, take: usize) -> Vec<SwitchId> {
+    let n = fabric.num_switches();
+    let take = take.min(n);
+    (0..take).map(|i| SwitchId::at(i * n / take)).collect()
+}

@@ -1,0 +1,339 @@
+//! Dimension order, without being told the dimensions.
+
+use super::ordered_trees::{linked_switches, partition};
+use super::rank::{Rank, distances, positions, up_down_key};
+use crate::fabric::{Fabric, SwitchId};
+
+/// The dimensions of a fabric that looks like a Cartesian product of graphs, as meshes, tori,
+/// hypercubes and HyperX are products of paths, rings and complete graphs.
+///
+/// They are found by squares (as in the recognition of Cartesian products: Feigenbaum, Hershberger,
+/// Schäffer; Imrich, Klavžar): two links of one switch that are in different dimensions are sides
+/// of exactly one square, which has no diagonal between their ends; opposite sides of such a square
+/// are in the same dimension, as are the sides of a triangle. That makes classes of links. Two classes
+/// that share switches are one dimension unless most of their links that meet are sides of a square;
+/// by majority, since failed links leave squares open.
+#[derive(Clone, Debug)]
+pub struct Dimensions {
+    links: Vec<(SwitchId, SwitchId)>,
+    /// By link.
+    dimension: Vec<u32>,
+}
+
+impl Dimensions {
+    /// Looks for at least two dimensions. A ring of four is a product of two paths.
+    ///
+    /// Cost: O(C d^2) time with C channels and d the largest number of neighbours, O(d^3) where it
+    /// clearly is no product; O(C d) memory.
+    pub fn find(fabric: &Fabric) -> Option<Self> {
+        let links = linked_switches(fabric);
+        let dimension = Graph::new(fabric).dimensions()?;
+        Some(Self { links, dimension })
+    }
+
+    /// Dimension order: one dimension after the other, in each up before down from a root, as in
+    /// [`bfs`](super::bfs()).
+    ///
+    /// With the root in a corner, every pair of switches of a mesh, a hypercube, a HyperX, or a torus
+    /// with rings of up to four has a shortest path that ascends, so one VL suffices. It is the only
+    /// one, and these paths load the channels of a dimension evenly: up to a tenth more bandwidth
+    /// than P-SSSP finds without any rule.
+    ///
+    /// Cost: O(C log C).
+    pub fn in_turn(&self, fabric: &Fabric, root: SwitchId) -> Rank {
+        let position = positions(distances(fabric, [root.index()]));
+        Rank::by_key(fabric, |_, c| {
+            let link = self.links.binary_search(&(c.from.min(c.to), c.from.max(c.to)));
+            (link.map(|link| self.dimension[link]), up_down_key(&position, c))
+        })
+    }
+
+    /// Ordered trees (Chiu et al.) whose links are offered dimension by dimension, in each from the
+    /// root outward: the first tree holds all rings of the first dimension but for their last links,
+    /// the second begins with these, and so on.
+    ///
+    /// Breaks long rings in another place than [`in_turn`](Self::in_turn) does, which for labels is
+    /// better on some tori. Paths along the first tree, hung from the first switch, ascend
+    /// ([`Tree::lowest`](super::Tree::lowest)).
+    ///
+    /// Cost: O(L log L log S + M C) with S switches, L links, C channels and M trees.
+    pub fn as_trees(&self, fabric: &Fabric, root: SwitchId) -> Rank {
+        let position = positions(distances(fabric, [root.index()]));
+        let mut order: Vec<usize> = (0..self.links.len()).collect();
+        order.sort_by_key(|&i| {
+            let (a, b) = (position[self.links[i].0.index()], position[self.links[i].1.index()]);
+            (self.dimension[i], a.min(b), a.max(b))
+        });
+        let layers = partition(fabric, &self.links, order);
+        Rank::by_key(fabric, |id, _| layers.rank(id))
+    }
+}
+
+/// The switches and who is linked to whom, however often.
+struct Graph {
+    /// By switch, in ascending order.
+    neighbours: Vec<Vec<SwitchId>>,
+    /// By switch: where its links to larger neighbours begin among all links.
+    first: Vec<usize>,
+    links: usize,
+}
+
+impl Graph {
+    fn new(fabric: &Fabric) -> Self {
+        let mut first = Vec::with_capacity(fabric.num_switches());
+        let mut links = 0;
+        let neighbours: Vec<Vec<SwitchId>> = fabric
+            .switch_ids()
+            .map(|s| {
+                let mut all: Vec<SwitchId> = fabric.channels().out(s).map(|(_, c)| c.to).collect();
+                all.sort_unstable();
+                all.dedup();
+                let smaller = all.partition_point(|&t| t < s);
+                // Links to smaller neighbours belong to those; so their number is taken off here.
+                first.push(links);
+                links += all.len() - smaller;
+                all
+            })
+            .collect();
+        Self { neighbours, first, links }
+    }
+
+    /// The number of the link between two neighbours.
+    fn link(&self, a: SwitchId, b: SwitchId) -> usize {
+        let (a, b) = (a.min(b), a.max(b));
+        let all = &self.neighbours[a.index()];
+        let smaller = all.partition_point(|&t| t < a);
+        self.first[a.index()] + all[smaller..].partition_point(|&t| t < b)
+    }
+
+    /// What the links from `s` to `a` and to `b` are sides of.
+    fn corner(&self, s: SwitchId, a: SwitchId, b: SwitchId) -> Corner {
+        let (mut x, mut y) = (self.neighbours[a.index()].as_slice(), self.neighbours[b.index()].as_slice());
+        if x.binary_search(&b).is_ok() {
+            return Corner::Triangle;
+        }
+        let mut found = Corner::None;
+        while let ([p, rest_x @ ..], [q, rest_y @ ..]) = (x, y) {
+            match p.cmp(q) {
+                std::cmp::Ordering::Less => x = rest_x,
+                std::cmp::Ordering::Greater => y = rest_y,
+                std::cmp::Ordering::Equal => {
+                    (x, y) = (rest_x, rest_y);
+                    if *p != s {
+                        if found != Corner::None {
+                            return Corner::None;
+                        }
+                        found = Corner::Square(*p);
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The dimension of each link, from 0 in the order of their first links; `None` for fewer than
+    /// two.
+    fn dimensions(&self) -> Option<Vec<u32>> {
+        let mut classes = Classes::new(self.links);
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        let mut closed: Vec<(usize, usize)> = Vec::new();
+        for (s, near) in self.neighbours.iter().enumerate() {
+            let s = SwitchId::at(s);
+            for (i, &a) in near.iter().enumerate() {
+                for &b in &near[..i] {
+                    let (x, y) = (self.link(s, a), self.link(s, b));
+                    match self.corner(s, a, b) {
+                        Corner::Triangle => classes.join(x, y),
+                        Corner::None => open.push((x, y)),
+                        Corner::Square(t) => {
+                            classes.join(x, self.link(b, t));
+                            classes.join(y, self.link(a, t));
+                            closed.push((x, y));
+                        }
+                    }
+                }
+            }
+            // Nothing is left to be decided, or nothing will come of it.
+            if classes.count == 1 || closed.len() + PATIENCE < open.len() / 8 {
+                return None;
+            }
+        }
+        let mut meetings: Vec<(usize, usize, bool)> = Vec::with_capacity(open.len() + closed.len());
+        for (list, is_closed) in [(open, false), (closed, true)] {
+            for (x, y) in list {
+                let (x, y) = (classes.of(x), classes.of(y));
+                if x != y {
+                    meetings.push((x.min(y), x.max(y), is_closed));
+                }
+            }
+        }
+        meetings.sort_unstable();
+        for group in meetings.chunk_by(|p, q| (p.0, p.1) == (q.0, q.1)) {
+            let closed = group.iter().filter(|m| m.2).count();
+            if 2 * closed <= group.len() {
+                classes.join(group[0].0, group[0].1);
+            }
+        }
+        if classes.count < 2 {
+            return None;
+        }
+        let mut number = vec![u32::MAX; self.links];
+        let mut next = 0;
+        let of = (0..self.links).map(|link| {
+            let class = classes.of(link);
+            if number[class] == u32::MAX {
+                number[class] = next;
+                next += 1;
+            }
+            number[class]
+        });
+        Some(of.collect())
+    }
+}
+
+/// Pairs of links without a square that are looked at before it is given up.
+const PATIENCE: usize = 1000;
+
+/// What two links of one switch are sides of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Corner {
+    Triangle,
+    /// Exactly one square, with this switch opposite.
+    Square(SwitchId),
+    None,
+}
+
+/// Disjoint sets of links.
+struct Classes {
+    parent: Vec<usize>,
+    count: usize,
+}
+
+impl Classes {
+    fn new(links: usize) -> Self {
+        Self { parent: (0..links).collect(), count: links }
+    }
+
+    fn of(&mut self, link: usize) -> usize {
+        let mut at = link;
+        while self.parent[at] != at {
+            self.parent[at] = self.parent[self.parent[at]];
+            at = self.parent[at];
+        }
+        at
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.of(a), self.of(b));
+        if a != b {
+            self.parent[a.max(b)] = a.min(b);
+            self.count -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::ChannelId;
+    use crate::ordering::Tree;
+    use crate::topology::{
+        Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Random, SlimFly, Torus, fail_links,
+    };
+
+    fn corner(f: &Fabric) -> SwitchId {
+        let far = |s: SwitchId| distances(f, [s.index()]).into_iter().max();
+        f.switch_ids().max_by_key(|&s| (far(s), std::cmp::Reverse(s))).unwrap()
+    }
+
+    /// Pairs of switches without a shortest path that ascends.
+    fn without(f: &Fabric, rank: &Rank) -> usize {
+        let order = rank.order();
+        let from = |s: SwitchId| {
+            let mut hops = vec![u32::MAX; f.num_switches()];
+            hops[s.index()] = 0;
+            for &c in &order {
+                let c = f.channels().get(c);
+                let next = hops[c.from.index()].saturating_add(1);
+                hops[c.to.index()] = hops[c.to.index()].min(next);
+            }
+            let least = distances(f, [s.index()]);
+            hops.iter().zip(least).filter(|&(&hops, least)| hops > least).count()
+        };
+        f.switch_ids().map(from).sum()
+    }
+
+    fn products() -> Vec<Fabric> {
+        let mesh = |dims: &[u32]| Mesh { dims: dims.to_vec(), cas: 1 }.build().unwrap();
+        let hyperx = |dims: &[u32]| HyperX { dims: dims.to_vec(), cas: 1 }.build().unwrap();
+        let torus = |dims: &[u32]| Torus { dims: dims.to_vec(), cas: 1 }.build().unwrap();
+        vec![
+            mesh(&[5, 4]),
+            mesh(&[3, 4, 3]),
+            hyperx(&[4, 3]),
+            hyperx(&[4, 3, 3]),
+            torus(&[3, 4, 4]),
+            Hypercube { n: 5, cas: 1 }.build().unwrap(),
+        ]
+    }
+
+    #[test]
+    fn shortest_paths_in_dimension_order_ascend() {
+        for f in products() {
+            let found = Dimensions::find(&f).unwrap();
+            assert_eq!(without(&f, &found.in_turn(&f, corner(&f))), 0, "{f}");
+        }
+    }
+
+    #[test]
+    fn the_trees_span_and_ascend() {
+        let torus = Torus { dims: vec![6, 6], cas: 1 }.build().unwrap();
+        for f in products().into_iter().chain([torus]) {
+            let found = Dimensions::find(&f).unwrap();
+            let root = corner(&f);
+            let rank = found.as_trees(&f, root);
+            let tree = Tree::lowest(&f, &rank, SwitchId(0));
+            let in_tree = |c: ChannelId| tree.contains(&f, c);
+            assert!(rank.order().iter().map(|&c| !in_tree(c)).is_sorted(), "{f}: the first tree is lowest");
+            assert_eq!(tree.own_place(&f, &rank), rank, "{f}");
+        }
+    }
+
+    #[test]
+    fn a_link_changes_one_coordinate_and_that_is_its_dimension() {
+        let torus = Torus { dims: vec![6, 5, 3], cas: 1 }.build().unwrap();
+        let hyperx = HyperX { dims: vec![5, 5], cas: 1 }.build().unwrap();
+        for whole in [torus, hyperx] {
+            for f in [fail_links(&whole, 6, 1).unwrap(), whole] {
+                let found = Dimensions::find(&f).unwrap();
+                let coordinates = |s: SwitchId| {
+                    let name = f.switch(s).description.trim_start_matches("sw-").to_owned();
+                    name.split('-').map(str::to_owned).collect::<Vec<_>>()
+                };
+                let changed = |&(a, b): &(SwitchId, SwitchId)| {
+                    let (a, b) = (coordinates(a), coordinates(b));
+                    a.iter().zip(&b).position(|(a, b)| a != b).unwrap()
+                };
+                let mut both: Vec<(u32, usize)> =
+                    found.dimension.iter().copied().zip(found.links.iter().map(changed)).collect();
+                both.sort_unstable();
+                both.dedup();
+                assert!(both.is_sorted_by(|x, y| x.0 != y.0 && x.1 != y.1), "{f}: {both:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_fabrics_have_none() {
+        for f in [
+            Dragonfly::balanced(3).build().unwrap(),
+            FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap(),
+            SlimFly { q: 5, cas: None }.build().unwrap(),
+            Kautz { d: 3, n: 3, cas: 1 }.build().unwrap(),
+            Random { switches: 60, degree: 6, cas: 1, seed: 1 }.build().unwrap(),
+            Mesh { dims: vec![9], cas: 1 }.build().unwrap(),
+        ] {
+            assert!(Dimensions::find(&f).is_none(), "{f}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What each channel would carry if every switch split its traffic evenly.
+
+use rayon::prelude::*;
+
+use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::routing::Hops;
+use crate::routing::outward::Outward;
+
+/// One route, so that it can be split many times before it is lost to rounding.
+const ROUTE: u64 = 1 << 20;
+/// Targets that one thread adds up before it hands over.
+const CHUNK: usize = 32;
+
+/// Flows to one switch after the other, each switch splitting what it has to send evenly.
+pub(super) struct Split {
+    dag: Outward,
+    /// By switch: what it has to send.
+    flow: Vec<u64>,
+}
+
+impl Split {
+    pub(super) fn new(fabric: &Fabric) -> Self {
+        let n = fabric.num_switches();
+        Self { dag: Outward::new(), flow: vec![0; n] }
+    }
+
+    /// Calls `visit` for each channel on minimal ways to a target that carries some of the routes of
+    /// all adapters there, farther switches first.
+    ///
+    /// Cost: O(S + C).
+    pub(super) fn each(
+        &mut self,
+        fabric: &Fabric,
+        hops: &Hops,
+        target: SwitchId,
+        mut visit: impl FnMut(ChannelId, u64),
+    ) {
+        let here = fabric.num_adapters_on(target) as u64 * ROUTE;
+        self.dag.rebuild(fabric, hops, target);
+        for s in fabric.switch_ids() {
+            self.flow[s.index()] = fabric.num_adapters_on(s) as u64 * here;
+        }
+        for (place, &s) in self.dag.order.iter().enumerate().skip(1).rev() {
+            let flow = self.flow[s.index()];
+            if flow == 0 {
+                continue;
+            }
+            let steps = self.dag.steps(place);
+            let share = flow / steps.len() as u64;
+            for step in steps {
+                visit(step.channel, share);
+                self.flow[step.to.index()] += share;
+            }
+        }
+    }
+}
+
+/// Routes between adapters that each channel can expect, in parts of a route, if each switch splits
+/// its traffic to each destination evenly over its minimal next channels. In whole numbers, so that
+/// the sum is the same in whatever order it is taken.
+///
+/// Cost: O(A (S + C)) time over all cores with A switches that have adapters; O(S + C) memory a thread.
+pub(super) fn expected(fabric: &Fabric, hops: &Hops) -> Vec<u64> {
+    let targets: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+    let zero = || vec![0_u64; fabric.channels().len()];
+    let part = |targets: &[SwitchId]| {
+        let (mut split, mut load) = (Split::new(fabric), zero());
+        for &target in targets {
+            split.each(fabric, hops, target, |channel, share| load[channel.index()] += share);
+        }
+        load
+    };
+    targets.par_chunks(CHUNK).map(part).reduce(zero, |mut sum, part| {
+        sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        sum
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Mesh, Ring, small_members};
+
+    #[test]
+    fn all_hops_of_all_pairs_are_counted() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let loads = expected(&f, &hops);
+            let adapters = |s: SwitchId| f.num_adapters_on(s) as u64;
+            let pairs = f.switch_ids().flat_map(|a| f.switch_ids().map(move |b| (a, b)));
+            let total: u64 = pairs.map(|(a, b)| adapters(a) * adapters(b) * u64::from(hops.get(a, b))).sum();
+            let sum = loads.iter().sum::<u64>() as f64 / ROUTE as f64;
+            assert!((sum - total as f64).abs() <= 1e-3 * total as f64, "{name}: {sum} of {total}");
+        }
+    }
+
+    #[test]
+    fn symmetry_is_kept() {
+        let even = Ring { switches: 9, cas: 2 }.build().unwrap();
+        let loads = expected(&even, &Hops::new(&even).unwrap());
+        assert!(loads.iter().all(|&load| load == loads[0] && load > 0));
+        let chain = Mesh { dims: vec![3], cas: 1 }.build().unwrap();
+        let loads = expected(&chain, &Hops::new(&chain).unwrap());
+        assert!(loads.iter().all(|&load| load == 2 * ROUTE), "each end of two links is alone: {loads:?}");
+    }
+}

@@ -1,0 +1,266 @@
+//! Globally balanced minimal paths that stay where they are when something else fails.
+
+mod expected;
+mod tails;
+#[cfg(test)]
+mod tests;
+mod ways;
+
+use rayon::prelude::*;
+
+use self::expected::expected;
+use self::tails::Tails;
+use self::ways::{Goal, Ways};
+use super::outward::Outward;
+use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on};
+use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
+use crate::ordering::Rule;
+use crate::tables::Lft;
+
+/// Targets that one thread routes to before it hands over, and how many all threads do before that
+/// is entered into the tables: bounds what has to be kept beside them.
+const CHUNK: usize = 16;
+const WAVE: usize = 16 * CHUNK;
+
+/// Forwarding tables under a rule, as [`ranked_sssp`](super::ranked_sssp), but such that a failed
+/// link changes few of them.
+///
+/// P-SSSP chooses by the load that all earlier destinations have left behind, so after a change
+/// every later choice may come out another way. Here each choice is made from what lies around it:
+///
+/// 1. What a channel can *expect* to carry takes the place of the load: the routes over it if every
+///    switch split its traffic evenly over all its minimal next channels. One failed link changes that
+///    by much on few channels only.
+/// 2. Per destination the minimal-path DAG is walked outward. A switch keeps to the rule first and
+///    thinks of those behind it second, as in [`ranked_sssp`](super::ranked_sssp); then all channels are in
+///    choice by which the expected load along the way is at most a fifth above the least. The margin is
+///    wide, because what a small change does is to carry some choice over its edge, and in regular
+///    fabrics most costs are either the same or far apart.
+/// 3. Among those the switch deals out the destinations of one destination switch evenly, in an order
+///    that is a hash of the GUIDs at both ends of the channel and of the destination switch (rendezvous
+///    hashing, Thaler and Ravishankar 1998). So a destination moves where its own channel is lost, or
+///    one comes into choice that its hash prefers.
+/// 4. Where many switches have no adapters, as in trees, ways are made to meet instead: for each adapter
+///    some last channels are marked (see `tails.rs`), and of all channels that the rule leaves a switch
+///    takes the one whose way ends best, whatever the expected load. In damaged trees that would lead all to the few
+///    tops that others cannot use.
+///
+/// Nothing is remembered, so any subnet manager comes to the same tables, whatever it has seen before.
+///
+/// In a Dragonfly the even split shows that ways over two global links crowd those, and they are
+/// avoided outright: with 1056 adapters the busiest channel carries 1428 routes, where P-SSSP comes to
+/// 1952 and with an order to keep to 1664.
+///
+/// Arguments, result and errors are those of [`ranked_sssp`](super::ranked_sssp). The result is the same for any
+/// number of threads; ties of hashes go to the lowest channel.
+///
+/// Cost, over all cores: O(S (S + C) + D E) time, O(E d) a destination more where the rule has
+/// labels, as P-SSSP takes on one; O(S + C) memory a thread.
+pub fn stable_sssp(
+    fabric: &Fabric,
+    hops: &Hops,
+    rule: &Rule,
+    lookahead: Lookahead,
+    stuck: Stuck<'_>,
+) -> Ranked {
+    let guide = Guide::new(fabric, hops);
+    let adapters = adapters_by_switch(fabric);
+    let all: u64 = adapters.iter().sum();
+    let mut result = Ranked {
+        lft: Lft::new(fabric),
+        broken: Vec::new(),
+        pairs: 0,
+        broken_pairs: 0,
+        detours: 0,
+        load: vec![0; fabric.channels().len()],
+        complete: true,
+    };
+    let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+    for wave in targets.chunks(WAVE) {
+        let parts = wave.par_chunks(CHUNK).map(|targets| {
+            let mut part = Part::new(fabric);
+            let mut walk = Walk {
+                fabric,
+                hops,
+                adapters: &adapters,
+                guide: &guide,
+                stuck,
+                dag: Outward::new(),
+                ways: Ways::new(fabric, rule, lookahead, &guide),
+            };
+            for &target in targets {
+                walk.to(target, &mut part);
+            }
+            part
+        });
+        let parts: Vec<Part> = parts.collect();
+        for part in parts {
+            let rows = part.ports.chunks_exact(fabric.num_switches().max(1));
+            for (&lid, ports) in part.lids.iter().zip(rows) {
+                result.lft.to_mut(lid).copy_from_slice(ports);
+            }
+            result.broken.extend(part.broken);
+            result.pairs += part.routed * (all - 1);
+            result.broken_pairs += part.broken_pairs;
+            result.detours += part.detours;
+            result.load.iter_mut().zip(part.load).for_each(|(sum, part)| *sum += part);
+            result.complete &= part.complete;
+        }
+    }
+    result
+}
+
+/// What choices go by.
+struct Guide {
+    /// Expected load by channel.
+    price: Vec<u64>,
+    keys: Keys,
+    /// Where ways are to meet.
+    tails: Option<Tails>,
+}
+
+impl Guide {
+    fn new(fabric: &Fabric, hops: &Hops) -> Self {
+        let price = expected(fabric, hops);
+        let keys = Keys::new(fabric);
+        let tails = indirect(fabric).then(|| Tails::new(fabric, hops, &keys));
+        Self { price, keys, tails }
+    }
+}
+
+/// Whether a fair share of the switches, a fifth, is there for others: they have less than a quarter of
+/// the adapters of the fullest. Core switches may have an aggregation node each.
+fn indirect(fabric: &Fabric) -> bool {
+    let adapters = adapters_by_switch(fabric);
+    let most = adapters.iter().copied().max().unwrap_or(0);
+    5 * adapters.iter().filter(|&&n| 4 * n < most).count() >= adapters.len()
+}
+
+/// Numbers of their own for channels, made of nothing but GUIDs and ports.
+#[derive(Debug)]
+struct Keys {
+    channels: Vec<u64>,
+}
+
+impl Keys {
+    fn new(fabric: &Fabric) -> Self {
+        let end = |s: SwitchId, port: PortNum| mix(fabric.switch(s).guid.0 ^ u64::from(port.0) << 56);
+        let channels = fabric.channels().as_slice().iter();
+        let key =
+            |c: &crate::fabric::Channel| mix(end(c.from, c.out_port)).wrapping_add(end(c.to, c.in_port));
+        Self { channels: channels.map(key).collect() }
+    }
+
+    fn channel(&self, channel: ChannelId) -> u64 {
+        self.channels[channel.index()]
+    }
+}
+
+/// A number of its own for LID number `n` of an end port.
+fn key_of(end: &EndPort, n: u64) -> u64 {
+    mix(end.guid.0).wrapping_add(n)
+}
+
+/// Turns a number into one that has nothing to do with it to the eye: Steele, Lea and Flood 2014,
+/// with the constants of Stafford's 13th variant.
+fn mix(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+/// Whether a cost is near enough to the least one to be in choice.
+fn near(cost: u64, least: u64) -> bool {
+    cost <= least + least / 5
+}
+
+/// What came of some targets.
+struct Part {
+    lids: Vec<Lid>,
+    /// Ports by switch, LID by LID.
+    ports: Vec<u8>,
+    broken: Vec<(SwitchId, Lid)>,
+    /// LIDs of adapters.
+    routed: u64,
+    broken_pairs: u64,
+    detours: u64,
+    load: Vec<u64>,
+    complete: bool,
+}
+
+impl Part {
+    fn new(fabric: &Fabric) -> Self {
+        Self {
+            lids: Vec::new(),
+            ports: Vec::new(),
+            broken: Vec::new(),
+            routed: 0,
+            broken_pairs: 0,
+            detours: 0,
+            load: vec![0; fabric.channels().len()],
+            complete: true,
+        }
+    }
+}
+
+/// One thread's way from target to target.
+struct Walk<'a> {
+    fabric: &'a Fabric,
+    hops: &'a Hops,
+    adapters: &'a [u64],
+    guide: &'a Guide,
+    stuck: Stuck<'a>,
+    dag: Outward,
+    ways: Ways<'a>,
+}
+
+impl Walk<'_> {
+    /// All destinations on one switch, adapters before port 0.
+    fn to(&mut self, target: SwitchId, part: &mut Part) {
+        self.dag.rebuild(self.fabric, self.hops, target);
+        self.ways.turn_to(target);
+        let target_key = mix(self.fabric.switch(target).guid.0);
+        for (end, port) in ends_on(self.fabric, target) {
+            for (lid, n) in end.lids().zip(0..) {
+                let tail = self.guide.tails.as_ref().map_or(&[][..], |tails| tails.of(lid));
+                let goal = Goal { lid, key: key_of(end, n), target_key, tail };
+                self.ways.choose(&self.dag, goal);
+                if self.ways.any_wrong() && !self.mend(end, goal, part) {
+                    part.complete = false;
+                    return;
+                }
+                let row = part.ports.len();
+                part.lids.push(lid);
+                part.ports.resize(row + self.adapters.len(), Lft::NO_PATH);
+                let ports = &mut part.ports[row..];
+                self.ways.write(ports);
+                ports[target.index()] = port.0;
+                if end.is_adapter() {
+                    part.routed += 1;
+                    self.ways.count(self.adapters, &mut part.load);
+                }
+            }
+        }
+    }
+
+    /// Does about ways that break the rule what is to be done. Returns whether that went well.
+    fn mend(&mut self, end: &EndPort, goal: Goal<'_>, part: &mut Part) -> bool {
+        let weight = |s: SwitchId| if end.is_adapter() { self.adapters[s.index()] } else { 0 };
+        match self.stuck {
+            Stuck::Break => {
+                if !end.is_adapter() {
+                    self.ways.detour_some(goal);
+                }
+                part.broken.extend(self.ways.wrong().map(|s| (s, goal.lid)));
+                part.broken_pairs += self.ways.wrong().map(weight).sum::<u64>();
+                true
+            }
+            Stuck::Detour(tree) => {
+                let complete = self.ways.detour(&self.dag, self.hops, goal, tree);
+                part.detours += self.ways.detours(self.hops).map(weight).sum::<u64>();
+                complete
+            }
+        }
+    }
+}

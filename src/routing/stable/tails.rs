@@ -1,0 +1,166 @@
+//! Which way the last channels to each adapter are, where ways are to meet before their end.
+
+use rayon::prelude::*;
+
+use super::expected::Split;
+use super::{Keys, mix};
+use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
+use crate::routing::Hops;
+
+/// The most channels that are marked for a LID: trees of four levels have that many down.
+const DEPTH: u8 = 3;
+
+/// For each LID of an adapter the channels that its ways should end with, the last one first.
+///
+/// In a tree of switches a way goes up and comes down, and what counts is where it comes down: there
+/// is one way down from each top. Where every source comes down by the same channels no two
+/// adapters' traffic need share one of them, which is what makes a fat tree non-blocking. So from
+/// each adapter backwards one channel is marked for each hop, half as many as the longest way has, and three at most.
+///
+/// A switch marks the channels into it for the adapters whose marked ways pass it, all in one go:
+/// each adapter asks for the channels in the order of a hash, and each channel keeps, by another
+/// order, as many as are its even share (deferred acceptance, Gale and Shapley 1962; as consistent
+/// hashing with bounded loads, Mirrokni, Thorup and Zadimoghaddam 2018). What comes out does not
+/// depend on the order of asking, and if a channel is lost, its adapters move, and as many others
+/// as they push aside. Channels that are expected to bring less than half as much as the one that
+/// brings most are left out.
+#[derive(Debug, Default)]
+pub(super) struct Tails {
+    /// By LID.
+    marked: Vec<Vec<ChannelId>>,
+}
+
+/// An adapter's LID at a switch that its marked way passes.
+#[derive(Clone, Copy)]
+struct Guest {
+    lid: Lid,
+    key: u64,
+    target: SwitchId,
+}
+
+/// By switch near a target: the channels into it that bring most of what goes there.
+type Entrances = Vec<(SwitchId, Vec<ChannelId>)>;
+
+impl Tails {
+    /// Cost: O(A (S + C) + D L d) time with A switches that have adapters, D LIDs, L marked channels
+    /// a LID and d channels of a switch; O(A d^L) memory; L is 1 on trees of two levels and 2 on
+    /// trees of three.
+    pub(super) fn new(fabric: &Fabric, hops: &Hops, keys: &Keys) -> Self {
+        let leaves: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+        let longest = leaves.iter().flat_map(|&a| leaves.iter().map(move |&b| hops.get(a, b))).max();
+        let depth = longest.unwrap_or(0).div_ceil(2).min(DEPTH);
+        let entrances: Vec<Entrances> = leaves
+            .par_iter()
+            .map_init(
+                || (Split::new(fabric), vec![0; fabric.channels().len()]),
+                |(split, flow), &target| {
+                    flow.fill(0);
+                    split.each(fabric, hops, target, |c, share| flow[c.index()] = share);
+                    entrances(fabric, hops.row(target), depth, flow)
+                },
+            )
+            .collect();
+        let mut place = vec![usize::MAX; fabric.num_switches()];
+        let mut guests: Vec<Vec<Guest>> = vec![Vec::new(); fabric.num_switches()];
+        for (i, &target) in leaves.iter().enumerate() {
+            place[target.index()] = i;
+            let ends = fabric.endports_on(target).iter().map(|&e| fabric.endport(e));
+            for end in ends.filter(|e| e.is_adapter()) {
+                guests[target.index()].extend(end.lids().zip(0..).map(|(lid, n)| Guest {
+                    lid,
+                    key: super::key_of(end, n),
+                    target,
+                }));
+            }
+        }
+        let mut marked = vec![Vec::new(); fabric.lid_table_len()];
+        for _ in 0..depth {
+            let dealt = guests.par_iter().enumerate().map(|(s, guests)| {
+                let s = SwitchId::at(s);
+                let ask = |guest: &Guest| {
+                    let near = &entrances[place[guest.target.index()]];
+                    near.iter().find(|&&(at, _)| at == s).map_or(&[][..], |(_, channels)| channels)
+                };
+                deal(guests, ask, keys)
+            });
+            let dealt: Vec<Vec<(Guest, ChannelId)>> = dealt.collect();
+            guests.iter_mut().for_each(Vec::clear);
+            for (guest, channel) in dealt.into_iter().flatten() {
+                marked[guest.lid.index()].push(channel);
+                guests[fabric.channels().get(channel).from.index()].push(guest);
+            }
+        }
+        Self { marked }
+    }
+
+    /// The channels that ways to a LID should end with.
+    pub(super) fn of(&self, lid: Lid) -> &[ChannelId] {
+        self.marked.get(lid.index()).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The channels into each switch nearer than `depth` that bring at least half of what the busiest
+/// brings.
+fn entrances(fabric: &Fabric, row: &[u8], depth: u8, flow: &[u64]) -> Entrances {
+    let near = fabric.switch_ids().filter(|s| row[s.index()] < depth);
+    let into = near.filter_map(|s| {
+        let into = || fabric.channels().out(s).map(|(_, c)| c.reverse);
+        let most = into().map(|c| flow[c.index()]).max().filter(|&most| most > 0)?;
+        Some((s, into().filter(|c| 2 * flow[c.index()] >= most).collect()))
+    });
+    into.collect()
+}
+
+/// Gives each guest one of the channels that it may ask for, and each channel its even share.
+fn deal<'a>(
+    guests: &[Guest],
+    ask: impl Fn(&Guest) -> &'a [ChannelId],
+    keys: &Keys,
+) -> Vec<(Guest, ChannelId)> {
+    let liking = |guest: &Guest, c: ChannelId| mix(keys.channel(c) ^ guest.key);
+    let mut wishes: Vec<(Guest, Vec<ChannelId>)> = Vec::with_capacity(guests.len());
+    let mut channels: Vec<ChannelId> = Vec::new();
+    for guest in guests {
+        let mut list = ask(guest).to_vec();
+        if list.is_empty() {
+            continue;
+        }
+        channels.extend(&list);
+        list.sort_unstable_by_key(|&c| (liking(guest, c), c));
+        wishes.push((*guest, list));
+    }
+    channels.sort_unstable();
+    channels.dedup();
+    if channels.is_empty() {
+        return Vec::new();
+    }
+    let share = wishes.len().div_ceil(channels.len());
+    let mut held: Vec<Vec<usize>> = vec![Vec::with_capacity(share + 1); channels.len()];
+    let mut asked = vec![0; wishes.len()];
+    let mut got: Vec<Option<ChannelId>> = vec![None; wishes.len()];
+    let mut asking: Vec<usize> = (0..wishes.len()).rev().collect();
+    while let Some(i) = asking.pop() {
+        let list = &wishes[i].1;
+        let Some(&channel) = list.get(asked[i]) else {
+            // Full wherever it asked: it goes where it likes best, beyond the share.
+            got[i] = Some(list[0]);
+            continue;
+        };
+        let Ok(at) = channels.binary_search(&channel) else { continue };
+        let held = &mut held[at];
+        held.push(i);
+        if held.len() > share {
+            let least = |&&i: &&usize| (mix(liking(&wishes[i].0, channel)), i);
+            let worst = held.iter().max_by_key(least).copied().unwrap_or(i);
+            held.retain(|&h| h != worst);
+            asked[worst] += 1;
+            asking.push(worst);
+        }
+    }
+    for (channel, held) in channels.iter().zip(held) {
+        for i in held {
+            got[i] = Some(*channel);
+        }
+    }
+    wishes.iter().zip(got).filter_map(|((guest, _), got)| Some((*guest, got?))).collect()
+}

@@ -1,0 +1,129 @@
+use super::*;
+use crate::ordering::{Tree, bfs, host_levels};
+use crate::topology::{FatTree, HyperX, SlimFly, fail_links, small_members};
+
+/// Channels from a switch to the home of a LID.
+fn walk(f: &Fabric, lft: &Lft, from: SwitchId, lid: Lid, home: SwitchId) -> Vec<ChannelId> {
+    let (mut at, mut path) = (from, Vec::new());
+    while at != home {
+        let c = f.channels().at_port(at, lft.get(at, lid).unwrap()).unwrap();
+        path.push(c);
+        at = f.channels().get(c).to;
+        assert!(path.len() < f.num_switches(), "a loop");
+    }
+    path
+}
+
+fn free(f: &Fabric) -> Ranked {
+    let hops = Hops::new(f).unwrap();
+    stable_sssp(f, &hops, &Rule::Any, Lookahead::Every, Stuck::Break)
+}
+
+#[test]
+fn without_a_rule_all_ways_are_minimal_and_counted() {
+    for (name, f) in small_members() {
+        let hops = Hops::new(&f).unwrap();
+        let routed = free(&f);
+        assert!(routed.complete && routed.broken.is_empty() && routed.detours == 0, "{name}");
+        let mut load = vec![0; f.channels().len()];
+        for end in f.endports() {
+            let home = end.attachment.unwrap().0;
+            for (lid, s) in end.lids().flat_map(|lid| f.switch_ids().map(move |s| (lid, s))) {
+                let path = walk(&f, &routed.lft, s, lid, home);
+                assert_eq!(path.len(), usize::from(hops.get(s, home)), "{name}");
+                let weight = if end.is_adapter() { f.num_adapters_on(s) as u64 } else { 0 };
+                path.iter().for_each(|c| load[c.index()] += weight);
+            }
+        }
+        assert_eq!(load, routed.load, "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_broken_keeps_to_the_rule() {
+    for (name, f) in small_members() {
+        let hops = Hops::new(&f).unwrap();
+        let root = SwitchId(0);
+        let tree = Tree::new(&f, &bfs(&f, root), root);
+        for rank in [bfs(&f, root), host_levels(&f, 1)] {
+            let own = tree.own_place(&f, &rank);
+            for make in [Rule::OneVl, Rule::FirstTurnFree] {
+                for lookahead in [Lookahead::Every, Lookahead::LastChance] {
+                    let (rule, with_tree) = (make(rank.clone()), make(own.clone()));
+                    let broken = stable_sssp(&f, &hops, &rule, lookahead, Stuck::Break);
+                    check(name, &f, &rule, &broken);
+                    let mended = stable_sssp(&f, &hops, &with_tree, lookahead, Stuck::Detour(Some(&tree)));
+                    assert!(mended.complete && mended.broken.is_empty(), "{name}");
+                    check(name, &f, &with_tree, &mended);
+                }
+            }
+        }
+    }
+}
+
+fn check(name: &str, f: &Fabric, rule: &Rule, routed: &Ranked) {
+    for end in f.endports() {
+        let home = end.attachment.unwrap().0;
+        for s in f.switch_ids().filter(|&s| !routed.broken.contains(&(s, end.lid))) {
+            let path = walk(f, &routed.lft, s, end.lid, home);
+            let places = (0..path.len()).map(|i| rule.place(path[i], path.get(i + 1).copied()));
+            let places: Vec<u32> = places.take_while(|&place| place != Rule::END).collect();
+            assert!(places.is_sorted_by(|a, b| a < b), "{name}: {places:?}");
+        }
+    }
+}
+
+#[test]
+fn the_same_tables_with_one_thread_and_with_three() {
+    let f = fail_links(&HyperX { dims: vec![4, 4], cas: 3 }.build().unwrap(), 2, 1).unwrap();
+    let tables = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| free(&f))
+    };
+    let (one, three) = (tables(1), tables(3));
+    assert!(one.lft == three.lft && one.load == three.load);
+}
+
+/// On a Slim Fly nearly all ways are the only ones, so nothing moves that need not.
+#[test]
+fn a_failed_link_moves_hardly_more_than_what_went_over_it() {
+    let f = SlimFly { q: 5, cas: None }.build().unwrap();
+    let before = free(&f);
+    let (mut moved, mut must) = (0, 0);
+    for seed in 1..=8 {
+        let damaged = fail_links(&f, 1, seed).unwrap();
+        let hops = Hops::new(&damaged).unwrap();
+        let after = free(&damaged);
+        for end in f.endports() {
+            let home = end.attachment.unwrap().0;
+            for s in f.switch_ids().filter(|&s| s != home) {
+                let port = before.lft.get(s, end.lid).unwrap();
+                moved += u32::from(after.lft.get(s, end.lid) != Some(port));
+                let nearer = damaged
+                    .channels()
+                    .at_port(s, port)
+                    .is_some_and(|c| hops.get(damaged.channels().get(c).to, home) < hops.get(s, home));
+                must += u32::from(!nearer);
+            }
+        }
+    }
+    assert!(must > 0 && moved * 10 <= must * 11, "{moved} entries moved, {must} had to");
+}
+
+/// What makes a fat tree non-blocking: down from the tops no two adapters share a channel.
+#[test]
+fn no_two_adapters_share_a_channel_down_a_fat_tree() {
+    let f = FatTree { k: 4, levels: 3, down: None, cas: None }.build().unwrap();
+    let routed = free(&f);
+    let up = |c: ChannelId| host_levels(&f, 1).of(c) < f.channels().len() as u32 / 2;
+    let mut user: Vec<Option<Lid>> = vec![None; f.channels().len()];
+    for (_, end) in f.adapters() {
+        let home = end.attachment.unwrap().0;
+        for s in f.switch_ids().filter(|&s| f.num_adapters_on(s) > 0) {
+            for c in walk(&f, &routed.lft, s, end.lid, home).into_iter().filter(|&c| !up(c)) {
+                let user = user[c.index()].get_or_insert(end.lid);
+                assert_eq!(*user, end.lid, "{}", f.describe_channel(c));
+            }
+        }
+    }
+}

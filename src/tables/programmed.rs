@@ -1,0 +1,89 @@
+//! Tables in use, for look-ups.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Routes, SlVlRow};
+use crate::fabric::{Fabric, Guid, Lid, PortNum, Sl, SwitchId};
+
+/// Tables that are in force, for look-ups from any thread, without a lock. Keyed by GUID and LID,
+/// which outlive whatever objects a subnet manager keeps.
+///
+/// Cost: that of the tables, and 8 bytes a LID and a switch.
+#[derive(Debug)]
+pub struct Programmed {
+    /// The fabric that was routed.
+    pub fabric: Fabric,
+    /// Its tables.
+    pub routes: Routes,
+    guids: Vec<u64>,
+    source_switch: Vec<Option<SwitchId>>,
+    last: AtomicUsize,
+}
+
+impl Programmed {
+    /// Takes tables over with the fabric that they were made for.
+    pub fn new(fabric: Fabric, routes: Routes) -> Self {
+        let guids = fabric.switch_ids().map(|s| fabric.switch(s).guid.0).collect();
+        let mut source_switch = vec![None; fabric.lid_table_len()];
+        for e in fabric.endports() {
+            for lid in e.lids() {
+                source_switch[lid.index()] = e.attachment.map(|(s, _)| s);
+            }
+        }
+        Self { fabric, routes, guids, source_switch, last: AtomicUsize::new(0) }
+    }
+
+    /// The switch of a GUID. OpenSM asks for one switch many times in a row.
+    pub fn switch(&self, guid: Guid) -> Option<SwitchId> {
+        let last = self.last.load(Ordering::Relaxed);
+        if self.guids.get(last) == Some(&guid.0) {
+            return Some(SwitchId::at(last));
+        }
+        let found = self.guids.binary_search(&guid.0).ok()?;
+        self.last.store(found, Ordering::Relaxed);
+        Some(SwitchId::at(found))
+    }
+
+    /// The SL2VL row of a switch; `None` for ports that it did not have.
+    pub fn row(&self, switch: SwitchId, in_port: u8, out_port: u8) -> Option<SlVlRow> {
+        let ports = self.routes.sl2vl.ports_of(switch);
+        (usize::from(in_port) < ports && usize::from(out_port) < ports)
+            .then(|| self.routes.sl2vl.row(switch, PortNum(in_port), PortNum(out_port)))
+    }
+
+    /// The SL for a path, host-order LIDs. The hint, which is what a query asks for or what a partition
+    /// or QoS policy says, names a class of service. It is returned as it is where it is as good as any,
+    /// or where nothing is known of the path: an SL other than the one that a query asks for makes the
+    /// query fail.
+    ///
+    /// Cost: some look-ups, of a nanosecond each where they are cached; as many more as the path has
+    /// hops where the hint is another SL than the table's.
+    pub fn path_sl(&self, hint: u8, slid: u16, dlid: u16) -> u8 {
+        let known = |lid: u16| self.source_switch.get(usize::from(lid)).copied().flatten();
+        let (Some(source), Some(_), Some(lid)) = (known(slid), known(dlid), Lid::new(dlid)) else {
+            return hint;
+        };
+        let table = &self.routes.path_sl;
+        let Some(told) = table.answer(self.fabric.num_switches(), source, lid, Sl(hint)) else { return hint };
+        let another = told.0 != hint && usize::from(hint) < Sl::COUNT;
+        if another && self.same_lanes(source, lid, Sl(hint), told) { hint } else { told.0 }
+    }
+
+    /// Whether a path takes the same VLs with either SL.
+    fn same_lanes(&self, source: SwitchId, dlid: Lid, a: Sl, b: Sl) -> bool {
+        let channels = self.fabric.channels();
+        let ports = self.routes.lft.to(dlid);
+        let (mut at, mut in_port) = (source, PortNum::ZERO);
+        for _ in 0..=ports.len() {
+            let out_port = PortNum(ports[at.index()]);
+            let Some(channel) = channels.at_port(at, out_port) else { return true };
+            let row = self.routes.sl2vl.row(at, in_port, out_port);
+            if row.get(a) != row.get(b) {
+                return false;
+            }
+            let channel = channels.get(channel);
+            (at, in_port) = (channel.to, channel.in_port);
+        }
+        false
+    }
+}

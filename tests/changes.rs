@@ -1,0 +1,95 @@
+//! Few tables change: what a failed link does to those of the engine `dfdn` with `balance stable`.
+
+use std::collections::HashSet;
+
+use dfdn::engine::{Balance, Routed, Settings, route};
+use dfdn::fabric::{Fabric, FabricBuilder, Lid, Lmc, PortRef, SwitchId};
+use dfdn::topology::{Dragonfly, FatTree, HyperX, SlimFly, fail_links};
+
+fn stable(fabric: &Fabric) -> Routed {
+    let settings = Settings { balance: Balance::Stable, ..Settings::default() };
+    let routed = route(fabric, &settings).expect("it can be routed");
+    assert!(routed.verdict.is_safe());
+    routed
+}
+
+/// Blocks of 64 LIDs that differ, and those with an entry that has to change: its channel is gone, or no
+/// longer leads nearer.
+fn blocks(before: &Routed, damaged: &Fabric, after: &Routed) -> (usize, usize) {
+    let (mut changed, mut must) = (HashSet::new(), HashSet::new());
+    for end in damaged.endports() {
+        let home = end.attachment.expect("all hang off a switch").0;
+        let entries = end.lids().flat_map(|lid| damaged.switch_ids().map(move |s| (lid, s)));
+        for (lid, s) in entries.filter(|&(_, s)| s != home) {
+            let block = (s, lid.get() / 64);
+            let was = before.routes.lft.get(s, lid).expect("a way");
+            if after.routes.lft.get(s, lid) != Some(was) {
+                changed.insert(block);
+            }
+            let hops = &after.hops;
+            let nearer = damaged
+                .channels()
+                .at_port(s, was)
+                .is_some_and(|c| hops.get(damaged.channels().get(c).to, home) < hops.get(s, home));
+            // What took a longer way before did so for the rule, not for the link.
+            let minimal = before.hops.get(s, home) as usize == length(before, damaged, s, lid, home);
+            if !nearer && minimal {
+                must.insert(block);
+            }
+        }
+    }
+    (changed.len(), must.len())
+}
+
+/// Switches that a way passes in the tables of before, as far as the damaged fabric has its channels; 0 where
+/// it does not.
+fn length(before: &Routed, fabric: &Fabric, from: SwitchId, lid: Lid, home: SwitchId) -> usize {
+    let (mut at, mut length) = (from, 0);
+    while at != home {
+        let port = before.routes.lft.get(at, lid).expect("a way");
+        let Some(c) = fabric.channels().at_port(at, port) else {
+            return usize::from(before.hops.get(from, home));
+        };
+        (at, length) = (fabric.channels().get(c).to, length + 1);
+    }
+    length
+}
+
+/// Blocks changed, of all failed links together, at most `most` times what must change.
+fn holds(name: &str, whole: &Fabric, links: u64, most: f64) {
+    let before = stable(whole);
+    let (mut changed, mut must) = (0, 0);
+    for seed in 1..=links {
+        let damaged = fail_links(whole, 1, seed).expect("a link can be spared");
+        let (c, m) = blocks(&before, &damaged, &stable(&damaged));
+        changed += c;
+        must += m;
+    }
+    println!("{name}: {changed} blocks changed, {must} had to");
+    assert!(must > 0 && changed as f64 <= most * must as f64, "{name}: {changed} changed, {must} had to");
+}
+
+#[test]
+fn few_blocks_change() {
+    holds("Slim Fly", &SlimFly { q: 5, cas: None }.build().unwrap(), 6, 1.5);
+    holds("HyperX", &HyperX { dims: vec![6, 6], cas: 6 }.build().unwrap(), 6, 1.5);
+    holds("fat tree", &FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap(), 6, 4.0);
+    holds("Dragonfly", &Dragonfly::balanced(4).build().unwrap(), 3, 8.0);
+}
+
+#[test]
+fn a_link_that_comes_back_leaves_no_trace() {
+    let whole = Dragonfly::balanced(2).build().unwrap();
+    let before = stable(&whole);
+    let (_, c) = whole.channels().iter().next().expect("a channel");
+    let ends = [(c.from, c.out_port), (c.to, c.in_port)]
+        .map(|(s, port)| PortRef { node: whole.switch_node_id(s), port });
+    let mut builder = FabricBuilder::from_fabric(&whole);
+    builder.disconnect(ends[0]);
+    let damaged = builder.finish(Lmc::default()).unwrap();
+    assert!(stable(&damaged).routes.lft != before.routes.lft);
+    let mut builder = FabricBuilder::from_fabric(&damaged);
+    builder.connect(ends[0], ends[1]).expect("the ports are free again");
+    let after = stable(&builder.finish(Lmc::default()).unwrap());
+    assert!(after.routes.lft == before.routes.lft && after.routes.sl2vl == before.routes.sl2vl);
+}
