@@ -93,9 +93,21 @@ fn no_sl_leads_onto_the_vls_of_another_class() {
             usize::from(parts.blocks() * parts.vls),
             "{label}: all have a turn"
         );
-        // Adapters tell blocks apart too, and nothing changes where there is one.
-        let alone: BTreeSet<Vl> = routed.routes.sl2vl.adapters().vls().into();
-        assert_eq!(alone.len(), usize::from(parts.blocks()), "{label}");
+        // Adapters tell classes apart too, those of four VLs as well, on VLs that have a turn.
+        let at_adapters = routed.routes.sl2vl.adapters().vls();
+        let distinct = |kept: u8| at_adapters.iter().map(|vl| vl.0 & kept).collect::<BTreeSet<u8>>();
+        assert!(distinct(15).iter().all(|&vl| vl < parts.blocks() * parts.vls), "{label}");
+        assert_eq!(distinct(15).len() == 1, parts.blocks() == 1, "{label}");
+        for (a, b) in (0..Sl::COUNT).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            let of_one_class = (a - b) % usize::from(parts.classes) == 0;
+            assert!(of_one_class || at_adapters[a].0 & 3 != at_adapters[b].0 & 3, "{label}: SLs {a} and {b}");
+        }
+        if parts.blocks() > 1 {
+            for (s, out) in fabric.adapters().filter_map(|(_, e)| e.attachment) {
+                let row = routed.routes.sl2vl.row(s, PortNum(0), out);
+                assert_eq!(row.vls(), at_adapters, "{label}: the same in both directions");
+            }
+        }
     });
     assert!(spread_over.contains(&1) && spread_over.contains(&8), "{spread_over:?}");
 }
@@ -278,6 +290,18 @@ fn classes_are_written_and_read_again() {
                 formats::load_tables(folder.path(), fabric.clone()).expect_err("a slip in psl").to_string();
             assert!(error.contains("psl") && error.contains(place), "{error}");
         }
+        // An SL whose class 2 would be SL 17, and numbers of classes that contradict each other.
+        let pair = text.lines().nth(1).and_then(|line| line.rsplit_once(' ')).expect("a pair").0;
+        for (text, place) in [
+            (format!("# dfdn classes 3\n{pair} 15\n"), "line 2: SL 15 is not of class 0 of 3"),
+            (format!("# dfdn classes 3\n# dfdn classes 3\n{pair} 3\n"), "line 2: the number of classes"),
+            (format!("{pair} 3\n# dfdn classes 3\n"), "line 2: the number of classes"),
+            (format!("# dfdn classes 16\n{pair} 0\n"), "line 1:"),
+        ] {
+            fs::write(&psl, &text).expect("psl is written");
+            let error = formats::load_tables(folder.path(), fabric.clone()).expect_err(&text).to_string();
+            assert!(error.contains(place), "{error}");
+        }
     }
 }
 
@@ -326,16 +350,17 @@ fn the_command_says_what_each_class_has() {
         (
             "--classes 5",
             "5 classes of service are too many: each has 1 VL and 3 SLs of the 8 VLs and 16 SLs offered, \
-                         and needs 2 VLs",
+                         which does not suffice",
         ),
         ("--classes 5", "Set classes to at most 4, of which each takes 2 VLs and 1 SL"),
         (
             "--classes 5 --engine dfdn-paper --vls 15",
-            "each has 3 VLs and 3 SLs of the 15 VLs and 16 SLs offered, and needs 4 SLs",
+            "each has 3 VLs and 3 SLs of the 15 VLs and 16 SLs offered, which does not suffice. Set classes to at \
+             most 4, of which each takes 3 VLs and 4 SLs",
         ),
         (
             "--classes 3 --sls 2",
-            "each has 2 VLs and 0 SLs of the 8 VLs and 2 SLs offered, and needs one of each",
+            "each has 2 VLs and 0 SLs of the 8 VLs and 2 SLs offered, which does not suffice",
         ),
         ("--classes 0", "classes must be 1 to 15, not 0"),
         ("--classes 16", "classes must be 1 to 15, not 16"),
@@ -344,4 +369,11 @@ fn the_command_says_what_each_class_has() {
         assert_eq!((code, out.as_str()), (Some(2), ""), "{words}");
         assert!(err.contains(reason), "{words}: {err}");
     }
+    // What an engine says that it lacks may be far from the least: only what fits is said.
+    assert_eq!(run("generate ring --switches 50 -o ring.net").0, Some(0));
+    let err = run("route ring.net --classes 4").2;
+    assert!(
+        err.contains("at most 2, of which each takes 3 VLs and 2 SLs") && !err.contains("24 VLs"),
+        "{err}"
+    );
 }

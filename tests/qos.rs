@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dfdn::engine::{self, Routed, Settings};
-use dfdn::fabric::{Fabric, Sl};
+use dfdn::fabric::{Fabric, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, Sl};
 use dfdn::tables::Routes;
 use dfdn::topology::Dragonfly;
 use dfdn::verify::{SlPolicy, verify, verify_with};
@@ -173,6 +173,49 @@ fn a_qos_policy_chooses_the_class() {
     assert!(subnet.answers(&[]).iter().all(|&(sl, _)| sl == Some(0)), "{test}");
     assert!(subnet.answers(&["--qos_class", "7"]).iter().all(|&(sl, _)| sl == Some(2)), "{test}");
     subnet.end(test, false);
+}
+
+/// A switch and its adapters.
+fn star(adapters: u8) -> Fabric {
+    let mut builder = FabricBuilder::new();
+    let hub = builder.add(Node::new(NodeKind::Switch, Guid(1), adapters, "hub")).expect("a switch");
+    for port in 1..=adapters {
+        let adapter = Node::new(NodeKind::ChannelAdapter, Guid(16 * u64::from(port)), 1, &format!("h{port}"));
+        let adapter = builder.add(adapter).expect("an adapter");
+        let at = |node, port| PortRef { node, port: PortNum(port) };
+        builder.connect(at(hub, port), at(adapter, 1)).expect("a cable");
+    }
+    builder.finish(Lmc::default()).expect("a star")
+}
+
+/// OpenSM clips the rows of the first sweep by what ports operate from before. Where only links to
+/// adapters suffer no credit loop can come of it, but classes would share a VL until some later sweep.
+#[test]
+fn rows_towards_adapters_are_sent_again_where_they_keep_classes_apart() {
+    let test = "clipped classes";
+    let Some(tools) = host::tools(test) else { return };
+    let fabric = star(3);
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let mut before = OpenSm::up(&sim, &Config { max_op_vls: Some(1), ..plugin::config("minhop") });
+    assert!(before.stop().success());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let conf = folder.path().join("dfdn.conf");
+    std::fs::write(&conf, "classes 2\n").expect("a file is written");
+    let env = vec![("DFDN_CONF".to_owned(), conf)];
+    let mut sm = OpenSm::up(&sim, &Config { env, ..plugin::config("dfdn") });
+    sm.wait_log("dfdn: DF25", 1, Duration::from_secs(10));
+    assert!(sm.log().contains("do not keep classes of service apart"), "{}", sm.log());
+    sm.wait_log("dfdn: DF05", 1, Duration::from_secs(20));
+    sm.wait_log("-> SUBNET UP", 2, Duration::from_secs(20));
+    let (fabric, held) = read_back(&sim, &sm, &fabric);
+    for out in (1..=3).map(PortNum) {
+        let switch = fabric.switch_ids().next().expect("a switch");
+        for inp in (0..=3).map(PortNum) {
+            let row = held.sl2vl.row(switch, inp, out);
+            assert_ne!(row.get(Sl(0)), row.get(Sl(1)), "{test}: from {inp:?} to {out:?}");
+        }
+    }
+    assert!(!sm.log().contains("DF26") && sm.stop().success(), "{}", sm.log());
 }
 
 /// Destinations spread: different SLs for different destinations, all in the class of the partition.

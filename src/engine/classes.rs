@@ -33,25 +33,17 @@ pub(super) fn plan(
         }
         (engine.run)(fabric, hops, &settings, part)
     };
-    let source = match run(wanted) {
+    let lacks = match run(wanted) {
         Ok(plan) => return Ok(divided(fabric, plan, settings, offer)),
         Err(EngineError::Lanes { source, .. }) if wanted > 1 => source,
         Err(error) => return Err(error),
     };
-    let (fit, plan) = most_that_fit(run, wanted, source, offer)?;
-    let needed = match source {
-        LanesError::TooFewVls { needed, .. } if needed > 1 => {
-            format!("needs {needed} VLs (a larger max_op_vls may give more)")
-        }
-        LanesError::TooFewSls { needed, .. } if needed > 1 => format!("needs {needed} SLs"),
-        _ => "needs one of each at least".to_owned(),
-    };
+    let (fit, plan) = most_that_fit(run, wanted, lacks, offer)?;
     Err(EngineError::Classes {
         engine: engine.name,
         classes: wanted,
         offer,
         part: Offer { vls: offer.vls / wanted, sls: offer.sls / wanted },
-        needed,
         fit,
         takes: Offer { vls: plan.vls, sls: sls_of(&plan.path_sl) },
     })

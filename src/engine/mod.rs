@@ -278,8 +278,8 @@ pub enum EngineError {
     },
     /// The lanes do not suffice for so many classes of service, though for fewer.
     #[error(
-        "{engine}: {classes} classes of service are too many: each has {part} of the {offer} offered, and {needed}. \
-         Set classes to at most {fit}, of which each takes {takes}"
+        "{engine}: {classes} classes of service are too many: each has {part} of the {offer} offered, which does not \
+         suffice. Set classes to at most {fit}, of which each takes {takes}, or raise max_op_vls if it limits the VLs"
     )]
     Classes {
         /// The engine.
@@ -290,8 +290,6 @@ pub enum EngineError {
         offer: Offer,
         /// What each class has of that.
         part: Offer,
-        /// What one class lacks, in words.
-        needed: String,
         /// The most classes that fit.
         fit: u8,
         /// VLs and SLs that each of those takes.

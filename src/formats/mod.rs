@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::fabric::{Fabric, FabricError};
-pub use tables_dir::{MAX_UNASKED_ENTRIES, TABLE_FILES, WriteOptions, load_tables, write_tables};
+pub use tables_dir::{MAX_UNASKED_ENTRIES, TABLE_FILES, WriteOptions, load_tables, write_file, write_tables};
 
 /// Why a text was refused.
 #[derive(Debug, Error)]

@@ -12,40 +12,37 @@ use std::io::{self, BufRead, Write};
 
 use super::lines::{Lines, guid, quote};
 use super::{FormatError, Warning, Warnings};
-use crate::fabric::{EndPortId, Fabric, Guid, Lid, NodeId, Sl};
+use crate::fabric::{EndPortId, Fabric, Guid, Lid, NodeId, Sl, Vl};
 use crate::tables::{ClassSl, Classes, PathSl};
 
 /// What precedes the number of classes of service.
 const HEAD: &str = "# dfdn classes ";
 
-/// Writes what precedes the first pair: nothing where there is one class of service.
-///
-/// # Errors
-/// Those of the output.
-pub fn write_head(out: &mut impl Write, classes: u8) -> io::Result<()> {
-    if classes > 1 { writeln!(out, "{HEAD}{classes}") } else { Ok(()) }
-}
-
 /// Reads the SLs; pairs that are not stated are [`PathSl::UNKNOWN`].
 ///
 /// # Errors
-/// A line that is not of this form, an SL above 15 or one that is not of class 0.
+/// A line that is not of this form, an SL that is not of class 0 or has no room for the other classes,
+/// a number of classes behind the first pair.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning>), FormatError> {
     let ports = ports_of_nodes(fabric);
     let by_guid: HashMap<Guid, NodeId> =
         fabric.nodes().iter().enumerate().map(|(i, n)| (n.guid, NodeId::at(i))).collect();
     let stride = fabric.lid_table_len();
     let mut table = vec![PathSl::UNKNOWN; fabric.endports().len() * stride];
-    let mut classes = 1;
+    let mut classes: Option<u8> = None;
     let mut contradicted = std::collections::HashSet::new();
     let mut warnings = Warnings::default();
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
         if let Some(words) = line.strip_prefix(HEAD) {
-            classes =
-                words.trim().parse().ok().filter(|n| (1..=Sl::COUNT as u8).contains(n)).ok_or_else(|| {
-                    FormatError::new(number, format!("{} is no number of classes", quote(words.trim())))
-                })?;
+            let stated = words.trim().parse().ok().filter(|n| (1..=Vl::MAX_DATA).contains(n));
+            let bad = || format!("{} is no number of classes", quote(words.trim()));
+            if classes.replace(stated.ok_or_else(|| FormatError::new(number, bad()))?).is_some() {
+                return Err(FormatError::new(
+                    number,
+                    "the number of classes has to come first, and once".to_owned(),
+                ));
+            }
             continue;
         }
         if line.is_empty() || line.starts_with('#') {
@@ -62,7 +59,8 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
         if usize::from(sl) >= Sl::COUNT {
             return Err(FormatError::new(number, format!("SL {sl} is more than 15")));
         }
-        if !sl.is_multiple_of(classes) {
+        let classes = *classes.get_or_insert(1);
+        if !sl.is_multiple_of(classes) || usize::from(sl + classes) > Sl::COUNT {
             return Err(FormatError::new(number, format!("SL {sl} is not of class 0 of {classes} classes")));
         }
         let sl = sl / classes;
@@ -87,7 +85,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
         }
     }
     let mut table = PathSl::ByEndPort(table);
-    if classes > 1 {
+    if let Some(classes) = classes.filter(|&n| n > 1) {
         // Ways are not told apart: which VLs there are is for the SL2VL tables to say.
         let classes = Classes { classes, ways: 1, vls: 1, sls: Sl::COUNT as u8 / classes };
         table = PathSl::Classes(ClassSl { classes, own: Box::new(table), ways: Vec::new() });
@@ -105,31 +103,39 @@ fn ports_of_nodes(fabric: &Fabric) -> Vec<Vec<EndPortId>> {
 }
 
 /// Writes the SL from each node to each LID, its own included and switches too (whose management
-/// traffic can be part of a credit loop), sources in GUID order. Nothing is written for a pair of
-/// which nothing is known.
+/// traffic can be part of a credit loop), sources in GUID order.
+///
+/// - `fabric`: the fabric.
+/// - `classes`: how many classes of service there are.
+/// - `told`: the SL of a pair in class 0; where it is `None` nothing is written.
 ///
 /// # Errors
 /// Those of the output.
 ///
 /// Cost: about 25 bytes a pair, nothing in memory.
-pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Result<()> {
-    write_head(out, path_sl.classes())?;
+pub fn write(
+    out: &mut impl Write,
+    fabric: &Fabric,
+    classes: u8,
+    told: impl Fn(EndPortId, Lid) -> Option<Sl>,
+) -> io::Result<()> {
+    if classes > 1 {
+        writeln!(out, "{HEAD}{classes}")?;
+    }
     let tails: Vec<String> = (0..fabric.lid_table_len()).map(|lid| format!(" {lid} ")).collect();
     for (node, ports) in fabric.nodes().iter().zip(ports_of_nodes(fabric)) {
         let source = node.guid.to_string();
         for (raw, tail) in tails.iter().enumerate() {
             let Some(lid) = Lid::new(raw as u16).filter(|&l| fabric.owner_of(l).is_some()) else { continue };
             let mut written = 0_u16;
-            for &port in &ports {
-                let known = path_sl.allowed(fabric, port, lid);
-                let sl = path_sl.get(fabric, port, lid).0;
-                if known == u16::MAX || written & 1 << sl != 0 {
+            for sl in ports.iter().filter_map(|&port| told(port, lid)) {
+                if written & 1 << sl.0 != 0 {
                     continue;
                 }
-                written |= 1 << sl;
+                written |= 1 << sl.0;
                 out.write_all(source.as_bytes())?;
                 out.write_all(tail.as_bytes())?;
-                writeln!(out, "{sl}")?;
+                writeln!(out, "{}", sl.0)?;
             }
         }
     }

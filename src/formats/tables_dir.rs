@@ -151,7 +151,9 @@ pub fn write_tables(
         remove(dir, "psl")?;
         left_out.push("psl: SL 0 serves every pair".to_owned());
     } else if fits(fabric.endports().len() * lids) {
-        write_file(dir, "psl", |out| psl::write(out, fabric, &routes.path_sl))?;
+        let table = &routes.path_sl;
+        let told = |source, dlid| table.known(fabric, source, dlid);
+        write_file(dir, "psl", |out| psl::write(out, fabric, table.classes(), told))?;
     } else {
         remove(dir, "psl")?;
         left_out.push(format!("psl would have more than {MAX_UNASKED_ENTRIES} pairs"));
@@ -159,9 +161,16 @@ pub fn write_tables(
     Ok(left_out)
 }
 
-type Output = BufWriter<NamedTempFile>;
-
-fn write_file(dir: &Path, name: &str, write: impl FnOnce(&mut Output) -> io::Result<()>) -> io::Result<()> {
+/// Writes the file `name` in a folder. It appears with all of its content; after an error it is as it
+/// was before.
+///
+/// # Errors
+/// Those of the file and of `write`.
+pub fn write_file(
+    dir: &Path,
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<NamedTempFile>) -> io::Result<()>,
+) -> io::Result<()> {
     // A temporary file is its owner's alone by default; a table is for whoever the umask lets.
     let mode = fs::Permissions::from_mode(0o666);
     let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(dir)?;

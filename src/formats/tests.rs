@@ -127,7 +127,7 @@ proptest! {
             3 => text(|out| lfts_dump::write(out, &f, &r.lft)),
             4 => text(|out| sl2vl_dump::write(out, &f, &r.sl2vl)),
             5 => text(|out| fdbs::write(out, &f, &r.lft)),
-            6 => text(|out| psl::write(out, &f, &r.path_sl)),
+            6 => text(|out| psl::write(out, &f, r.path_sl.classes(), |from, to| r.path_sl.known(&f, from, to))),
             7 => text(|out| guid2lid::write(out, &f)),
             8 => text(|out| slvl::write(out, &f, &r.sl2vl)),
             _ => text(|out| json::write(out, &f)),

@@ -16,9 +16,9 @@ use crate::tables::{ClassSl, Classes, PathSl, Sl2Vl, SlVlRow};
 /// own chooses a class, and is safe. Where they do not, an SL is safe for the same pairs as the one
 /// that it stands for within its block; the way does not matter.
 ///
-/// On links to adapters, in both directions, and to port 0, block b has VL b alone. Nothing can wait
-/// there for itself, and so adapters of few VLs tell as many classes apart as they have VLs. (Where a
-/// port operates fewer, OpenSM folds the VLs.)
+/// On links to adapters, in both directions, and to port 0, a block has one VL,
+/// [`Classes::vl_at_adapters`]. Nothing can wait there for itself, and so adapters of few VLs, which
+/// OpenSM folds, tell as many classes apart as they have VLs.
 ///
 /// Destinations are dealt out among the ways of a class switch by switch, adapter by adapter: those on
 /// one switch go to different ways, and all LIDs of one port to the same, or a flooded port would
@@ -52,7 +52,7 @@ fn divide(fabric: &Fabric, sl2vl: &mut Sl2Vl, classes: Classes, any: Option<u16>
     let blocks: [(u8, u8); Sl::COUNT] = std::array::from_fn(|sl| classes.block_of(Sl(sl as u8)));
     // The first VL of each SL's block, to which that within the block is added: no sum has a carry.
     let first = SlVlRow::from_vls(blocks.map(|(block, _)| classes.vl(block, Vl(0))));
-    let alone = SlVlRow::from_vls(blocks.map(|(block, _)| Vl(block)));
+    let at_adapters = SlVlRow::from_vls(blocks.map(|(block, _)| classes.vl_at_adapters(block)));
     // For each SL of a block: the one of the lanes, and where it goes.
     let own: Vec<(Sl, u64)> = (0..classes.sls)
         .map(|own| {
@@ -68,11 +68,11 @@ fn divide(fabric: &Fabric, sl2vl: &mut Sl2Vl, classes: Classes, any: Option<u16>
                 let row = sl2vl.row(s, inp, out);
                 let within =
                     own.iter().fold(0, |all, &(sl, here)| all | SlVlRow::uniform(row.get(sl)).0 & here);
-                sl2vl.set(s, inp, out, if onward { SlVlRow(first.0 + within) } else { alone });
+                sl2vl.set(s, inp, out, if onward { SlVlRow(first.0 + within) } else { at_adapters });
             }
         }
     }
-    sl2vl.set_adapters(alone);
+    sl2vl.set_adapters(at_adapters);
 }
 
 /// The way by LID.

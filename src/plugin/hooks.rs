@@ -17,8 +17,8 @@ use super::mcast;
 use super::message::Message;
 use super::program;
 use super::psl;
-use super::recheck::recheck;
-use super::snapshot::{Snapshot, data_vls, snapshot};
+use super::recheck::{Recheck, Rows, recheck};
+use super::snapshot::{Snapshot, link_vls, snapshot};
 use crate::engine::{self, Routed, Settings};
 use crate::fabric::{Fabric, Guid};
 use crate::tables::Programmed;
@@ -63,10 +63,12 @@ struct Plugin {
     pending: Mutex<Option<Pending>>,
     /// What is in the switches.
     programmed: ArcSwapOption<Programmed>,
-    /// Switches whose SL2VL rows OpenSM is to send again, in GUID order; see [`recheck`].
+    /// Nodes whose SL2VL rows OpenSM is to send again, in GUID order; see [`recheck`].
     unsure: ArcSwapOption<Vec<Guid>>,
-    /// Sweeps asked for in a row.
+    /// Sweeps asked for in a row because of rows between switches.
     forced_sweeps: AtomicU32,
+    /// The same because of rows towards and of adapters alone, which are less urgent.
+    forced_sweeps_at_adapters: AtomicU32,
     /// Gaps of multicast groups that a sweep was asked for already.
     gaps: Mutex<HashSet<(u16, String)>>,
     /// The callback that is to panic, from the environment variable [`DRILL`].
@@ -156,6 +158,7 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             programmed: ArcSwapOption::empty(),
             unsure: ArcSwapOption::empty(),
             forced_sweeps: AtomicU32::new(0),
+            forced_sweeps_at_adapters: AtomicU32::new(0),
             gaps: Mutex::new(HashSet::new()),
             drill,
         }));
@@ -344,11 +347,10 @@ unsafe extern "C" fn update_vlarb(
         let Some(port) = (unsafe { port.as_ref() }) else { return };
         // SAFETY: OpenSM passes a block of its own stack.
         let Some(block) = (unsafe { block.as_mut() }) else { return };
-        // A port with fewer VLs than are in use (an adapter's) arbitrates among those that it has:
-        // an entry beyond them would be folded onto a lower VL and double its weight.
-        // SAFETY: only reads the port's own PortInfo.
-        let cap = data_vls(unsafe { abi::ib_port_info_get_vl_cap(&port.port_info) });
-        let entries: Vec<_> = programmed.routes.vlarb.low.iter().filter(|(vl, _)| vl.0 < cap).collect();
+        // A link with fewer VLs than are in use (an adapter's) arbitrates among those that it has: an
+        // entry beyond them would be folded onto a lower VL and double its weight.
+        let vls = link_vls(&plugin.host, port);
+        let entries: Vec<_> = programmed.routes.vlarb.low.iter().filter(|(vl, _)| vl.0 < vls).collect();
         let low_room = usize::from(port.port_info.vl_arb_low_cap).min(entries.len());
         let (entries, first) = match number {
             0 | 1 => (&entries[..low_room], number as usize * BLOCK),
@@ -523,28 +525,44 @@ impl Plugin {
     fn recheck(&self) {
         let programmed = self.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
-        let mut found = self.host.locked(|| recheck(&self.host, programmed));
-        found.failed.sort_unstable();
-        self.unsure.store(Some(found.failed).filter(|f| !f.is_empty()).map(std::sync::Arc::new));
-        let Some(example) = found.example else {
+        let Recheck { between_switches, at_adapters, mut failed } =
+            self.host.locked(|| recheck(&self.host, programmed));
+        failed.sort_unstable();
+        self.unsure.store(Some(failed).filter(|f| !f.is_empty()).map(std::sync::Arc::new));
+        let rows = between_switches.compared + at_adapters.compared;
+        if between_switches.different == 0 {
             self.forced_sweeps.store(0, Ordering::Relaxed);
-            let text = format!("all {} SL2VL rows between switches are in place as verified", found.rows);
+        }
+        if at_adapters.different == 0 {
+            self.forced_sweeps_at_adapters.store(0, Ordering::Relaxed);
+        }
+        if between_switches.different > 0 {
+            let danger = "the fabric is not safe from credit loops";
+            self.rows_differ(&between_switches, &self.forced_sweeps, danger);
+        } else if at_adapters.different > 0 {
+            let danger = "links to adapters do not keep classes of service apart, which makes no credit loop";
+            self.rows_differ(&at_adapters, &self.forced_sweeps_at_adapters, danger);
+        } else {
+            let text = format!("all {rows} SL2VL rows that matter are in place as verified");
             self.host.log(Message::Programmed, &text);
-            return;
-        };
-        let count =
-            format!("{} of {} SL2VL rows are not in place, first {example}", found.different, found.rows);
-        if self.forced_sweeps.fetch_add(1, Ordering::Relaxed) < MAX_FORCED_SWEEPS {
+        }
+    }
+
+    /// Asks for another sweep, unless so many have not helped. `danger`: what holds until then.
+    fn rows_differ(&self, rows: &Rows, forced_sweeps: &AtomicU32, danger: &str) {
+        let Rows { compared, different, example } = rows;
+        let example = example.as_deref().unwrap_or_default();
+        let count = format!("{different} of {compared} SL2VL rows are not in place, first {example}");
+        if forced_sweeps.fetch_add(1, Ordering::Relaxed) < MAX_FORCED_SWEEPS {
             let text = format!(
-                "{count}. The fabric is not yet safe from credit loops; another heavy sweep is asked for, which \
-                 opensm -o does not make"
+                "{count}. Until another heavy sweep, which is asked for and which opensm -o does not make, {danger}"
             );
             self.host.log(Message::RowsDiffer, &text);
             self.host.force_heavy_sweep();
         } else {
             let text = format!(
-                "{count}, after {MAX_FORCED_SWEEPS} more sweeps. The fabric is not safe from credit loops: look \
-                 for failed SL2VL MADs above and for switches that refuse their tables"
+                "{count}, after {MAX_FORCED_SWEEPS} more sweeps: {danger}. Look for failed SL2VL MADs above and for \
+                 nodes that refuse their tables"
             );
             self.host.log(Message::RowsStayDifferent, &text);
         }

@@ -2,12 +2,12 @@
 //! ibdmchk and `dfdn verify` can judge the dumps of stock engines too. Switches are sources and
 //! destinations beside the adapters: ibdmchk passes over their lines, `dfdn verify` needs them.
 
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::Path;
 
 use super::host::Host;
 use super::snapshot::snapshot;
-use crate::fabric::Fabric;
+use crate::fabric::{Lid, Sl};
 use crate::formats;
 use crate::tables::PathSl;
 
@@ -49,35 +49,14 @@ pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, Stri
     if endports * lids > MAX_LINES {
         return skip(format!("{endports} end ports to {lids} LIDs are more than {MAX_LINES} lines"));
     }
-    let ask = |slid: u16, dlid: u16| {
+    let ask = |source, dlid: Lid| {
+        let slid = fabric.endport(source).lid.get();
         // SAFETY: the callback and the context of the engine in use, LIDs in network order, under
         // OpenSM's lock as its SA calls it.
-        unsafe { path_sl(engine.context, 0, slid.to_be(), dlid.to_be()) }
+        Some(Sl(unsafe { path_sl(engine.context, 0, slid.to_be(), dlid.get().to_be()) } & 0xf))
     };
-    write_file(&folder, &file, &fabric, table.map_or(1, PathSl::classes), ask)
+    let classes = table.map_or(1, PathSl::classes);
+    formats::write_file(&folder, "psl", |out| formats::psl::write(out, &fabric, classes, ask))
         .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     Ok(Outcome::Written(endports))
-}
-
-fn write_file(
-    folder: &Path,
-    file: &Path,
-    fabric: &Fabric,
-    classes: u8,
-    ask: impl Fn(u16, u16) -> u8,
-) -> io::Result<()> {
-    let beside = tempfile::NamedTempFile::new_in(folder)?;
-    let mut out = BufWriter::with_capacity(1 << 20, beside);
-    formats::psl::write_head(&mut out, classes)?;
-    for source in fabric.endports() {
-        let guid = fabric.node(source.node).guid;
-        for destination in fabric.endports().iter().filter(|d| d.lid != source.lid) {
-            for dlid in destination.lids() {
-                writeln!(out, "{guid} {dlid} {}", ask(source.lid.get(), dlid.get()) & 0xf)?;
-            }
-        }
-    }
-    let beside = out.into_inner()?;
-    beside.persist(file)?;
-    Ok(())
 }

@@ -7,70 +7,128 @@
 
 use super::abi;
 use super::host::{self, Host};
-use super::snapshot::data_vls;
-use crate::fabric::{Guid, PortNum, Vl};
-use crate::tables::{Programmed, SlVlRow};
+use super::snapshot::{data_vls, link_vls, maps_sls};
+use crate::fabric::{Guid, PortNum, SwitchId, Vl};
+use crate::tables::{PathSl, Programmed, SlVlRow};
 
 /// What was found.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Recheck {
-    /// Rows compared: those from every port that packets come by to every port that leads to a switch.
-    pub(super) rows: usize,
-    /// How many differ.
-    pub(super) different: usize,
-    /// The first of them in words.
-    pub(super) example: Option<String>,
-    /// Switches with rows that differ by more than the clipping, in GUID order: some of their SL2VL
-    /// MADs failed.
+    /// Rows from every port of a switch that packets come by to every port that leads to a switch.
+    pub(super) between_switches: Rows,
+    /// Rows towards adapters and those of adapters. They matter where classes of service are to be
+    /// kept apart; no credit loop leads through an adapter.
+    pub(super) at_adapters: Rows,
+    /// Nodes with rows that differ by more than the clipping: some of their SL2VL MADs failed.
     pub(super) failed: Vec<Guid>,
 }
 
-/// Compares the SL2VL rows that the switches acknowledged with those of the tables. Rows towards
-/// adapters do not count: no credit loop leads through an adapter.
+/// Some of the rows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// How many were compared.
+    pub(super) compared: usize,
+    /// How many of them differ.
+    pub(super) different: usize,
+    /// The first of these in words.
+    pub(super) example: Option<String>,
+}
+
+/// Compares the SL2VL rows that switches and adapters acknowledged with those of the tables.
+///
+/// Links to adapters may have fewer VLs than the tables, and rows on them are folded for good: such a
+/// row is in place if it is what OpenSM makes of it for the VLs that the link comes to operate.
 ///
 /// OpenSM notes a row whose MAD failed as all zeros. For a row of VL 0 alone that looks like success,
-/// to OpenSM as well, which then never sends it again. Other rows of the same switch give the failure
+/// to OpenSM as well, which then never sends it again. Other rows of the same node give the failure
 /// away; hence [`Recheck::failed`], whose rows are all to be sent once more.
 pub(super) fn recheck(host: &Host, programmed: &Programmed) -> Recheck {
-    let fabric = &programmed.fabric;
-    let mut result = Recheck { rows: 0, different: 0, example: None, failed: Vec::new() };
+    let mut found = Recheck::default();
+    let adapters_matter = matches!(programmed.routes.path_sl, PathSl::Classes(_));
     for node in host.nodes() {
-        let guid = host::node_guid(node);
-        let Some(switch) = programmed.switch(guid) else { continue };
-        // Tables of OpenSM's cache may be older than the node.
-        let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
-        let in_ports: Vec<u8> = (0..ports as u8)
-            .filter(|&p| p == 0 || fabric.switch(switch).ports[usize::from(p)].peer.is_some())
-            .collect();
-        for (id, channel) in fabric.channels().out(switch) {
-            let Some(physp) = host::physp(node, channel.out_port.index()) else { continue };
-            // SAFETY: only reads the port's own PortInfo.
-            let operates = data_vls(unsafe { abi::ib_port_info_get_op_vls(&physp.port_info) });
-            for &in_port in &in_ports {
-                let wanted = programmed.routes.sl2vl.row(switch, PortNum(in_port), channel.out_port);
-                let sent = sent(physp, in_port);
-                result.rows += 1;
-                if sent == Some(wanted) {
-                    continue;
-                }
-                result.different += 1;
-                if sent != Some(clipped(wanted, operates)) && result.failed.last() != Some(&guid) {
-                    result.failed.push(guid);
-                }
-                result.example.get_or_insert_with(|| {
-                    format!(
-                        "{} from port {in_port}: VLs by SL are {} instead of {:016x}, while the port operates \
-                         {operates} VLs and {} are needed",
-                        fabric.describe_channel(id),
-                        sent.map_or("unknown".to_owned(), |row| format!("{:016x}", row.0)),
-                        wanted.0,
-                        programmed.vls()
-                    )
-                });
-            }
+        match programmed.switch(host::node_guid(node)) {
+            Some(switch) => of_switch(host, programmed, node, switch, adapters_matter, &mut found),
+            None if adapters_matter => of_adapter(host, programmed, node, &mut found),
+            None => {}
         }
     }
-    result
+    found
+}
+
+fn of_switch(
+    host: &Host,
+    programmed: &Programmed,
+    node: &abi::osm_node_t,
+    switch: SwitchId,
+    adapters_matter: bool,
+    found: &mut Recheck,
+) {
+    let fabric = &programmed.fabric;
+    // Tables of OpenSM's cache may be older than the node.
+    let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
+    let cabled: Vec<usize> =
+        (1..ports).filter(|&port| fabric.switch(switch).ports[port].peer.is_some()).collect();
+    for &out_port in &cabled {
+        let onward = fabric.channels().at_port(switch, PortNum(out_port as u8)).is_some();
+        if !onward && !adapters_matter {
+            continue;
+        }
+        // A cable to an adapter may be gone since the tables were computed, if OpenSM's cache serves.
+        let there = |physp: &&abi::osm_physp_t| onward || host::remote(physp).is_some();
+        let Some(physp) = host::physp(node, out_port).filter(there) else { continue };
+        let folded_to = (!onward).then(|| link_vls(host, physp));
+        for in_port in std::iter::once(0).chain(cabled.iter().map(|&port| port as u8)) {
+            let row = programmed.routes.sl2vl.row(switch, PortNum(in_port), PortNum(out_port as u8));
+            found.compare(node, physp, in_port, row, folded_to);
+        }
+    }
+}
+
+fn of_adapter(host: &Host, programmed: &Programmed, node: &abi::osm_node_t, found: &mut Recheck) {
+    for port in 1..node.physp_tbl_size as usize {
+        let in_use = |physp: &&abi::osm_physp_t| host::remote(physp).is_some() && maps_sls(physp);
+        let Some(physp) = host::physp(node, port).filter(in_use) else { continue };
+        found.compare(node, physp, 0, programmed.routes.sl2vl.adapters(), Some(link_vls(host, physp)));
+    }
+}
+
+impl Recheck {
+    /// Compares one row. `folded_to`: the VLs of the link where it is an adapter's.
+    fn compare(
+        &mut self,
+        node: &abi::osm_node_t,
+        physp: &abi::osm_physp_t,
+        in_port: u8,
+        row: SlVlRow,
+        folded_to: Option<u8>,
+    ) {
+        let (rows, wanted) = match folded_to {
+            None => (&mut self.between_switches, row),
+            Some(vls) => (&mut self.at_adapters, clipped(row, vls)),
+        };
+        rows.compared += 1;
+        let sent = sent(physp, in_port);
+        if sent == Some(wanted) {
+            return;
+        }
+        rows.different += 1;
+        let guid = host::node_guid(node);
+        // SAFETY: only reads the port's own PortInfo.
+        let operates = data_vls(unsafe { abi::ib_port_info_get_op_vls(&physp.port_info) });
+        if sent != Some(clipped(row, operates)) && self.failed.last() != Some(&guid) {
+            self.failed.push(guid);
+        }
+        rows.example.get_or_insert_with(|| {
+            format!(
+                "'{}' ({guid}) port {} from port {in_port}: VLs by SL are {} instead of {:016x}, while the port \
+                 operates {operates} VLs",
+                host::c_string(node.print_desc).unwrap_or_default(),
+                physp.port_num,
+                sent.map_or("unknown".to_owned(), |row| format!("{:016x}", row.0)),
+                wanted.0,
+            )
+        });
+    }
 }
 
 /// What OpenSM makes of a row for a port that operates so many VLs, a power of two or 15.
@@ -79,10 +137,10 @@ fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
     SlVlRow(row.0 & SlVlRow::uniform(Vl(mask)).0)
 }
 
-/// The row that a switch acknowledged last.
+/// The row that a node acknowledged last; an adapter's has in port 0.
 fn sent(physp: &abi::osm_physp_t, in_port: u8) -> Option<SlVlRow> {
     // SAFETY: the table of a switch port has an entry for each in port of the switch, and `in_port`
-    // is one of them.
+    // is one of them; that of an adapter's port has the entry 0.
     let table = unsafe { abi::osm_physp_get_slvl_tbl(physp, in_port) };
     // SAFETY: an element of the port's table, or NULL.
     let table = unsafe { table.as_ref() }?;

@@ -73,9 +73,7 @@ pub(super) fn snapshot(host: &Host) -> Result<Snapshot, SnapshotError> {
             if read.ports[0].lid.is_none() {
                 return Err(SnapshotError::SwitchWithoutLid { name, guid });
             }
-            let maps_sls = host::physp(node, 0)
-                .is_some_and(|p| u32::from_be(p.port_info.capability_mask) & SL_MAPPING_SUPPORTED != 0);
-            if !maps_sls && no_sl_mapping.is_none() {
+            if !host::physp(node, 0).is_some_and(maps_sls) && no_sl_mapping.is_none() {
                 no_sl_mapping = Some(SnapshotError::NoSlMapping { name, guid });
             }
         }
@@ -101,9 +99,6 @@ pub(super) fn snapshot(host: &Host) -> Result<Snapshot, SnapshotError> {
     without_lid.dedup();
     Ok(Snapshot { fabric: builder.finish(Lmc::default())?, without_lid, no_sl_mapping })
 }
-
-/// IsSLMappingSupported in the capability mask of PortInfo, host order.
-const SL_MAPPING_SUPPORTED: u32 = 1 << 6;
 
 fn adapter_without_lid(builder: &FabricBuilder, end: PortRef) -> Option<Guid> {
     let node = builder.node(end.node);
@@ -173,6 +168,21 @@ pub(super) fn data_vls(code: u8) -> u8 {
         4 => 8,
         _ => 15,
     }
+}
+
+/// Data VLs that OpenSM has both ends of a port's cable operate in the end.
+pub(super) fn link_vls(host: &Host, physp: &abi::osm_physp_t) -> u8 {
+    // SAFETY: only reads the port's own PortInfo.
+    let cap = |port: &abi::osm_physp_t| unsafe { abi::ib_port_info_get_vl_cap(&port.port_info) };
+    let here = cap(physp).min(host.max_op_vls());
+    data_vls(host::remote(physp).map_or(here, |remote| here.min(cap(remote))))
+}
+
+/// Whether a port has SL to VL mapping tables; for a switch port 0 says so.
+pub(super) fn maps_sls(physp: &abi::osm_physp_t) -> bool {
+    /// IsSLMappingSupported in the capability mask of PortInfo, host order.
+    const SL_MAPPING_SUPPORTED: u32 = 1 << 6;
+    u32::from_be(physp.port_info.capability_mask) & SL_MAPPING_SUPPORTED != 0
 }
 
 /// Lanes of PortInfo's LinkWidthActive.

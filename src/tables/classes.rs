@@ -53,6 +53,17 @@ impl Classes {
     pub fn vl(self, block: u8, own: Vl) -> Vl {
         Vl(block * self.vls + own.0)
     }
+
+    /// The VL of a block on links to adapters, where one is enough.
+    ///
+    /// A port of fewer VLs folds them by their low bits. These are the class, so that classes stay
+    /// apart as long as there is a VL for each; ways stay apart as far as the VLs of all blocks suffice.
+    pub fn vl_at_adapters(self, block: u8) -> Vl {
+        let (way, class) = (block / self.classes, block % self.classes);
+        let stride = self.classes.next_power_of_two();
+        let ways = (self.blocks() * self.vls / stride).max(1);
+        Vl(way % ways * stride + class)
+    }
 }
 
 #[cfg(test)]
@@ -76,6 +87,7 @@ mod tests {
                         assert_eq!(seen_sls & 1 << sl.0, 0, "{c:?}");
                         seen_sls |= 1 << sl.0;
                     }
+                    assert!(c.vl_at_adapters(c.block(class, way)).0 < c.blocks() * vls, "{c:?}");
                     for own in 0..vls {
                         let vl = c.vl(block, Vl(own));
                         assert!(vl.0 < c.blocks() * vls && seen_vls & 1 << vl.0 == 0, "{c:?}");
@@ -86,5 +98,34 @@ mod tests {
             }
             assert!((0..16).all(|sl| c.block_of(Sl(sl)).0 < c.blocks()), "every SL leads somewhere: {c:?}");
         }
+    }
+
+    #[test]
+    fn classes_meet_at_adapters_only_where_there_are_fewer_vls_than_classes() {
+        let mut met = 0;
+        for classes in 1..=15 {
+            for (ways, vls) in (1..=15).flat_map(|w| (1..=15).map(move |v| (w, v))) {
+                if u16::from(classes) * ways * vls > 15 {
+                    continue;
+                }
+                let c = Classes { classes, ways: ways as u8, vls: vls as u8, sls: 1 };
+                // The data VLs that a port can operate, and what OpenSM then keeps of a VL.
+                for (operates, mask) in [(1, 0), (2, 1), (4, 3), (8, 7), (15, 15)] {
+                    for (a, b) in (0..c.blocks()).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                        let meet = c.vl_at_adapters(a).0 & mask == c.vl_at_adapters(b).0 & mask;
+                        let of_one_class = a % classes == b % classes;
+                        assert!(!meet || of_one_class || operates < classes, "{c:?}, {operates} VLs");
+                        met += u32::from(meet);
+                    }
+                }
+                if classes.is_power_of_two() {
+                    assert!(
+                        (0..c.blocks()).all(|b| c.vl_at_adapters(b) == Vl(b)),
+                        "ways are apart too: {c:?}"
+                    );
+                }
+            }
+        }
+        assert!(met > 0);
     }
 }

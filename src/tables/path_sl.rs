@@ -126,6 +126,11 @@ impl PathSl {
         }
     }
 
+    /// [`PathSl::get`], or `None` where nothing is known.
+    pub fn known(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> Option<Sl> {
+        (self.entry(fabric, source, dlid) != Self::UNKNOWN).then(|| self.get(fabric, source, dlid))
+    }
+
     /// The SL that a sender in class 0 is told, the only class in most tables.
     pub fn get(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> Sl {
         Sl(lowest(self.told(fabric, source, dlid)))

@@ -33,11 +33,6 @@ impl Programmed {
         Self { fabric, routes, guids, source_switch, last: AtomicUsize::new(0) }
     }
 
-    /// How many VLs the tables use.
-    pub fn vls(&self) -> usize {
-        self.routes.vlarb.low.len()
-    }
-
     /// The switch of a GUID. OpenSM asks for one switch many times in a row.
     pub fn switch(&self, guid: Guid) -> Option<SwitchId> {
         let last = self.last.load(Ordering::Relaxed);
