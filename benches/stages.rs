@@ -126,6 +126,7 @@ impl Case {
             sl2vl: self.rule.sl2vl(&self.fabric),
             path_sl: PathSl::Any(1),
             vlarb: VlArb::fair(2),
+            multicast: Vec::new(),
             remarks: Vec::new(),
         })
     }
