@@ -4,6 +4,7 @@ mod architecture;
 mod command;
 mod docker;
 mod engines;
+mod faults;
 mod host;
 mod judges;
 mod ordered;

@@ -14,6 +14,7 @@ pub(crate) mod plugin;
 pub(crate) mod readback;
 pub(crate) mod saquery;
 mod selftest;
+pub(crate) mod sweeps;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
