@@ -248,6 +248,9 @@ fn configuration(path: &Path, found: &mut Findings) {
     } else {
         found.add(Level::Warning, "opensm.conf", "qos is not TRUE; dfdn will turn it on by itself");
     }
+    if let Some(text) = crate::engine::unheeded_options(|name| values.get(name).map(|&v| v.to_owned())) {
+        found.add(Level::Warning, "opensm.conf", text);
+    }
     if let Some(code) = values.get("max_op_vls").and_then(|v| v.parse::<u8>().ok()).filter(|code| *code < 3) {
         let vls = [1, 1, 2][usize::from(code)];
         let text =
@@ -299,6 +302,8 @@ mod tests {
         assert_eq!(faults(&format!("event_plugin_name a,dfdn,b{rest}")), (1, 0));
         assert_eq!(faults("event_plugin_name dfdn\nrouting_engine minhop dfdn\n"), (0, 3));
         assert_eq!(faults(&format!("{good}max_op_vls 1\n")), (0, 1));
+        assert_eq!(faults(&format!("{good}port_shifting FALSE\nscatter_ports 0\n")), (0, 0));
+        assert_eq!(faults(&format!("{good}port_shifting TRUE\nqos_sl2vl 0,1\n")), (0, 1));
         assert_eq!(faults(&format!("{good}event_plugin_name other\n")).0, 1, "the last line counts");
     }
 }

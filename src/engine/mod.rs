@@ -5,6 +5,7 @@
 
 mod config;
 mod dfdn;
+mod host_options;
 mod papers;
 mod search;
 
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 pub use config::{ConfigError, KEYS, Key, share};
+pub use host_options::{UNHEEDED, Unheeded, unheeded_options};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};

@@ -28,6 +28,7 @@ type RegisterFn = unsafe extern "C" fn(
 ) -> cl_status_t;
 type SetHopsFn = unsafe extern "C" fn(*mut osm_switch_t, u16, u8, u8) -> cl_status_t;
 type ClearHopsFn = unsafe extern "C" fn(*mut osm_switch_t);
+type SweepFn = unsafe extern "C" fn(*mut osm_sm_t);
 
 // The types above are those of the headers. Constants only: a use of these functions at run time
 // would put their names among the symbols that the library needs to load.
@@ -35,6 +36,7 @@ const _: LogFn = osm_log;
 const _: RegisterFn = osm_register_external_routing_engine;
 const _: SetHopsFn = osm_switch_set_hops;
 const _: ClearHopsFn = osm_switch_clear_hops;
+const _: SweepFn = osm_sm_sweep;
 
 /// Functions of the opensm process, looked up by name when the plugin is created. A library that
 /// named them as undefined symbols would fail to load as a whole, with a message of the dynamic
@@ -45,6 +47,7 @@ pub(super) struct HostFunctions {
     pub(super) register: RegisterFn,
     pub(super) set_hops: SetHopsFn,
     pub(super) clear_hops: ClearHopsFn,
+    pub(super) sweep: SweepFn,
 }
 
 impl HostFunctions {
@@ -59,6 +62,7 @@ impl HostFunctions {
         let register = symbol(c"osm_register_external_routing_engine")?;
         let set_hops = symbol(c"osm_switch_set_hops")?;
         let clear_hops = symbol(c"osm_switch_clear_hops")?;
+        let sweep = symbol(c"osm_sm_sweep")?;
         Ok(Self {
             // SAFETY: OpenSM's function of this name; its type is checked against the header above.
             log: unsafe { std::mem::transmute::<*mut c_void, LogFn>(log) },
@@ -68,6 +72,8 @@ impl HostFunctions {
             set_hops: unsafe { std::mem::transmute::<*mut c_void, SetHopsFn>(set_hops) },
             // SAFETY: as above.
             clear_hops: unsafe { std::mem::transmute::<*mut c_void, ClearHopsFn>(clear_hops) },
+            // SAFETY: as above.
+            sweep: unsafe { std::mem::transmute::<*mut c_void, SweepFn>(sweep) },
         })
     }
 }

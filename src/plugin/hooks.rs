@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
@@ -12,7 +12,9 @@ use super::abi::{self, DONE, FAILED};
 use super::configuration::Configuration;
 use super::guard::{guarded, install_hook};
 use super::host::{self, Host};
+use super::memory::Size;
 use super::message::Message;
+use super::options;
 use super::program::{self, Programmed};
 use super::psl;
 use super::recheck::recheck;
@@ -64,6 +66,10 @@ struct Plugin {
     unsure: ArcSwapOption<Vec<Guid>>,
     /// Sweeps asked for in a row.
     forced_sweeps: AtomicU32,
+    /// Whether the next regular sweep is to be a heavy one.
+    retry_later: AtomicBool,
+    /// What was said last of options without effect.
+    unheeded: Mutex<Option<String>>,
     /// The callback that is to panic, from the environment variable [`DRILL`].
     drill: Option<String>,
 }
@@ -145,6 +151,8 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             programmed: ArcSwapOption::empty(),
             unsure: ArcSwapOption::empty(),
             forced_sweeps: AtomicU32::new(0),
+            retry_later: AtomicBool::new(false),
+            unheeded: Mutex::new(None),
             drill,
         }));
         // SAFETY: made above, and freed nowhere but below and in `delete`.
@@ -343,9 +351,20 @@ unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t
         // Asked only in these events: they come from the thread that sweeps, the others from any.
         let ours = || plugin.is_ours();
         match event {
-            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE if ours() => plugin.recheck(),
-            abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP if plugin.host.dumps_routing() => {
-                plugin.write_psl(ours())
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE => {
+                if ours() {
+                    plugin.recheck();
+                } else {
+                    plugin.forced_sweeps.store(0, Ordering::Relaxed);
+                }
+            }
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP => {
+                if plugin.retry_later.swap(false, Ordering::Relaxed) {
+                    plugin.host.make_next_sweep_heavy();
+                }
+                if plugin.host.dumps_routing() {
+                    plugin.write_psl(ours());
+                }
             }
             _ => {}
         }
@@ -382,11 +401,23 @@ impl Plugin {
         Ok(settings)
     }
 
+    /// Says which options have no effect, when that is news.
+    fn tell_unheeded(&self) {
+        let mut told = self.unheeded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let now = options::unheeded(self.host.options());
+        if let Some(text) = now.as_ref().filter(|text| told.as_ref() != Some(text)) {
+            self.host.log(Message::Unheeded, text);
+        }
+        *told = now;
+    }
+
     fn compute(&self, engine: &Registered) -> Result<(), Failure> {
         let started = Instant::now();
         let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *pending = None;
         let settings = self.settings(engine)?;
+        self.tell_unheeded();
+        Size::of(&self.host).check().map_err(|error| (Message::TooLittleMemory, error))?;
         let Snapshot { fabric, without_lid, no_sl_mapping } =
             snapshot(&self.host).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
         for note in fabric.notes() {
@@ -447,8 +478,10 @@ impl Plugin {
         } else {
             let text = format!(
                 "{count}, after {MAX_FORCED_SWEEPS} more sweeps. The fabric is not safe from credit loops: look \
-                 for failed SL2VL MADs above and for switches that refuse their tables"
+                 for failed SL2VL MADs above and for switches that refuse their tables. Tried again at each \
+                 regular sweep"
             );
+            self.retry_later.store(true, Ordering::Relaxed);
             self.host.log(Message::RowsStayDifferent, &text);
         }
     }

@@ -52,6 +52,8 @@ messages! {
     Settings = "DF09", Info;
     /// An engine besides `dfdn` was refused, as its name is taken.
     EngineRefused = "DF10", Info;
+    /// Options of `opensm.conf` without effect on dfdn, when they are new.
+    Unheeded = "DF15", Loud;
     /// Registration failed.
     NotRegistered = "DF20", Error;
     /// OpenSM's structures cannot be read as a fabric.
@@ -70,6 +72,8 @@ messages! {
     PslFailed = "DF27", Error;
     /// The configuration file cannot be read or meant.
     ConfigFailed = "DF28", Error;
+    /// There is less memory than routing the fabric takes.
+    TooLittleMemory = "DF35", Error;
     /// A defect in dfdn; OpenSM goes on without it.
     Panic = "DF99", Error;
 }

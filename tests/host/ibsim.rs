@@ -110,6 +110,11 @@ impl Ibsim {
         self.tools
     }
 
+    /// `tests/tools/paths.c`, compiled.
+    pub(crate) fn paths(&self) -> &Path {
+        &self.tools.paths
+    }
+
     /// The adapter that OpenSM runs on, by its name in the network.
     pub(crate) fn host(&self) -> &str {
         &self.host

@@ -38,6 +38,8 @@ pub(crate) struct Tools {
     umad2sim: PathBuf,
     /// `tests/tools/readback.c`, compiled.
     pub(crate) readback: PathBuf,
+    /// `tests/tools/paths.c`, compiled.
+    pub(crate) paths: PathBuf,
 }
 
 impl Tools {
@@ -65,7 +67,8 @@ impl Tools {
             ibdmchk: tool("ibdmchk")?,
             setpriv: tool("setpriv")?,
             umad2sim: umad2sim.ok_or("there is no libumad2sim.so")?,
-            readback: readback::compile()?,
+            paths: readback::compile("paths")?,
+            readback: readback::compile("readback")?,
         })
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) extra: String,
     /// Further environment.
     pub(crate) env: Vec<(String, PathBuf)>,
+    /// A command that runs OpenSM, with its arguments, as valgrind does.
+    pub(crate) under: Vec<String>,
 }
 
 impl Default for Config {
@@ -39,6 +41,7 @@ impl Default for Config {
             lmc: 0,
             extra: String::new(),
             env: Vec::new(),
+            under: Vec::new(),
         }
     }
 }
@@ -76,7 +79,15 @@ impl OpenSm {
         fs::write(at.join("opensm.conf"), conf).expect("the configuration is written");
         let output = fs::File::create(at.join("output")).expect("the output file is created");
         let env = [("OSM_TMP_DIR", at), ("OSM_CACHE_DIR", at)];
-        let mut command = sim.run_on(host, &env, &sim.tools().opensm);
+        let opensm = &sim.tools().opensm;
+        let mut command = match config.under.split_first() {
+            Some((program, arguments)) => {
+                let mut command = sim.run_on(host, &env, Path::new(program));
+                command.args(arguments).arg(opensm);
+                command
+            }
+            None => sim.run_on(host, &env, opensm),
+        };
         if let Some(plugin) = &config.plugin {
             command.env("LD_LIBRARY_PATH", plugin);
         }

@@ -47,6 +47,22 @@ impl Readback {
         self.text("opensm-sl2vl.dump")
     }
 
+    /// The tables of VL arbitration of switch ports that are up: (node GUID, port, whether it is the
+    /// one of high priority, entries of VL and weight).
+    pub(crate) fn vlarb(&self) -> Vec<(u64, u8, bool, Vec<(u8, u8)>)> {
+        let parse = |line: &str| {
+            let mut words = line.split(' ');
+            let guid = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+            let (port, high) = (words.next()?.parse().ok()?, words.next()? == "high");
+            let entry = |word: &str| {
+                let (vl, weight) = word.split_once(':')?;
+                Some((vl.parse().ok()?, weight.parse().ok()?))
+            };
+            Some((guid, port, high, words.map(entry).collect::<Option<_>>()?))
+        };
+        self.text("vlarb").lines().map(|l| parse(l).expect("readback writes numbers")).collect()
+    }
+
     /// How many VLs each switch port that is up has in operation: (node GUID, port, VLs).
     pub(crate) fn op_vls(&self) -> Vec<(u64, u8, u8)> {
         let parse = |line: &str| {
@@ -58,13 +74,13 @@ impl Readback {
     }
 }
 
-/// Compiles the C program where that was not done yet.
-pub(super) fn compile() -> Result<PathBuf, String> {
+/// Compiles a C program of `tests/tools` where that was not done yet.
+pub(super) fn compile(name: &str) -> Result<PathBuf, String> {
     if let Some(built) = super::built() {
-        return Ok(built.join("readback"));
+        return Ok(built.join(name));
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/readback.c");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readback");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools").join(name).with_extension("c");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
     if modified(&target) >= modified(&source) {
         return Ok(target);
@@ -78,7 +94,7 @@ pub(super) fn compile() -> Result<PathBuf, String> {
         .map_err(|e| format!("there is no C compiler: {e}"))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("tests/tools/readback.c does not compile (libibmad-dev installed?):\n{text}"));
+        return Err(format!("tests/tools/{name}.c does not compile (libibmad-dev installed?):\n{text}"));
     }
     // Renamed at the end, so that test processes that run side by side see all of it or nothing.
     fs::rename(&own, &target).map_err(|e| format!("cannot rename {}: {e}", own.display()))?;
