@@ -57,13 +57,18 @@ fn pairs(fabric: &Fabric, states: &[&Routes]) -> (String, usize) {
     (text, telling)
 }
 
-struct Client(Child);
+/// A client, with the file that it writes to: libibmad warns of each query that got no answer, which
+/// fills a pipe.
+struct Client(Child, tempfile::NamedTempFile);
 
 impl Client {
     fn start(sim: &Ibsim, host: &str, file: &std::path::Path, count: usize) -> Self {
         let mut command = sim.run_on(host, &[], sim.paths());
-        command.arg(file).arg(count.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self(command.spawn().expect("paths starts"))
+        let output = tempfile::NamedTempFile::new().expect("a temporary file");
+        let handle = || Stdio::from(output.reopen().expect("a second handle"));
+        command.arg(file).arg(count.to_string()).stdout(handle()).stderr(handle());
+        let child = command.spawn().expect("paths starts");
+        Self(child, output)
     }
 
     fn running(&mut self) -> bool {
@@ -71,14 +76,13 @@ impl Client {
     }
 
     /// What it counted: answered, none.
-    fn end(self, what: &str) -> (usize, usize) {
-        let output = self.0.wait_with_output().expect("it ends");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{what}: {text}{errors}");
+    fn end(mut self, what: &str) -> (usize, usize) {
+        let status = self.0.wait().expect("it ends");
+        let text = std::fs::read_to_string(self.1.path()).expect("its output");
+        assert!(status.success(), "{what}: {text}");
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |name| {
-            let at = words.iter().position(|w| *w == name).unwrap_or_else(|| panic!("{text}{errors}"));
+            let at = words.iter().position(|w| *w == name).unwrap_or_else(|| panic!("{text}"));
             words[at + 1].parse().expect("a number")
         };
         (number("answered"), number("none"))

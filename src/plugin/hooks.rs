@@ -170,6 +170,9 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
         for name in refused {
             host.log(Message::EngineRefused, &format!("OpenSM has another engine named '{name}'"));
         }
+        if let Some(text) = not_asked(&host.options_engines()) {
+            host.log(Message::NotAsked, &text);
+        }
         host.log(
             Message::Ready,
             concat!(
@@ -184,6 +187,21 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
     created.unwrap_or_else(|text| {
         eprintln!("dfdn: ERR {}: not loaded: {text}", Message::Panic.code());
         std::ptr::null_mut()
+    })
+}
+
+/// A sentence where `routing_engine` names none of our engines; names are as OpenSM tells them apart.
+fn not_asked(engines: &str) -> Option<String> {
+    let names: Vec<&str> = engines.split([',', ' ', '\t']).filter(|name| !name.is_empty()).collect();
+    let ours: Vec<&str> = engine::ENGINES.iter().filter(|e| e.deadlock_free).map(|e| e.name).collect();
+    let none = !names.iter().any(|name| ours.contains(name));
+    none.then(|| {
+        format!(
+            "routing_engine names no engine of dfdn ({}), so dfdn routes nothing: OpenSM's own engines do, minhop if \
+             it knows none of the names. For dfdn write 'routing_engine dfdn,no_fallback' into opensm.conf; it has {}",
+            if names.is_empty() { "none at all".to_owned() } else { names.join(", ") },
+            ours.join(", ")
+        )
     })
 }
 
@@ -347,8 +365,17 @@ unsafe extern "C" fn path_sl(
 
 /// Events of the subnet.
 unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
+    // These come from the thread that sweeps, the others from any. A thread that comes here for the
+    // first time has the C library allocate what is its own in this library, and that ends the process
+    // where there is no memory: so as few as possible come.
+    let ours = [
+        abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE,
+        abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP,
+    ];
+    if !ours.contains(&event) {
+        return;
+    }
     with_plugin(context, "report", (), |plugin| {
-        // Asked only in these events: they come from the thread that sweeps, the others from any.
         let ours = || plugin.is_ours();
         match event {
             abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE => {

@@ -130,6 +130,11 @@ impl Host {
         unsafe { (*self.osm.as_ptr()).subn.force_heavy_sweep = abi::TRUE };
     }
 
+    /// `routing_engine` of the configuration.
+    pub(super) fn options_engines(&self) -> String {
+        c_string(self.options().routing_engine_names).unwrap_or_default()
+    }
+
     /// OpenSM's options as they are now.
     pub(super) fn options(&self) -> &abi::osm_subn_opt_t {
         // SAFETY: part of the live object, which the thread that sweeps changes before it calls anyone,

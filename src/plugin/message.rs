@@ -54,6 +54,8 @@ messages! {
     EngineRefused = "DF10", Info;
     /// Options of `opensm.conf` without effect on dfdn, when they are new.
     Unheeded = "DF15", Loud;
+    /// `routing_engine` names none of ours.
+    NotAsked = "DF16", Loud;
     /// Registration failed.
     NotRegistered = "DF20", Error;
     /// OpenSM's structures cannot be read as a fabric.

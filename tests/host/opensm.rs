@@ -161,6 +161,11 @@ impl OpenSm {
         self.child.wait().expect("OpenSM can be waited for");
     }
 
+    /// Address space that OpenSM has mapped, in KiB.
+    pub(crate) fn address_space(&self) -> Option<u64> {
+        self.status("VmSize:")
+    }
+
     /// Memory that OpenSM has resident, in KiB.
     pub(crate) fn memory(&self) -> Option<u64> {
         self.status("VmRSS:")

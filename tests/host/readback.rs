@@ -74,13 +74,22 @@ impl Readback {
     }
 }
 
+/// Compiles a library of `tests/tools` to be preloaded.
+pub(crate) fn compile_shared(name: &str) -> Result<PathBuf, String> {
+    compile_as(name, ".so", &["-shared", "-fPIC"])
+}
+
 /// Compiles a C program of `tests/tools` where that was not done yet.
 pub(super) fn compile(name: &str) -> Result<PathBuf, String> {
+    compile_as(name, "", &[])
+}
+
+fn compile_as(name: &str, ending: &str, options: &[&str]) -> Result<PathBuf, String> {
     if let Some(built) = super::built() {
-        return Ok(built.join(name));
+        return Ok(built.join(format!("{name}{ending}")));
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools").join(name).with_extension("c");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{ending}"));
     let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
     if modified(&target) >= modified(&source) {
         return Ok(target);
@@ -89,6 +98,7 @@ pub(super) fn compile(name: &str) -> Result<PathBuf, String> {
     let output = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .args([&own, &source])
+        .args(options)
         .args(["-libmad", "-libumad"])
         .output()
         .map_err(|e| format!("there is no C compiler: {e}"))?;

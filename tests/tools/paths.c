@@ -6,8 +6,8 @@
  * FILE has lines "SLID DLID MASK": the SLs that may be told for the pair, bit n for SL n, in hex. Asks
  * COUNT times, line after line and from the start again, one query at a time, and prints
  *   answered N wrong N none N silent N
- * none: the SA says that there is no path; silent: no answer came, three times in a row. The first
- * wrong ones are named on standard error. Runs over ibsim with umad2sim preloaded.
+ * none: the SA says that there is no path; silent: no answer came, twenty times in a row. The first
+ * wrong ones are named before. Runs over ibsim with umad2sim preloaded.
  *
  * Exit: 0 nothing wrong and nothing silent, 1 otherwise, 2 usage or file trouble.
  *
@@ -19,9 +19,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TIMEOUT_MS 2000
-#define TRIES 3
+/* A packet that cannot be delivered, as over a cable that was cut a moment ago, is reported at once by
+ * ibsim; so there is a pause between tries. */
+#define PAUSE_MS 100
+#define TRIES 20
 /* Component mask of a PathRecord. */
 #define HAS_DLID (1ull << 4)
 #define HAS_SLID (1ull << 5)
@@ -68,6 +72,7 @@ static int ask(struct ibmad_port *port, ib_portid_t *sa, const struct pair *p)
 			return mad_get_field(record, 0, IB_SA_PR_SL_F);
 		if (errno != ETIMEDOUT)
 			return -1;
+		usleep(1000 * PAUSE_MS);
 	}
 	return -2;
 }
@@ -110,7 +115,7 @@ int main(int argc, char **argv)
 		} else {
 			answered++;
 			if (!(p->mask >> sl & 1) && wrong++ < 10)
-				fprintf(stderr, "paths: %u to %u: SL %d, may be of %04x\n", p->slid, p->dlid, sl,
+				printf("%u to %u: SL %d, may be of %04x\n", p->slid, p->dlid, sl,
 					p->mask);
 		}
 	}
