@@ -1,6 +1,7 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod classes;
 mod command;
 mod docker;
 mod engines;
@@ -14,5 +15,6 @@ mod mishaps;
 mod options;
 mod ordered;
 mod plugin;
+mod qos;
 mod ranked;
 mod readme;

@@ -17,7 +17,7 @@ use crate::host::readback::Readback;
 use crate::host::{self, ibdmchk, plugin, saquery};
 
 /// A fabric as ibsim reads it, GUIDs stated.
-fn net(fabric: &Fabric) -> String {
+pub(super) fn net(fabric: &Fabric) -> String {
     let mut text = Vec::new();
     formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
     String::from_utf8(text).expect("text")
@@ -66,7 +66,7 @@ fn real_fabric(file: &str) -> Option<Fabric> {
 
 /// The fabric with the LIDs that OpenSM gave, and the tables that the switches hold. SLs are those
 /// that `path_sl` gives out, from `psl` where there is one.
-fn read_back(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
+pub(super) fn read_back(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
     let back = Readback::of(sim);
     if sm.path("psl").exists() {
         std::fs::copy(sm.path("psl"), back.folder().join("psl")).expect("psl is copied");
@@ -81,7 +81,7 @@ fn verdict_of_command(fabric: &Path, tables: &Path) -> (Option<i32>, String) {
 }
 
 /// The switches hold the tables that were computed, as far as they count.
-fn assert_programmed(name: &str, fabric: &Fabric, held: &Routes, computed: &Routes) {
+pub(super) fn assert_programmed(name: &str, fabric: &Fabric, held: &Routes, computed: &Routes) {
     assert!(held.lft == computed.lft, "{name}: the forwarding tables in the switches are not those computed");
     for s in fabric.switch_ids() {
         let live = |p: u8| p == 0 || fabric.switch(s).ports[usize::from(p)].peer.is_some();

@@ -99,6 +99,7 @@ fn with_lmc(fabric: Fabric, lmc: Option<u8>) -> Result<Fabric, Failure> {
 
 fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value {
     let v = &routed.verdict;
+    let parts = routed.classes;
     let mut value = v.to_json(fabric);
     let more = json!({
         "engine": routed.routes.engine,
@@ -108,6 +109,10 @@ fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value
         "max_channel_load": max_load,
         "vls_offered": routed.offer.vls,
         "sls_offered": routed.offer.sls,
+        "classes": parts.classes,
+        "vls_per_class": parts.vls * parts.ways,
+        "sls_per_class": parts.sls * parts.ways,
+        "ways": parts.ways,
         "seconds": routed.computing.as_secs_f64(),
         "verify_seconds": routed.judging.as_secs_f64(),
         "remarks": routed.routes.remarks,

@@ -25,6 +25,12 @@ pub(super) struct EngineArgs {
     /// Trees of the engine updn-trees
     #[arg(long, value_name = "N", default_value_t = Settings::default().trees)]
     trees: u8,
+    /// Classes of service, each with VLs of its own: SL n is of class n modulo N
+    #[arg(long, value_name = "N", default_value_t = Settings::default().classes)]
+    classes: u8,
+    /// Keep destinations apart on the VLs that are left over, against head-of-line blocking
+    #[arg(long)]
+    spread: bool,
 }
 
 impl EngineArgs {
@@ -36,6 +42,8 @@ impl EngineArgs {
             prefer: self.prefer,
             max_nonminimal: self.max_nonminimal,
             trees: self.trees,
+            classes: self.classes,
+            spread: self.spread,
         }
     }
 }

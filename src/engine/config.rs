@@ -5,6 +5,7 @@
 use thiserror::Error;
 
 use super::{Prefer, Settings, by_name};
+use crate::fabric::Vl;
 
 /// A key of the file.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,18 @@ pub const KEYS: &[Key] = &[
         set: |settings, text| number(text, 1, 15).map(|trees| settings.trees = trees),
         get: |settings| settings.trees.to_string(),
     },
+    Key {
+        name: "classes",
+        about: "classes of service, 1 to 15, each with VLs of its own; SL n is of class n modulo this",
+        set: |settings, text| number(text, 1, Vl::MAX_DATA).map(|classes| settings.classes = classes),
+        get: |settings| settings.classes.to_string(),
+    },
+    Key {
+        name: "spread",
+        about: "yes: idle VLs keep destinations apart, against head-of-line blocking; no: they stay idle",
+        set: |settings, text| yes_or_no(text).map(|spread| settings.spread = spread),
+        get: |settings| if settings.spread { "yes" } else { "no" }.to_owned(),
+    },
 ];
 
 /// A line that cannot be meant.
@@ -122,6 +135,14 @@ fn number(text: &str, least: u8, most: u8) -> Result<u8, String> {
     number.ok_or_else(|| format!("'{text}' is no number from {least} to {most}"))
 }
 
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(format!("'{text}' is neither yes nor no")),
+    }
+}
+
 /// `auto`, or what `parse` takes.
 fn or_auto<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
     if text == "auto" { Ok(None) } else { parse(text).map(Some) }
@@ -152,8 +173,10 @@ mod tests {
 
     #[test]
     fn what_settings_say_reads_back() {
-        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\ntrees 3\n";
+        let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\ntrees 3\n\
+                    classes 2\nspread yes\n";
         let settings = Settings::from_config(text).expect("a valid file");
+        assert_eq!((settings.classes, settings.spread), (2, true));
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
         let written =
             KEYS.iter().map(|key| format!("{} {}\n", key.name, key.value(&settings))).collect::<String>();
@@ -173,6 +196,9 @@ mod tests {
             ("max_nonminimal 2\n", 1, "0 to 1"),
             ("max_nonminimal NaN\n", 1, "0 to 1"),
             ("vls 4\nvls 4\n", 2, "second"),
+            ("classes 0\n", 1, "1 to 15"),
+            ("classes 16\n", 1, "1 to 15"),
+            ("spread TRUE\n", 1, "neither yes nor no"),
         ] {
             let error = Settings::from_config(text).expect_err(text);
             assert_eq!(error.line, line, "{text}");

@@ -3,6 +3,7 @@
 //! [`route`] is what the plugin and the command call. It hands out tables only if they passed
 //! [`verify`](crate::verify).
 
+mod classes;
 mod config;
 mod dfdn;
 mod host_options;
@@ -21,7 +22,7 @@ pub use host_options::{UNHEEDED, Unheeded, unheeded_options};
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
 use crate::routing::{Hops, RoutingError};
-use crate::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
+use crate::tables::{Classes, Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{Verdict, verify};
 
 /// A named combination of routing and lanes.
@@ -130,6 +131,10 @@ pub struct Settings {
     pub sls: u8,
     /// Trees of `updn-trees`, `1..=15`.
     pub trees: u8,
+    /// Classes of service, `1..=15`.
+    pub classes: u8,
+    /// Whether destinations are kept apart on the VLs that are left over.
+    pub spread: bool,
     /// What `dfdn` prefers where it cannot have both.
     pub prefer: Prefer,
     /// Largest share of the adapter pairs that `dfdn` may send on detours to get by with one SL.
@@ -197,6 +202,14 @@ impl Settings {
             let most = Sl::COUNT as u8;
             return Err(EngineError::Setting { name: "sls", value: self.sls, least: 1, most });
         }
+        if !(1..=Vl::MAX_DATA).contains(&self.classes) {
+            return Err(EngineError::Setting {
+                name: "classes",
+                value: self.classes,
+                least: 1,
+                most: Vl::MAX_DATA,
+            });
+        }
         Ok(Offer { vls, sls: self.sls })
     }
 }
@@ -208,6 +221,8 @@ impl Default for Settings {
             vls: None,
             sls: Sl::COUNT as u8,
             trees: 2,
+            classes: 1,
+            spread: false,
             prefer: Prefer::Default,
             max_nonminimal: None,
         }
@@ -248,6 +263,27 @@ pub enum EngineError {
         /// What is missing.
         source: LanesError,
     },
+    /// The lanes do not suffice for so many classes of service, though for fewer.
+    #[error(
+        "{engine}: {classes} classes of service are too many: each has {part} of the {offer} offered, and {needed}. \
+         Set classes to at most {fit}, of which each takes {takes}"
+    )]
+    Classes {
+        /// The engine.
+        engine: &'static str,
+        /// Classes asked for.
+        classes: u8,
+        /// What the fabric and the settings offer to all.
+        offer: Offer,
+        /// What each class has of that.
+        part: Offer,
+        /// What one class lacks, in words.
+        needed: String,
+        /// The most classes that fit.
+        fit: u8,
+        /// VLs and SLs that each of those takes.
+        takes: Offer,
+    },
     /// The judge rejected what an engine computed. A defect of dfdn, never of the fabric.
     #[error("{engine} computed tables that are not safe, which is a defect of dfdn; please report it: {why}")]
     Rejected {
@@ -278,6 +314,8 @@ pub struct Routed {
     pub hops: Hops,
     /// VLs and SLs that the fabric offers.
     pub offer: Offer,
+    /// How VLs and SLs are dealt out among classes of service.
+    pub classes: Classes,
     /// Time for distances, routing and lanes.
     pub computing: Duration,
     /// Time for the judgement.
@@ -295,7 +333,7 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let offer = settings.offer(fabric)?;
     let start = Instant::now();
     let hops = Hops::new(fabric)?;
-    let plan = (engine.run)(fabric, &hops, settings, offer)?;
+    let (plan, classes) = classes::plan(fabric, &hops, engine, settings, offer)?;
     let routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
@@ -312,5 +350,5 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
         let why = verdict.witness().map_or_else(String::new, |w| w.explain(fabric));
         return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
     }
-    Ok(Routed { routes, verdict, hops, offer, computing, judging: start.elapsed() })
+    Ok(Routed { routes, verdict, hops, offer, classes, computing, judging: start.elapsed() })
 }

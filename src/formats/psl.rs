@@ -3,6 +3,9 @@
 //! The source is a node, so a line holds for all its ports. Where the ports of one node differ, a
 //! line is written for each SL; read back, lines that contradict each other leave the pair unknown,
 //! so that every SL is judged on it.
+//!
+//! With several classes of service the file has the SLs of class 0, and a comment of ours at its head,
+//! `# dfdn classes N`, says that those of class q are higher by q. ibdmchk passes over comments.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -10,22 +13,41 @@ use std::io::{self, BufRead, Write};
 use super::lines::{Lines, guid, quote};
 use super::{FormatError, Warning, Warnings};
 use crate::fabric::{EndPortId, Fabric, Guid, Lid, NodeId, Sl};
-use crate::tables::PathSl;
+use crate::tables::{ClassSl, Classes, PathSl};
+
+/// What precedes the number of classes of service.
+const HEAD: &str = "# dfdn classes ";
+
+/// Writes what precedes the first pair: nothing where there is one class of service.
+///
+/// # Errors
+/// Those of the output.
+pub fn write_head(out: &mut impl Write, classes: u8) -> io::Result<()> {
+    if classes > 1 { writeln!(out, "{HEAD}{classes}") } else { Ok(()) }
+}
 
 /// Reads the SLs; pairs that are not stated are [`PathSl::UNKNOWN`].
 ///
 /// # Errors
-/// A line that is not of this form, an SL above 15.
+/// A line that is not of this form, an SL above 15 or one that is not of class 0.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning>), FormatError> {
     let ports = ports_of_nodes(fabric);
     let by_guid: HashMap<Guid, NodeId> =
         fabric.nodes().iter().enumerate().map(|(i, n)| (n.guid, NodeId::at(i))).collect();
     let stride = fabric.lid_table_len();
     let mut table = vec![PathSl::UNKNOWN; fabric.endports().len() * stride];
+    let mut classes = 1;
     let mut contradicted = std::collections::HashSet::new();
     let mut warnings = Warnings::default();
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
+        if let Some(words) = line.strip_prefix(HEAD) {
+            classes =
+                words.trim().parse().ok().filter(|n| (1..=Sl::COUNT as u8).contains(n)).ok_or_else(|| {
+                    FormatError::new(number, format!("{} is no number of classes", quote(words.trim())))
+                })?;
+            continue;
+        }
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -40,6 +62,10 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
         if usize::from(sl) >= Sl::COUNT {
             return Err(FormatError::new(number, format!("SL {sl} is more than 15")));
         }
+        if !sl.is_multiple_of(classes) {
+            return Err(FormatError::new(number, format!("SL {sl} is not of class 0 of {classes} classes")));
+        }
+        let sl = sl / classes;
         let Some(node) = by_guid.get(&guid) else {
             warnings.add(number, "source that the fabric does not have");
             continue;
@@ -60,7 +86,13 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
             }
         }
     }
-    Ok((PathSl::ByEndPort(table), warnings.0))
+    let mut table = PathSl::ByEndPort(table);
+    if classes > 1 {
+        // Ways are not told apart: which VLs there are is for the SL2VL tables to say.
+        let classes = Classes { classes, ways: 1, vls: 1, sls: Sl::COUNT as u8 / classes };
+        table = PathSl::Classes(ClassSl { classes, own: Box::new(table), ways: Vec::new() });
+    }
+    Ok((table, warnings.0))
 }
 
 /// The attached end ports of each node.
@@ -81,6 +113,7 @@ fn ports_of_nodes(fabric: &Fabric) -> Vec<Vec<EndPortId>> {
 ///
 /// Cost: about 25 bytes a pair, nothing in memory.
 pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Result<()> {
+    write_head(out, path_sl.classes())?;
     let tails: Vec<String> = (0..fabric.lid_table_len()).map(|lid| format!(" {lid} ")).collect();
     for (node, ports) in fabric.nodes().iter().zip(ports_of_nodes(fabric)) {
         let source = node.guid.to_string();

@@ -81,9 +81,7 @@ fn row(line: &str) -> Option<(usize, usize, SlVlRow)> {
     (ports.next().is_none() && vls.next().is_none()).then(|| (in_port, out_port, SlVlRow::from_vls(row)))
 }
 
-/// Writes the mappings as OpenSM does, end ports in GUID order. Adapters inject everything on VL 0,
-/// as the plugin programs them: what VL a packet has on its way into the first switch matters to no
-/// credit loop.
+/// Writes the mappings as OpenSM does, end ports in GUID order.
 ///
 /// # Errors
 /// Those of the output.
@@ -99,7 +97,7 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result
             one_line(&node.description)
         )?;
         match fabric.switch_of(e.node) {
-            None => write_row(out, 0, 0, SlVlRow::default())?,
+            None => write_row(out, 0, 0, table.adapters())?,
             Some(s) => {
                 for out_port in linked_ports(fabric, s) {
                     for in_port in 0..=node.num_ports() {

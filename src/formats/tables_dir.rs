@@ -122,7 +122,7 @@ pub fn write_tables(
         left_out.push(format!("opensm.fdbs would have more than {MAX_UNASKED_ENTRIES} entries"));
     }
     // ibdmchk assumes SL 0 where there is no file.
-    if matches!(routes.path_sl, PathSl::Any(set) if set & 1 != 0) {
+    if routes.path_sl.any().is_some_and(|set| set & 1 != 0) {
         remove(dir, "psl")?;
         left_out.push("psl: SL 0 serves every pair".to_owned());
     } else if fits(fabric.endports().len() * lids) {

@@ -1,14 +1,18 @@
 //! Which VL and SL: one way to make forwarding tables free of credit loops a file.
 
+mod classes;
 mod df_d2;
 mod df_dn;
 mod ordered;
 mod tree_lanes;
 
+use std::fmt;
+
 use thiserror::Error;
 
 use crate::tables::{PathSl, Sl2Vl};
 
+pub use classes::classes;
 pub use df_d2::df_d2;
 pub use df_dn::df_dn;
 pub use ordered::ordered;
@@ -36,8 +40,15 @@ pub struct Offer {
     pub sls: u8,
 }
 
+impl fmt::Display for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = |n: u8| if n == 1 { "" } else { "s" };
+        write!(f, "{} VL{} and {} SL{}", self.vls, s(self.vls), self.sls, s(self.sls))
+    }
+}
+
 /// Why forwarding tables cannot be made free of credit loops.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum LanesError {
     /// More VLs are needed than every switch-to-switch link operates.
     #[error(

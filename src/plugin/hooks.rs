@@ -287,7 +287,7 @@ unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
     done
 }
 
-/// The SL2VL row of (in port, out port): VL 0 where a packet leaves or enters an adapter.
+/// The SL2VL row of (in port, out port) of a switch, or that of an adapter.
 unsafe extern "C" fn update_sl2vl(
     context: *mut c_void,
     port: *mut abi::osm_physp_t,
@@ -305,7 +305,10 @@ unsafe extern "C" fn update_sl2vl(
         if plugin.unsure.load().as_ref().is_some_and(|unsure| unsure.binary_search(&guid).is_ok()) {
             host::forget_row(port, in_port);
         }
-        let row = switch.and_then(|s| programmed.row(s, in_port, out_port)).unwrap_or_default();
+        let row = match switch {
+            Some(switch) => programmed.row(switch, in_port, out_port).unwrap_or_default(),
+            None => programmed.routes.sl2vl.adapters(),
+        };
         // SAFETY: OpenSM passes a table of its own stack.
         if let Some(table) = unsafe { table.as_mut() } {
             table.raw_vl_by_sl = row.0.to_be_bytes();
@@ -514,13 +517,9 @@ impl Plugin {
     }
 
     fn write_psl(&self, ours: bool) {
-        let any_sl = ours
-            && self
-                .programmed
-                .load()
-                .as_deref()
-                .is_some_and(|p| matches!(p.routes.path_sl, crate::tables::PathSl::Any(_)));
-        match self.host.locked(|| psl::write(&self.host, any_sl)) {
+        let programmed = self.programmed.load();
+        let path_sl = programmed.as_deref().filter(|_| ours).map(|p| &p.routes.path_sl);
+        match self.host.locked(|| psl::write(&self.host, path_sl)) {
             Ok(psl::Outcome::Written(endports)) => {
                 self.host.log(Message::PslWritten, &format!("SLs of {endports} end ports written to psl"));
             }

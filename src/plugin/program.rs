@@ -8,7 +8,7 @@ use super::abi;
 use super::host::{self, Host};
 use crate::engine::Routed;
 use crate::fabric::{Fabric, Guid, Lid, PortNum, Sl, SwitchId};
-use crate::tables::{Lft, PathSl, Routes, SlVlRow};
+use crate::tables::{Lft, Routes, SlVlRow};
 
 /// Why OpenSM's tables cannot take what was computed. Nothing is left half-written.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -206,21 +206,19 @@ impl Programmed {
             .then(|| self.routes.sl2vl.row(switch, PortNum(in_port), PortNum(out_port)))
     }
 
-    /// The SL for a path, host-order LIDs. The hint where it is as good as any, or where nothing is
-    /// known of the path: an SL other than the one that a query asks for makes the query fail.
+    /// The SL for a path, host-order LIDs. The hint, which is what a query asks for or what a partition
+    /// or QoS policy says, names a class of service. It is returned as it is where it is as good as any,
+    /// or where nothing is known of the path: an SL other than the one that a query asks for makes the
+    /// query fail.
     pub(super) fn path_sl(&self, hint: u8, slid: u16, dlid: u16) -> u8 {
         let known = |lid: u16| self.source_switch.get(usize::from(lid)).copied().flatten();
         let (Some(source), Some(_), Some(lid)) = (known(slid), known(dlid), Lid::new(dlid)) else {
             return hint;
         };
-        let hint_bit = 1_u16.checked_shl(u32::from(hint)).unwrap_or(0);
-        let told = match &self.routes.path_sl {
-            PathSl::Any(set) if set & hint_bit != 0 => return hint,
-            PathSl::Any(set) => set.trailing_zeros() as u8,
-            PathSl::BySwitch(table) => table[lid.index() * self.fabric.num_switches() + source.index()],
-            PathSl::ByEndPort(_) => return hint,
-        };
-        if hint_bit != 0 && self.same_lanes(source, lid, Sl(hint), Sl(told)) { hint } else { told }
+        let table = &self.routes.path_sl;
+        let Some(told) = table.answer(self.fabric.num_switches(), source, lid, Sl(hint)) else { return hint };
+        let another = told.0 != hint && usize::from(hint) < Sl::COUNT;
+        if another && self.same_lanes(source, lid, Sl(hint), told) { hint } else { told.0 }
     }
 
     /// Whether a path takes the same VLs with either SL.

@@ -8,6 +8,8 @@ use std::path::Path;
 use super::host::Host;
 use super::snapshot::snapshot;
 use crate::fabric::Fabric;
+use crate::formats;
+use crate::tables::PathSl;
 
 /// Up to how many lines are written, about 25 bytes each: those of 2500 end ports without LMC.
 const MAX_LINES: usize = 2500 * 2500;
@@ -23,11 +25,11 @@ pub(super) enum Outcome {
 
 /// Writes `psl` into OpenSM's dump folder, or removes one that is out of date.
 ///
-/// `any_sl`: whether the tables in use serve every pair with every SL.
+/// `table`: the table behind the engine in use, where it is one of ours.
 ///
 /// # Errors
 /// The text of what went wrong.
-pub(super) fn write(host: &Host, any_sl: bool) -> Result<Outcome, String> {
+pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, String> {
     let folder = host.dump_folder().ok_or("OpenSM names no dump folder")?;
     let file = Path::new(&folder).join("psl");
     let skip = |why: String| match std::fs::remove_file(&file) {
@@ -38,7 +40,7 @@ pub(super) fn write(host: &Host, any_sl: bool) -> Result<Outcome, String> {
     };
     let Some(engine) = host.engine_used() else { return skip("no engine is in use".to_owned()) };
     let Some(path_sl) = engine.path_sl else { return skip("the engine gives out no SLs".to_owned()) };
-    if any_sl {
+    if table.is_some_and(|table| table.any().is_some()) {
         return skip("every SL serves every pair".to_owned());
     }
     let fabric = snapshot(host).map_err(|error| error.to_string())?.fabric;
@@ -52,14 +54,21 @@ pub(super) fn write(host: &Host, any_sl: bool) -> Result<Outcome, String> {
         // OpenSM's lock as its SA calls it.
         unsafe { path_sl(engine.context, 0, slid.to_be(), dlid.to_be()) }
     };
-    write_file(&folder, &file, &fabric, ask)
+    write_file(&folder, &file, &fabric, table.map_or(1, PathSl::classes), ask)
         .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     Ok(Outcome::Written(endports))
 }
 
-fn write_file(folder: &Path, file: &Path, fabric: &Fabric, ask: impl Fn(u16, u16) -> u8) -> io::Result<()> {
+fn write_file(
+    folder: &Path,
+    file: &Path,
+    fabric: &Fabric,
+    classes: u8,
+    ask: impl Fn(u16, u16) -> u8,
+) -> io::Result<()> {
     let beside = tempfile::NamedTempFile::new_in(folder)?;
     let mut out = BufWriter::with_capacity(1 << 20, beside);
+    formats::psl::write_head(&mut out, classes)?;
     for source in fabric.endports() {
         let guid = fabric.node(source.node).guid;
         for destination in fabric.endports().iter().filter(|d| d.lid != source.lid) {

@@ -1,13 +1,15 @@
 //! What an engine hands over and a switch is programmed with: forwarding tables, SL to VL
 //! mappings, the SL of a path, VL arbitration.
 
+mod classes;
 mod lft;
 mod path_sl;
 mod sl2vl;
 mod vlarb;
 
+pub use classes::Classes;
 pub use lft::Lft;
-pub use path_sl::PathSl;
+pub use path_sl::{ClassSl, PathSl};
 pub use sl2vl::{Sl2Vl, SlVlRow};
 pub use vlarb::VlArb;
 

@@ -42,12 +42,14 @@ impl SlVlRow {
 }
 
 /// For each switch and each (in port, out port) of it, port 0 included, a row of VLs by SL: one
-/// dense array of 8 bytes x sum over switches of (ports + 1)^2. A new table maps everything to VL 0.
+/// dense array of 8 bytes x sum over switches of (ports + 1)^2. Adapters and routers all have one row
+/// for what they send. A new table maps everything to VL 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sl2Vl {
     first: Vec<usize>,
     side: Vec<usize>,
     rows: Vec<SlVlRow>,
+    adapters: SlVlRow,
 }
 
 impl Sl2Vl {
@@ -61,7 +63,7 @@ impl Sl2Vl {
             first.push(len);
             len += n * n;
         }
-        Self { first, side, rows: vec![SlVlRow::default(); len] }
+        Self { first, side, rows: vec![SlVlRow::default(); len], adapters: SlVlRow::default() }
     }
 
     /// Index of (switch, in port, out port) among all rows.
@@ -93,6 +95,17 @@ impl Sl2Vl {
     /// All rows, to be indexed by [`Sl2Vl::index`].
     pub fn rows_mut(&mut self) -> &mut [SlVlRow] {
         &mut self.rows
+    }
+
+    /// The row of every adapter and router. What VL a packet has on its way into the first switch
+    /// matters to no credit loop; it keeps classes of service apart.
+    pub fn adapters(&self) -> SlVlRow {
+        self.adapters
+    }
+
+    /// Replaces the row of every adapter and router.
+    pub fn set_adapters(&mut self, row: SlVlRow) {
+        self.adapters = row;
     }
 
     /// How many ports (port 0 included) the rows of a switch cover.

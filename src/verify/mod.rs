@@ -75,8 +75,8 @@ pub struct Verdict {
     pub vls: u32,
     /// The same over all pairs.
     pub vls_all: u32,
-    /// Distinct SLs that adapters use to adapters. A pair that may use any of several counts with
-    /// the lowest, so a set that serves every pair counts as one.
+    /// Distinct SLs that adapters are told to adapters, those of all classes of service. A pair that
+    /// may use any of several counts with the lowest, so a set that serves every pair counts as one.
     pub sls: u32,
     /// The same over all pairs.
     pub sls_all: u32,

@@ -63,8 +63,8 @@ pub(super) enum Senders {
     ByEndPort(Vec<u16>),
 }
 
-/// The SLs in use, over pairs of adapters and over all pairs; the lowest where a pair may use
-/// several.
+/// The SLs that senders are told, over pairs of adapters and over all pairs: one for each class of
+/// service, the lowest where any of several serves.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SlsInUse {
     pub(super) adapters: u16,
@@ -84,24 +84,28 @@ impl Senders {
     ) -> (Self, SlsInUse) {
         let mut used = SlsInUse::default();
         let mut note = |sls: u16, adapters: usize, all: usize, to_adapter: bool| {
-            used.adapters |= if to_adapter && adapters > 0 { lowest(sls) } else { 0 };
-            used.all |= if all > 0 { lowest(sls) } else { 0 };
+            used.adapters |= if to_adapter && adapters > 0 { sls } else { 0 };
+            used.all |= if all > 0 { sls } else { 0 };
         };
-        let same = match (policy, path_sl) {
-            (SlPolicy::Fixed(sl), _) => Some(1 << (sl.0 & 0xf)),
-            (SlPolicy::Any, _) => Some(u16::MAX),
-            (_, PathSl::Any(set)) => Some(*set),
-            _ => None,
+        // What is told where any SL serves depends on no source.
+        let same = match policy {
+            SlPolicy::Fixed(sl) => Some(1 << (sl.0 & 0xf)),
+            SlPolicy::Any => Some(u16::MAX),
+            SlPolicy::AsTold | SlPolicy::WithReplies => path_sl.any(),
         };
         if let Some(sls) = same.filter(|_| pairs == Pairs::All) {
             let adapters = fabric.adapters().count();
             for d in destinations {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
-                note(sls, adapters.saturating_sub(1), adapters + fabric.num_switches() - 1, to_adapter);
+                let told = match policy {
+                    SlPolicy::Fixed(_) | SlPolicy::Any => lowest(sls),
+                    SlPolicy::AsTold | SlPolicy::WithReplies => path_sl.told(fabric, d.owner, d.lid),
+                };
+                note(told, adapters.saturating_sub(1), adapters + fabric.num_switches() - 1, to_adapter);
             }
             return (Self::Same(merge[usize::from(sls)]), used);
         }
-        if let (SlPolicy::AsTold, PathSl::BySwitch(_), Pairs::All) = (policy, path_sl, pairs) {
+        if policy == SlPolicy::AsTold && path_sl.is_by_switch() && pairs == Pairs::All {
             let mut table = Vec::with_capacity(destinations.len() * fabric.num_switches());
             let on: Vec<(EndPortId, usize, usize)> = fabric
                 .switch_ids()
@@ -111,9 +115,9 @@ impl Senders {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 for (s, &(source, adapters, all)) in on.iter().enumerate() {
                     let own = usize::from(s == d.root);
-                    let sls = path_sl.allowed(fabric, source, d.lid);
-                    note(sls, adapters.saturating_sub(own), all - own, to_adapter);
-                    table.push(merge[usize::from(sls)]);
+                    let told = path_sl.told(fabric, source, d.lid);
+                    note(told, adapters.saturating_sub(own), all - own, to_adapter);
+                    table.push(merge[usize::from(path_sl.allowed(fabric, source, d.lid))]);
                 }
             }
             return (Self::BySwitch(table), used);
@@ -130,7 +134,7 @@ impl Senders {
                 if pairs == Pairs::Adapters && !(to_adapter && port.is_adapter()) {
                     continue;
                 }
-                let told = path_sl.allowed(fabric, source, d.lid);
+                let told = path_sl.told(fabric, source, d.lid);
                 note(told, usize::from(port.is_adapter()), 1, to_adapter);
                 table[i * len + e] = merge[usize::from(policy.mask(fabric, path_sl, source, d.lid))];
             }

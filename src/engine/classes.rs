@@ -1,0 +1,155 @@
+//! Classes of service over any engine, and destinations spread over what is left.
+
+use super::{Engine, EngineError, Plan, Prefer, Settings};
+use crate::fabric::Fabric;
+use crate::lanes::{Lanes, LanesError, Offer, classes};
+use crate::routing::Hops;
+use crate::tables::{Classes, PathSl};
+
+/// Runs an engine with the share of the lanes that each class has, and gives every class its own.
+///
+/// With several classes the limit on detours holds that the engine would try to keep with one: what
+/// is too narrow is refused, not served with long paths.
+///
+/// # Errors
+/// [`EngineError::Classes`] where fewer classes would do, found by running the engine for them;
+/// otherwise those of the engine.
+pub(super) fn plan(
+    fabric: &Fabric,
+    hops: &Hops,
+    engine: &Engine,
+    settings: &Settings,
+    offer: Offer,
+) -> Result<(Plan, Classes), EngineError> {
+    let wanted = settings.classes;
+    let run = |number: u8| {
+        let part = Offer { vls: offer.vls / number, sls: offer.sls / number };
+        if part.vls == 0 || part.sls == 0 {
+            return Err(narrow(engine.name, part));
+        }
+        let mut settings = settings.clone();
+        if number > 1 && settings.prefer != Prefer::OneSl {
+            settings.max_nonminimal.get_or_insert(Settings::MAX_NONMINIMAL);
+        }
+        (engine.run)(fabric, hops, &settings, part)
+    };
+    let source = match run(wanted) {
+        Ok(plan) => return Ok(divided(fabric, plan, settings, offer)),
+        Err(EngineError::Lanes { source, .. }) if wanted > 1 => source,
+        Err(error) => return Err(error),
+    };
+    let (fit, plan) = most_that_fit(run, wanted, source, offer)?;
+    let needed = match source {
+        LanesError::TooFewVls { needed, .. } if needed > 1 => {
+            format!("needs {needed} VLs (a larger max_op_vls may give more)")
+        }
+        LanesError::TooFewSls { needed, .. } if needed > 1 => format!("needs {needed} SLs"),
+        _ => "needs one of each at least".to_owned(),
+    };
+    Err(EngineError::Classes {
+        engine: engine.name,
+        classes: wanted,
+        offer,
+        part: Offer { vls: offer.vls / wanted, sls: offer.sls / wanted },
+        needed,
+        fit,
+        takes: Offer { vls: plan.vls, sls: sls_of(&plan.path_sl) },
+    })
+}
+
+/// The most classes below `wanted` that `run` serves, and one of them; `lacks` is what `wanted` of them
+/// lack. What an engine says that it needs need not be the least, so it is only where the search
+/// begins.
+fn most_that_fit(
+    run: impl Fn(u8) -> Result<Plan, EngineError>,
+    wanted: u8,
+    mut lacks: LanesError,
+    offer: Offer,
+) -> Result<(u8, Plan), EngineError> {
+    let mut too_many = wanted;
+    let (mut fit, mut plan) = loop {
+        let room = match lacks {
+            LanesError::TooFewVls { needed, .. } => usize::from(offer.vls) / needed,
+            LanesError::TooFewSls { needed, .. } => usize::from(offer.sls) / needed,
+            // No lanes help.
+            LanesError::DiameterAboveTwo { .. } => 1,
+        };
+        let fewer = room.clamp(1, usize::from(too_many) - 1) as u8;
+        match run(fewer) {
+            Ok(plan) => break (fewer, plan),
+            Err(EngineError::Lanes { source, .. }) if fewer > 1 => (lacks, too_many) = (source, fewer),
+            Err(error) => return Err(error),
+        }
+    };
+    while fit + 1 < too_many
+        && let Ok(more) = run(fit + 1)
+    {
+        (fit, plan) = (fit + 1, more);
+    }
+    Ok((fit, plan))
+}
+
+fn narrow(engine: &'static str, part: Offer) -> EngineError {
+    let source = match part.vls {
+        0 => LanesError::TooFewVls { needed: 1, offered: 0 },
+        _ => LanesError::TooFewSls { needed: 1, offered: 0 },
+    };
+    EngineError::Lanes { engine, source }
+}
+
+/// SLs that paths need.
+fn sls_of(path_sl: &PathSl) -> u8 {
+    match path_sl {
+        PathSl::BySwitch(table) | PathSl::ByEndPort(table) => {
+            table.iter().fold(0, |most, &sl| sl.max(most)) + 1
+        }
+        PathSl::Any(_) | PathSl::Classes(_) => 1,
+    }
+}
+
+/// The lanes once for each class, and for each way where destinations are spread; untouched where
+/// there is one of either.
+fn divided(fabric: &Fabric, plan: Plan, settings: &Settings, offer: Offer) -> (Plan, Classes) {
+    let mut parts = Classes { classes: settings.classes, ways: 1, vls: plan.vls, sls: sls_of(&plan.path_sl) };
+    if settings.classes == 1 && !settings.spread {
+        return (plan, parts);
+    }
+    let Plan { lft, sl2vl, path_sl, vls, mut remarks } = plan;
+    if settings.spread {
+        parts.ways =
+            (offer.vls / settings.classes / vls).min(offer.sls / settings.classes / parts.sls).max(1);
+    }
+    remarks.extend(in_words(parts, settings.spread, path_sl.any().is_some()));
+    if parts.blocks() == 1 {
+        return (Plan { lft, sl2vl, path_sl, vls, remarks }, parts);
+    }
+    let lanes = Lanes { sl2vl, path_sl, vls, sls: parts.sls };
+    let Lanes { sl2vl, path_sl, vls, .. } = classes(fabric, lanes, parts, offer.sls);
+    (Plan { lft, sl2vl, path_sl, vls, remarks }, parts)
+}
+
+/// What an administrator has to know of it.
+fn in_words(parts: Classes, spread: bool, any: bool) -> Vec<String> {
+    let Classes { classes, ways, vls, sls } = parts;
+    let block = Offer { vls, sls };
+    let mut remarks = Vec::new();
+    if classes > 1 {
+        let per = if ways == 1 { "" } else { " and way" };
+        remarks.push(format!(
+            "{classes} classes of service, {block} for each class{per}: SL n is of class n modulo {classes}, so that \
+             SLs 0 to {} name them",
+            classes - 1
+        ));
+    }
+    if spread && ways == 1 {
+        remarks.push("no VLs are left over to spread destinations on".to_owned());
+    } else if spread {
+        let who = if any {
+            "a host that does not use the SL of its PathRecord is as safe, and not spread"
+        } else {
+            "as the SL of the PathRecord says, which hosts must use"
+        };
+        remarks.push(format!("destinations spread over {ways} ways, {block} each: {who}"));
+    }
+    remarks
+}
