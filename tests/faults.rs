@@ -325,7 +325,7 @@ fn mixed() -> Fabric {
             b.add(node).expect("few ports")
         })
         .collect();
-    let mut free = vec![0_u8; 7];
+    let mut free = [0_u8; 7];
     let mut cable = |b: &mut FabricBuilder, end: PortRef, s: usize, width: u8| {
         free[s] += 1;
         let other = PortRef { node: switches[s], port: PortNum(free[s]) };

@@ -14,6 +14,9 @@ pub(crate) struct Readback {
     folder: TempDir,
 }
 
+/// A table of VL arbitration: node GUID, port, whether it is the one of high priority, VLs and weights.
+pub(crate) type Arbitration = (u64, u8, bool, Vec<(u8, u8)>);
+
 impl Readback {
     /// Reads all tables.
     ///
@@ -47,9 +50,8 @@ impl Readback {
         self.text("opensm-sl2vl.dump")
     }
 
-    /// The tables of VL arbitration of switch ports that are up: (node GUID, port, whether it is the
-    /// one of high priority, entries of VL and weight).
-    pub(crate) fn vlarb(&self) -> Vec<(u64, u8, bool, Vec<(u8, u8)>)> {
+    /// The tables of VL arbitration of switch ports that are up.
+    pub(crate) fn vlarb(&self) -> Vec<Arbitration> {
         let parse = |line: &str| {
             let mut words = line.split(' ');
             let guid = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
