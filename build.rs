@@ -37,6 +37,7 @@ mod plugin {
         "ib_switch_info_is_enhanced_port0",
         "ib_node_info_get_vendor_id",
         "osm_log",
+        "osm_mcast_tbl_set",
         "osm_log_is_active",
         "osm_node_get_physp_ptr",
         "osm_physp_get_slvl_tbl",
@@ -44,6 +45,7 @@ mod plugin {
         "osm_sm_sweep",
         "osm_switch_clear_hops",
         "osm_switch_set_hops",
+        "osm_ucast_cache_invalidate",
     ];
 
     const TYPES: &[&str] = &[
@@ -52,6 +54,10 @@ mod plugin {
         "ib_vl_arb_table_t",
         "osm_epi_event_id_t",
         "osm_event_plugin_t",
+        "osm_mcast_tbl_t",
+        "osm_mcm_port_t",
+        "osm_mgrp_box_t",
+        "osm_mgrp_t",
         "osm_node_t",
         "osm_opensm_t",
         "osm_physp_t",
@@ -59,6 +65,7 @@ mod plugin {
         "osm_sm_t",
         "osm_subn_opt_t",
         "osm_switch_t",
+        "osm_ucast_mgr_t",
     ];
 
     const CONSTANTS: &[&str] = &[
@@ -70,6 +77,7 @@ mod plugin {
         "OSM_VERSION",
         "OSM_EVENT_ID_.*",
         "_?osm_epi_event_id_t_.*",
+        "_?ib_api_status_t_IB_.*",
     ];
 
     pub(super) fn generate() {

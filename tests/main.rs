@@ -12,6 +12,7 @@ mod judges;
 mod load;
 mod memory;
 mod mishaps;
+mod multicast;
 mod options;
 mod ordered;
 mod plugin;

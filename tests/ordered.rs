@@ -57,6 +57,7 @@ fn judged(fabric: &Fabric, lft: Lft) -> Verdict {
             sl2vl: Sl2Vl::new(fabric),
             path_sl: PathSl::Any(0xffff),
             vlarb: VlArb::fair(1),
+            multicast: Vec::new(),
             remarks: Vec::new(),
         },
     );

@@ -101,6 +101,7 @@ fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value
     let v = &routed.verdict;
     let parts = routed.classes;
     let mut value = v.to_json(fabric);
+    value["safe_with_sls"] = routed.safety.to_json();
     let more = json!({
         "engine": routed.routes.engine,
         "switches": fabric.num_switches(),
@@ -129,5 +130,5 @@ fn text(out: &mut dyn Write, fabric: &Fabric, routed: &Routed, max_load: u64) ->
     let time = format!("{:.3} s, and {:.3} s to verify", seconds(routed.computing), seconds(routed.judging));
     output::line(out, "time", time)?;
     output::line(out, "largest channel load", max_load)?;
-    super::verify::text(out, fabric, &routed.routes, &routed.verdict)
+    super::verify::text(out, fabric, &routed.routes, &routed.verdict, routed.safety)
 }

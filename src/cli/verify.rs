@@ -11,13 +11,14 @@ use super::{Failure, Outcome, output};
 use crate::fabric::Fabric;
 use crate::formats;
 use crate::tables::Routes;
-use crate::verify::{Verdict, verify};
+use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 
 /// Judge tables of any engine: every pair reachable, no loop, no credit loop
 ///
 /// TABLES is a folder as `dfdn route -o` writes it, or the dumps of a running OpenSM (with log flags
 /// that contain 0x40): opensm-lfts.dump, opensm-sl2vl.dump, psl. Without a psl every SL may be used
-/// on every path, and all of them must be safe.
+/// on every path, and all of them must be safe. With an opensm.mcfdbs multicast is judged too; OpenSM's
+/// dump of it states no SLs, so groups are taken to have SL 0.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn verify fabric.net tables\n  \
@@ -36,19 +37,27 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let (fabric, routes) = formats::load_tables(&args.tables, fabric)?;
     progress.say("verifying");
     let verdict = verify(&fabric, &routes);
+    let safety = sl_safety(&fabric, &routes, &verdict);
     drop(progress);
     if json {
         let mut value = verdict.to_json(&fabric);
+        value["safe_with_sls"] = safety.to_json();
         value["remarks"] = routes.remarks.clone().into();
         output::json(&value)?;
     } else {
-        output::stdout(|out| text(out, &fabric, &routes, &verdict))?;
+        output::stdout(|out| text(out, &fabric, &routes, &verdict, safety))?;
     }
     Ok(if verdict.is_safe() { Outcome::Fine } else { Outcome::Fails })
 }
 
 /// What a person reads.
-pub(super) fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, v: &Verdict) -> io::Result<()> {
+pub(super) fn text(
+    out: &mut dyn Write,
+    fabric: &Fabric,
+    routes: &Routes,
+    v: &Verdict,
+    safety: SlSafety,
+) -> io::Result<()> {
     line(out, "fabric", fabric)?;
     for remark in &routes.remarks {
         line(out, "note", remark)?;
@@ -61,6 +70,8 @@ pub(super) fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, v: &Ve
         "deadlock-free",
         format!("{}{}", yes(v.deadlock_free), if v.deadlock_free { "" } else { by_switches }),
     )?;
+    line(out, "safe if hosts use", safety.describe())?;
+    line(out, "multicast", multicast(v))?;
     line(out, "VLs within the links", yes(v.vls_legal))?;
     let detours = format!(
         "{:.3} % of the pairs longer, mean stretch {:.4}",
@@ -82,4 +93,22 @@ pub(super) fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, v: &Ve
         writeln!(out, "\n{}", witness.explain(fabric))?;
     }
     writeln!(out, "\n{}", if v.is_safe() { "SAFE" } else { "NOT SAFE" })
+}
+
+/// What is to be said of the groups in one line.
+fn multicast(v: &Verdict) -> String {
+    let Some(m) = &v.multicast else { return "no tables".to_owned() };
+    let groups = if m.groups == 1 { "group" } else { "groups" };
+    let sls = match m.sls {
+        u16::MAX => "any SL".to_owned(),
+        0 => "no SL".to_owned(),
+        _ => format!("SL {}", m.sl_numbers().iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    format!(
+        "{} {groups}: every member reached {}, free of loops {}, deadlock-free together with unicast {} ({sls})",
+        m.groups,
+        yes(m.reachable),
+        yes(m.loop_free),
+        yes(m.deadlock_free)
+    )
 }

@@ -7,6 +7,7 @@ mod classes;
 mod config;
 mod dfdn;
 mod host_options;
+mod multicast;
 mod papers;
 mod search;
 
@@ -23,7 +24,7 @@ use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
 use crate::routing::{Hops, RoutingError};
 use crate::tables::{Classes, Lft, PathSl, Routes, Sl2Vl, VlArb};
-use crate::verify::{Verdict, verify};
+use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 
 /// A named combination of routing and lanes.
 #[derive(Clone, Copy, Debug)]
@@ -310,19 +311,21 @@ pub struct Routed {
     pub routes: Routes,
     /// What the judge says of them.
     pub verdict: Verdict,
+    /// What if hosts use other SLs than they are told.
+    pub safety: SlSafety,
     /// Distances between the switches.
     pub hops: Hops,
     /// VLs and SLs that the fabric offers.
     pub offer: Offer,
     /// How VLs and SLs are dealt out among classes of service.
     pub classes: Classes,
-    /// Time for distances, routing and lanes.
+    /// Time for distances, routing, lanes and multicast trees.
     pub computing: Duration,
     /// Time for the judgement.
     pub judging: Duration,
 }
 
-/// Routes a fabric: distances, forwarding tables, lanes, verdict.
+/// Routes a fabric: distances, forwarding tables, lanes, multicast trees, verdict.
 ///
 /// # Errors
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed
@@ -333,13 +336,16 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let offer = settings.offer(fabric)?;
     let start = Instant::now();
     let hops = Hops::new(fabric)?;
-    let (plan, classes) = classes::plan(fabric, &hops, engine, settings, offer)?;
+    let (mut plan, classes) = classes::plan(fabric, &hops, engine, settings, offer)?;
+    let multicast =
+        if engine.deadlock_free { multicast::add_trees(fabric, &hops, &mut plan) } else { Vec::new() };
     let routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
         sl2vl: plan.sl2vl,
         path_sl: plan.path_sl,
         vlarb: VlArb::fair(plan.vls),
+        multicast,
         remarks: plan.remarks,
     };
     let computing = start.elapsed();
@@ -350,5 +356,6 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
         let why = verdict.witness().map_or_else(String::new, |w| w.explain(fabric));
         return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
     }
-    Ok(Routed { routes, verdict, hops, offer, classes, computing, judging: start.elapsed() })
+    let safety = sl_safety(fabric, &routes, &verdict);
+    Ok(Routed { routes, verdict, safety, hops, offer, classes, computing, judging: start.elapsed() })
 }

@@ -71,6 +71,7 @@ fn routes(fabric: &Fabric, lft: Lft) -> Routes {
         sl2vl: Sl2Vl::new(fabric),
         path_sl: PathSl::one(Sl(0)),
         vlarb: VlArb::fair(1),
+        multicast: Vec::new(),
         remarks: Vec::new(),
     }
 }

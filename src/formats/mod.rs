@@ -9,6 +9,7 @@ pub mod json;
 pub mod lfts_dump;
 mod lids;
 mod lines;
+pub mod mcfdbs;
 pub mod psl;
 pub mod sl2vl_dump;
 pub mod slvl;

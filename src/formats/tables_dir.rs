@@ -7,7 +7,9 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use super::{FormatError, Warning, fdbs, guid2lid, lfts_dump, lids, open, psl, sl2vl_dump, slvl, subnet_lst};
+use super::{
+    FormatError, Warning, fdbs, guid2lid, lfts_dump, lids, mcfdbs, open, psl, sl2vl_dump, slvl, subnet_lst,
+};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 
@@ -16,8 +18,16 @@ use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 pub const MAX_UNASKED_ENTRIES: usize = 20_000_000;
 
 /// The files that [`write_tables`] may write.
-pub const TABLE_FILES: [&str; 7] =
-    ["opensm-lfts.dump", "opensm-sl2vl.dump", "slvl", "opensm-subnet.lst", "guid2lid", "opensm.fdbs", "psl"];
+pub const TABLE_FILES: [&str; 8] = [
+    "opensm-lfts.dump",
+    "opensm-sl2vl.dump",
+    "slvl",
+    "opensm-subnet.lst",
+    "guid2lid",
+    "opensm.fdbs",
+    "opensm.mcfdbs",
+    "psl",
+];
 
 /// What [`write_tables`] may do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +38,7 @@ pub struct WriteOptions {
 
 /// Reads a folder of tables, and gives the fabric the LIDs that they speak of: `opensm-lfts.dump` or
 /// else `opensm.fdbs`; `opensm-sl2vl.dump` or else all on VL 0; `psl` or else every SL on every path
-/// (SL 0 where there is only VL 0). What was assumed or passed over is in [`Routes::remarks`].
+/// (SL 0 where there is only VL 0); `opensm.mcfdbs` or else no multicast. What was assumed or passed over is in [`Routes::remarks`].
 ///
 /// # Errors
 /// No forwarding tables, or a file that its reader refuses.
@@ -53,6 +63,14 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         return Err(FormatError::new(0, "neither opensm-lfts.dump nor opensm.fdbs is in this folder")
             .hint("write one with 'dfdn route -o', or have OpenSM dump its tables with -D 0x43")
             .in_file(dir));
+    };
+    let multicast = match existing("opensm.mcfdbs") {
+        Some(path) => {
+            let (groups, warnings) = mcfdbs::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
+            keep("opensm.mcfdbs", warnings);
+            groups
+        }
+        None => Vec::new(),
     };
     let sl2vl_path = existing("opensm-sl2vl.dump");
     let sl2vl = match &sl2vl_path {
@@ -86,14 +104,16 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         sl2vl,
         path_sl,
         vlarb: VlArb::fair(vls.unwrap_or(0) + 1),
+        multicast,
         remarks,
     };
     Ok((owned, routes))
 }
 
 /// Writes a folder of tables: `opensm-lfts.dump`, `opensm-sl2vl.dump`, `opensm-subnet.lst`,
-/// `opensm.fdbs`, `psl`, `slvl`, and `guid2lid`, with which OpenSM gives the same LIDs. `psl` is left
-/// out where one SL serves every pair; it and `opensm.fdbs` beyond [`MAX_UNASKED_ENTRIES`]. A file
+/// `opensm.fdbs`, `opensm.mcfdbs`, `psl`, `slvl`, and `guid2lid`, with which OpenSM gives the same LIDs.
+/// In `opensm.mcfdbs` each tree for multicast is a group of all end ports, from 0xC000 on. It is left out
+/// where there is no tree, `psl` where one SL serves every pair; it and `opensm.fdbs` beyond [`MAX_UNASKED_ENTRIES`]. A file
 /// that is left out and was there before is removed. Each file is complete before it gets its name.
 ///
 /// Returns a sentence for each file that was left out.
@@ -114,6 +134,11 @@ pub fn write_tables(
     write_file(dir, "slvl", |out| slvl::write(out, fabric, &routes.sl2vl))?;
     write_file(dir, "opensm-subnet.lst", |out| subnet_lst::write(out, fabric))?;
     write_file(dir, "guid2lid", |out| guid2lid::write(out, fabric))?;
+    if routes.multicast.is_empty() {
+        remove(dir, "opensm.mcfdbs")?;
+    } else {
+        write_file(dir, "opensm.mcfdbs", |out| mcfdbs::write(out, fabric, &routes.multicast))?;
+    }
     let fits = |entries: usize| options.large_files || entries <= MAX_UNASKED_ENTRIES;
     if fits(fabric.num_switches() * lids) {
         write_file(dir, "opensm.fdbs", |out| fdbs::write(out, fabric, &routes.lft))?;

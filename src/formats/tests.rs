@@ -60,7 +60,15 @@ fn routes(fabric: &Fabric) -> Routes {
     if let PathSl::BySwitch(table) = &mut path_sl {
         table.iter_mut().enumerate().for_each(|(i, sl)| *sl = (i % 16) as u8);
     }
-    Routes { engine: "test".into(), lft, sl2vl, path_sl, vlarb: VlArb::fair(8), remarks: Vec::new() }
+    Routes {
+        engine: "test".into(),
+        lft,
+        sl2vl,
+        path_sl,
+        vlarb: VlArb::fair(8),
+        multicast: Vec::new(),
+        remarks: Vec::new(),
+    }
 }
 
 /// What a made-up fabric says, from random numbers.

@@ -29,6 +29,8 @@ type RegisterFn = unsafe extern "C" fn(
 type SetHopsFn = unsafe extern "C" fn(*mut osm_switch_t, u16, u8, u8) -> cl_status_t;
 type ClearHopsFn = unsafe extern "C" fn(*mut osm_switch_t);
 type SweepFn = unsafe extern "C" fn(*mut osm_sm_t);
+type McastTblSetFn = unsafe extern "C" fn(*mut osm_mcast_tbl_t, u16, u8);
+type CacheInvalidateFn = unsafe extern "C" fn(*mut osm_ucast_mgr_t);
 
 // The types above are those of the headers. Constants only: a use of these functions at run time
 // would put their names among the symbols that the library needs to load.
@@ -37,6 +39,8 @@ const _: RegisterFn = osm_register_external_routing_engine;
 const _: SetHopsFn = osm_switch_set_hops;
 const _: ClearHopsFn = osm_switch_clear_hops;
 const _: SweepFn = osm_sm_sweep;
+const _: McastTblSetFn = osm_mcast_tbl_set;
+const _: CacheInvalidateFn = osm_ucast_cache_invalidate;
 
 /// Functions of the opensm process, looked up by name when the plugin is created. A library that
 /// named them as undefined symbols would fail to load as a whole, with a message of the dynamic
@@ -48,6 +52,8 @@ pub(super) struct HostFunctions {
     pub(super) set_hops: SetHopsFn,
     pub(super) clear_hops: ClearHopsFn,
     pub(super) sweep: SweepFn,
+    pub(super) mcast_tbl_set: McastTblSetFn,
+    pub(super) cache_invalidate: CacheInvalidateFn,
 }
 
 impl HostFunctions {
@@ -63,6 +69,8 @@ impl HostFunctions {
         let set_hops = symbol(c"osm_switch_set_hops")?;
         let clear_hops = symbol(c"osm_switch_clear_hops")?;
         let sweep = symbol(c"osm_sm_sweep")?;
+        let mcast_tbl_set = symbol(c"osm_mcast_tbl_set")?;
+        let cache_invalidate = symbol(c"osm_ucast_cache_invalidate")?;
         Ok(Self {
             // SAFETY: OpenSM's function of this name; its type is checked against the header above.
             log: unsafe { std::mem::transmute::<*mut c_void, LogFn>(log) },
@@ -74,6 +82,12 @@ impl HostFunctions {
             clear_hops: unsafe { std::mem::transmute::<*mut c_void, ClearHopsFn>(clear_hops) },
             // SAFETY: as above.
             sweep: unsafe { std::mem::transmute::<*mut c_void, SweepFn>(sweep) },
+            // SAFETY: as above.
+            mcast_tbl_set: unsafe { std::mem::transmute::<*mut c_void, McastTblSetFn>(mcast_tbl_set) },
+            // SAFETY: as above.
+            cache_invalidate: unsafe {
+                std::mem::transmute::<*mut c_void, CacheInvalidateFn>(cache_invalidate)
+            },
         })
     }
 }

@@ -1,8 +1,9 @@
 //! The functions that OpenSM calls.
 
+use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use super::abi::{self, DONE, FAILED};
 use super::configuration::Configuration;
 use super::guard::{guarded, install_hook};
 use super::host::{self, Host};
+use super::mcast;
 use super::memory::Size;
 use super::message::Message;
 use super::options;
@@ -70,6 +72,8 @@ struct Plugin {
     retry_later: AtomicBool,
     /// What was said last of options without effect.
     unheeded: Mutex<Option<String>>,
+    /// Gaps of multicast groups that a sweep was asked for already.
+    gaps: Mutex<HashSet<(u16, String)>>,
     /// The callback that is to panic, from the environment variable [`DRILL`].
     drill: Option<String>,
 }
@@ -81,6 +85,8 @@ struct Registered {
     name: CString,
     /// The same, to route by; `None` for the one that the configuration chooses.
     fixed: Option<&'static str>,
+    /// OpenSM's own object for it, from `setup` to `destroy`.
+    object: AtomicPtr<abi::osm_routing_engine>,
 }
 
 struct Pending {
@@ -153,6 +159,7 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             forced_sweeps: AtomicU32::new(0),
             retry_later: AtomicBool::new(false),
             unheeded: Mutex::new(None),
+            gaps: Mutex::new(HashSet::new()),
             drill,
         }));
         // SAFETY: made above, and freed nowhere but below and in `delete`.
@@ -212,7 +219,7 @@ fn register(plugin: &Plugin, context: *const Plugin) -> Vec<String> {
     let names = std::iter::once((CHOSEN_BY_CONFIG, None)).chain(free.map(|e| (e.name, Some(e.name))));
     let entry = |(name, fixed)| {
         let name = CString::new(name).expect("names have no NUL");
-        Registered { plugin: context, name, fixed }
+        Registered { plugin: context, name, fixed, object: AtomicPtr::default() }
     };
     let registered = plugin.registered.get_or_init(|| names.map(entry).collect());
     let mut refused = Vec::new();
@@ -253,12 +260,33 @@ unsafe extern "C" fn setup(engine: *mut abi::osm_routing_engine, _: *mut abi::os
     engine.update_sl2vl = Some(update_sl2vl);
     engine.update_vlarb = Some(update_vlarb);
     engine.path_sl = Some(path_sl);
+    engine.mcast_build_stree = Some(mcast_build_stree);
     engine.destroy = Some(destroy);
+    let object = std::ptr::from_mut(engine);
+    let context = engine.context;
+    with_engine(context, "setup", (), |_, registered| registered.object.store(object, Ordering::Relaxed));
     DONE
 }
 
 /// The engine goes; what it uses belongs to the plugin, which is freed by `delete`.
-unsafe extern "C" fn destroy(_: *mut c_void) {}
+unsafe extern "C" fn destroy(context: *mut c_void) {
+    with_engine(context, "destroy", (), |_, engine| {
+        engine.object.store(std::ptr::null_mut(), Ordering::Relaxed);
+    });
+}
+
+/// Writes a multicast group into OpenSM's tables, which it has cleared of the group before.
+unsafe extern "C" fn mcast_build_stree(
+    context: *mut c_void,
+    group: *mut abi::osm_mgrp_box_t,
+) -> abi::ib_api_status_t {
+    let failed = abi::_ib_api_status_t_IB_ERROR;
+    with_engine(context, "mcast_build_stree", failed, |plugin, _| {
+        // SAFETY: OpenSM passes a group of its own, under its lock.
+        let Some(group) = (unsafe { group.as_ref() }) else { return failed };
+        if plugin.route_group(group) { abi::_ib_api_status_t_IB_SUCCESS } else { failed }
+    })
+}
 
 /// Reads the subnet, computes and verifies everything, writes hop counts.
 unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
@@ -273,11 +301,13 @@ unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
 
 /// Writes the forwarding tables and publishes what the other callbacks look up.
 unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
-    let done = with_engine(context, "ucast_build_fwd_tables", FAILED, |plugin, _| match plugin.commit() {
-        Ok(()) => DONE,
-        Err((message, text)) => {
-            plugin.host.log(message, &text);
-            FAILED
+    let done = with_engine(context, "ucast_build_fwd_tables", FAILED, |plugin, engine| {
+        match plugin.commit(engine) {
+            Ok(()) => DONE,
+            Err((message, text)) => {
+                plugin.host.log(message, &text);
+                FAILED
+            }
         }
     });
     if done != DONE {
@@ -472,15 +502,64 @@ impl Plugin {
         Ok(())
     }
 
-    fn commit(&self) -> Result<(), Failure> {
+    fn commit(&self, engine: &Registered) -> Result<(), Failure> {
         let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let nothing = || (Message::NothingToCommit, "no tables were computed in this sweep".to_owned());
         let Pending { fabric, routed, started } = pending.take().ok_or_else(nothing)?;
         program::write_lfts(&self.host, &fabric, &routed.routes.lft)
             .map_err(|error| (Message::CommitFailed, error.to_string()))?;
         self.host.log(Message::Routed, &summary(&fabric, &routed, started));
+        // SAFETY: NULL, or the object that `setup` was given, before `destroy`; OpenSM calls engines under
+        // its lock, held exclusively.
+        if let Some(object) = unsafe { engine.object.load(Ordering::Relaxed).as_mut() } {
+            // Without the callback OpenSM builds trees of its own.
+            let ours = !routed.routes.multicast.is_empty();
+            object.mcast_build_stree = if ours { Some(mcast_build_stree) } else { None };
+        }
         self.programmed.store(Some(std::sync::Arc::new(Programmed::new(fabric, routed.routes))));
         Ok(())
+    }
+
+    /// Routes a multicast group on its tree; false where no tree serves it.
+    fn route_group(&self, group: &abi::osm_mgrp_box_t) -> bool {
+        let programmed = self.programmed.load();
+        let Some(programmed) = programmed.as_deref() else { return false };
+        let mlid = group.mlid;
+        match mcast::route(&self.host, programmed, group) {
+            mcast::Outcome::NotServed { sls } => {
+                let list: Vec<String> =
+                    (0..16).filter(|sl| sls & 1 << sl != 0).map(|sl: u16| sl.to_string()).collect();
+                let text = format!(
+                    "multicast group 0x{mlid:04x} has SL {} and no tree that is free of credit loops serves it: \
+                     it is not routed. Give its partition SL 0 in partitions.conf",
+                    list.join(" and ")
+                );
+                self.host.log(Message::GroupNotServed, &text);
+                false
+            }
+            mcast::Outcome::Routed { members, switches, gap: None } => {
+                let text =
+                    format!("multicast group 0x{mlid:04x}: {members} members over {switches} switches");
+                self.host.log(Message::GroupRouted, &text);
+                let mut gaps = self.gaps.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                gaps.retain(|(group, _)| *group != mlid);
+                true
+            }
+            mcast::Outcome::Routed { gap: Some(gap), .. } => {
+                let mut gaps = self.gaps.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                // A gap that another sweep did not mend stays, so sweeps are not asked for without end.
+                let new = gaps.insert((mlid, gap.clone()));
+                let then =
+                    if new { "The fabric will be routed anew" } else { "Another sweep did not mend it" };
+                let text =
+                    format!("multicast group 0x{mlid:04x} does not reach all its members: {gap}. {then}");
+                self.host.log(Message::GroupHasGap, &text);
+                if new {
+                    self.host.route_anew();
+                }
+                true
+            }
+        }
     }
 
     /// Looks for clipped SL2VL rows and asks for another sweep where there are any.
@@ -533,12 +612,14 @@ impl Plugin {
 fn summary(fabric: &Fabric, routed: &Routed, started: Instant) -> String {
     let verdict = &routed.verdict;
     format!(
-        "{fabric}: {}; {} of {} VLs, {} SLs, verified: every pair reachable, deadlock-free; {:.3} s from snapshot \
-         to commit ({:.3} s computing, {:.3} s verifying)",
+        "{fabric}: {}; {} of {} VLs, {} SLs, verified: every pair reachable, deadlock-free{}; safe if hosts use: {}; \
+         {:.3} s from snapshot to commit ({:.3} s computing, {:.3} s verifying)",
         routed.routes.remarks.join("; "),
         verdict.vls_all,
         routed.offer.vls,
         verdict.sls_all,
+        if verdict.multicast.is_some() { " together with multicast" } else { "" },
+        routed.safety.describe(),
         started.elapsed().as_secs_f64(),
         routed.computing.as_secs_f64(),
         routed.judging.as_secs_f64(),

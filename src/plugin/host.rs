@@ -142,6 +142,20 @@ impl Host {
         unsafe { &(*self.subn()).opt }
     }
 
+    /// Has the next sweep route anew although OpenSM keeps a cache of unicast tables. For callbacks that
+    /// OpenSM makes under its lock, held exclusively.
+    pub(super) fn route_anew(&self) {
+        // SAFETY: address of a field of the live object.
+        let manager = unsafe { &raw mut (*self.osm.as_ptr()).sm.ucast_mgr };
+        // SAFETY: a flag of the live object, which only the thread that sweeps changes.
+        let valid = unsafe { (*self.osm.as_ptr()).sm.ucast_mgr.cache_valid };
+        if self.options().use_ucast_cache == abi::TRUE && valid == abi::TRUE {
+            // SAFETY: OpenSM's own manager, whose cache is there; nobody else is at it under the lock.
+            unsafe { (self.functions.cache_invalidate)(manager) };
+        }
+        self.force_heavy_sweep();
+    }
+
     /// The engine whose tables are in use.
     pub(super) fn engine_used(&self) -> Option<&abi::osm_routing_engine> {
         // SAFETY: a pointer of the live object, which only the thread that sweeps changes.
@@ -248,9 +262,32 @@ impl<'a, T> Iterator for Items<'a, T> {
         let item = self.next;
         // SAFETY: not the end, so an item of the map; OpenSM's lock keeps the map unchanged.
         self.next = unsafe { abi::cl_qmap_next(item) };
-        // SAFETY: nodes and switches begin with their map item.
+        // SAFETY: nodes, switches and members of groups begin with their map item.
         unsafe { item.cast::<T>().as_ref() }
     }
+}
+
+/// The groups that share a multicast LID.
+pub(super) fn groups(mbox: &abi::osm_mgrp_box_t) -> impl Iterator<Item = &abi::osm_mgrp_t> {
+    let end = &raw const mbox.mgrp_list.end;
+    let mut next = mbox.mgrp_list.end.p_next;
+    std::iter::from_fn(move || {
+        if next.is_null() || ptr::eq(next, end) {
+            return None;
+        }
+        let item = next;
+        // SAFETY: not the end, so an item of the list; OpenSM's lock keeps the list unchanged.
+        next = unsafe { (*item).p_next };
+        // SAFETY: the list links groups by this field of theirs.
+        let group = unsafe { item.byte_sub(std::mem::offset_of!(abi::osm_mgrp_t, list_item)) };
+        // SAFETY: as above.
+        unsafe { group.cast::<abi::osm_mgrp_t>().as_ref() }
+    })
+}
+
+/// The members of a group.
+pub(super) fn members(group: &abi::osm_mgrp_t) -> Items<'_, abi::osm_mcm_port_t> {
+    Items::of(&group.mcm_port_tbl)
 }
 
 /// Node GUID in host order.

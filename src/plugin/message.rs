@@ -52,6 +52,8 @@ messages! {
     Settings = "DF09", Info;
     /// An engine besides `dfdn` was refused, as its name is taken.
     EngineRefused = "DF10", Info;
+    /// A multicast group was routed on its tree.
+    GroupRouted = "DF12", Verbose;
     /// Options of `opensm.conf` without effect on dfdn, when they are new.
     Unheeded = "DF15", Loud;
     /// `routing_engine` names none of ours.
@@ -74,6 +76,10 @@ messages! {
     PslFailed = "DF27", Error;
     /// The configuration file cannot be read or meant.
     ConfigFailed = "DF28", Error;
+    /// A multicast group has an SL that no tree serves, so it is not routed.
+    GroupNotServed = "DF30", Error;
+    /// The subnet is no longer as it was routed where a multicast group's tree goes.
+    GroupHasGap = "DF31", Loud;
     /// There is less memory than routing the fabric takes.
     TooLittleMemory = "DF35", Error;
     /// A defect in dfdn; OpenSM goes on without it.

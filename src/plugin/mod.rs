@@ -8,6 +8,7 @@
 //! build_lid_matrices      snapshot -> Fabric -> engine::route -> verified Routes; hop counts written
 //! ucast_build_fwd_tables  LFTs written; the Routes published for the callbacks below
 //! update_sl2vl, update_vlarb, path_sl     look-ups in the published Routes
+//! mcast_build_stree       each multicast group gets what it needs of its tree; also when members join
 //! report                  SL2VL rows as sent re-checked; `psl` written beside OpenSM's dumps
 //! ```
 //!
@@ -39,6 +40,7 @@ mod configuration;
 mod guard;
 mod hooks;
 mod host;
+mod mcast;
 mod memory;
 mod message;
 mod options;

@@ -3,12 +3,14 @@
 
 mod classes;
 mod lft;
+mod multicast;
 mod path_sl;
 mod sl2vl;
 mod vlarb;
 
 pub use classes::Classes;
 pub use lft::Lft;
+pub use multicast::{McastGroup, PortSet};
 pub use path_sl::{ClassSl, PathSl};
 pub use sl2vl::{Sl2Vl, SlVlRow};
 pub use vlarb::VlArb;
@@ -26,6 +28,10 @@ pub struct Routes {
     pub path_sl: PathSl,
     /// Arbitration among the VLs in use, the same on every port.
     pub vlarb: VlArb,
+    /// Multicast forwarding, empty where it is not known: of an engine, trees that reach every end
+    /// port, each for groups with some SLs, which together are all SLs that a group may have; each
+    /// group takes of its tree what lies between its members.
+    pub multicast: Vec<McastGroup>,
     /// What the engine wants a person to know, a sentence each.
     pub remarks: Vec<String>,
 }

@@ -39,6 +39,15 @@ pub(super) struct Cycles {
     pub(super) example: Option<Vec<(ChannelId, Vl)>>,
 }
 
+impl Clone for Graph {
+    fn clone(&self) -> Self {
+        let copy = |list: &[AtomicU16]| -> Vec<AtomicU16> {
+            list.iter().map(|x| AtomicU16::new(x.load(Ordering::Relaxed))).collect()
+        };
+        Self { lanes: self.lanes, waits: copy(&self.waits), used: copy(&self.used) }
+    }
+}
+
 impl Graph {
     /// `lanes`: one more than the highest VL that can occur.
     pub(super) fn new(lanes: usize, turns: usize, slots: usize) -> Self {

@@ -9,7 +9,9 @@
 mod flow;
 mod graph;
 mod hops;
+mod multicast;
 mod policy;
+mod safety;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -26,8 +28,10 @@ use crate::tables::{Routes, Sl2Vl, SlVlRow};
 use flow::{Flow, Injection};
 use graph::Graph;
 use hops::{Distances, HopCounts};
+pub use multicast::{Cause, McastFault, McastVerdict, McastWait};
 pub use policy::SlPolicy;
 use policy::{Pairs, Senders, SlsInUse};
+pub use safety::{SlSafety, sl_safety};
 use tree::Tree;
 use witness::Finder;
 pub use witness::{Fault, Packet, Wait, Witness};
@@ -86,15 +90,19 @@ pub struct Verdict {
     pub dependencies: usize,
     /// Strongly connected components of the dependency graph that have a cycle.
     pub cyclic_components: usize,
-    /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL, detour.
+    /// The multicast groups, if the tables have any.
+    pub multicast: Option<McastVerdict>,
+    /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL, those of
+    /// multicast, detour.
     pub witnesses: Vec<Witness>,
 }
 
 impl Verdict {
     /// Whether the tables may go to switches: every packet arrives, none circles, none deadlocks,
-    /// all VLs exist. Detours are safe.
+    /// all VLs exist, multicast included where the tables have groups. Detours are safe.
     pub fn is_safe(&self) -> bool {
-        self.deadlock_free && self.reachable && self.loop_free && self.vls_legal
+        let multicast = self.multicast.as_ref().is_none_or(McastVerdict::is_safe);
+        self.deadlock_free && self.reachable && self.loop_free && self.vls_legal && multicast
     }
 
     /// The witness of the gravest failure.
@@ -126,6 +134,11 @@ impl Verdict {
             "virtual_channels": self.virtual_channels,
             "dependencies": self.dependencies,
             "cyclic_components": self.cyclic_components,
+            "multicast_groups": self.multicast.as_ref().map_or(0, |m| m.groups),
+            "multicast_loop_free": self.multicast.as_ref().map(|m| m.loop_free),
+            "multicast_reachable": self.multicast.as_ref().map(|m| m.reachable),
+            "multicast_deadlock_free": self.multicast.as_ref().map(|m| m.deadlock_free),
+            "multicast_sls": self.multicast.as_ref().map(McastVerdict::sl_numbers),
             "witness": self.witness().map(|w| w.to_json(fabric)),
             "witnesses": self.witnesses.iter().map(|w| w.to_json(fabric)).collect::<Vec<_>>(),
         })
@@ -183,6 +196,8 @@ pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdic
         let packet = packet.expect("some packet used each virtual channel");
         witnesses.push(Witness::IllegalVl { wait: Wait { channel, vl, packet }, data_vls });
     }
+    let (multicast, faults) = multicast::judge(&plan, &cycles, &finder, &destinations).unzip();
+    witnesses.extend(faults.unwrap_or_default().into_iter().map(Witness::Multicast));
     witnesses.extend(tally.detour.and_then(|lid| {
         let (root, _) = fabric.endport(fabric.owner_of(lid)?).attachment?;
         let distances = Distances::new(fabric.channels(), fabric.num_switches(), vec![root.index()]);
@@ -210,6 +225,7 @@ pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdic
         virtual_channels: cycles.virtual_channels,
         dependencies: cycles.dependencies,
         cyclic_components: cycles.components,
+        multicast,
         witnesses,
     }
 }
@@ -388,12 +404,19 @@ impl<'a> Plan<'a> {
     /// The first channel with a VL in use that one of its ends cannot operate, and how many it can.
     fn illegal_vl(&self) -> Option<(ChannelId, Vl, u8)> {
         self.fabric.channels().iter().find_map(|(id, c)| {
-            let data_vls = |s: SwitchId, port: PortNum| self.fabric.switch(s).ports[port.index()].data_vls;
-            let limit =
-                [data_vls(c.from, c.out_port), data_vls(c.to, c.in_port)].into_iter().flatten().min()?;
+            let limit = self.operates(c.from.index(), c.out_port);
             let used = self.graph.used(self.slot(c.from.index(), c.out_port.0));
             bits(used).find(|&vl| vl >= usize::from(limit)).map(|vl| (id, Vl(vl as u8), limit))
         })
+    }
+
+    /// Data VLs that both ends of the link at a port to another switch can operate, as far as stated.
+    fn operates(&self, s: usize, port: PortNum) -> u8 {
+        let ahead = self.ahead(s, port.0);
+        let data_vls = |s: usize, port: PortNum| {
+            self.fabric.switch(SwitchId::at(s)).ports[port.index()].data_vls.unwrap_or(Vl::MAX_DATA)
+        };
+        data_vls(s, port).min(data_vls(ahead.to as usize, PortNum(ahead.in_port)))
     }
 }
 

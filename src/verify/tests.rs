@@ -66,6 +66,7 @@ fn routes(fabric: &Fabric, lft: Lft) -> Routes {
         sl2vl: Sl2Vl::new(fabric),
         path_sl: PathSl::one(Sl(0)),
         vlarb: VlArb::fair(1),
+        multicast: Vec::new(),
         remarks: Vec::new(),
     }
 }
@@ -362,6 +363,7 @@ fn check(f: &Fabric, r: &Routes, policy: SlPolicy) -> Verdict {
             send(f, r, p.source, p.dlid, p.sl.0.into())
         };
         match w {
+            Witness::Multicast(_) => panic!("these tables have no groups"),
             Witness::Unreachable { packet, fault, .. } => {
                 let expected = match fault {
                     Fault::Loop(_) => "loop",

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, NodeId, PortNum, Sl, SwitchId, Vl};
 use crate::tables::Routes;
 
+use super::multicast::McastFault;
 use super::policy::SlPolicy;
 use super::{Destination, bits};
 
@@ -84,6 +85,8 @@ pub enum Witness {
         /// The fewest that the cables permit.
         minimal: u16,
     },
+    /// Something about multicast.
+    Multicast(McastFault),
 }
 
 impl Witness {
@@ -131,6 +134,7 @@ impl Witness {
                 "{} takes {hops} hops between switches where {minimal} would do",
                 packet.describe(fabric)
             ),
+            Self::Multicast(fault) => fault.explain(fabric),
         }
     }
 
@@ -163,6 +167,7 @@ impl Witness {
             Self::Detour { packet, hops, minimal } => json!({
                 "kind": "detour", "packet": packet.to_json(fabric), "hops": hops, "minimal": minimal,
             }),
+            Self::Multicast(fault) => fault.to_json(),
         };
         value["text"] = json!(self.explain(fabric));
         value

@@ -25,6 +25,22 @@ pub(crate) fn judge(tools: &Tools, subnet: &Path, fdbs: &Path, sl2vl: &Path, psl
     let folder = tempfile::tempdir().expect("a temporary folder");
     let multicast = folder.path().join("opensm.mcfdbs");
     std::fs::write(&multicast, "").expect("an empty file is written");
+    judge_all(tools, subnet, fdbs, &multicast, sl2vl, psl)
+}
+
+/// [`judge`] with an `opensm.mcfdbs` of multicast groups, which it looks at for loops and missing ways.
+///
+/// # Panics
+/// As above.
+pub(crate) fn judge_all(
+    tools: &Tools,
+    subnet: &Path,
+    fdbs: &Path,
+    multicast: &Path,
+    sl2vl: &Path,
+    psl: Option<&Path>,
+) -> Verdict {
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = Command::new(&tools.ibdmchk);
     command.current_dir(&folder).arg("-s").arg(subnet).arg("-f").arg(fdbs).arg("-m").arg(multicast);
     command.arg("-d").arg(sl2vl);

@@ -9,6 +9,7 @@
 
 pub(crate) mod ibdmchk;
 pub(crate) mod ibsim;
+pub(crate) mod mcjoin;
 pub(crate) mod opensm;
 pub(crate) mod plugin;
 pub(crate) mod readback;
@@ -40,6 +41,8 @@ pub(crate) struct Tools {
     pub(crate) readback: PathBuf,
     /// `tests/tools/paths.c`, compiled.
     pub(crate) paths: PathBuf,
+    /// `tests/tools/mcjoin.c`, compiled.
+    pub(crate) mcjoin: PathBuf,
 }
 
 impl Tools {
@@ -67,8 +70,9 @@ impl Tools {
             ibdmchk: tool("ibdmchk")?,
             setpriv: tool("setpriv")?,
             umad2sim: umad2sim.ok_or("there is no libumad2sim.so")?,
-            paths: readback::compile("paths")?,
             readback: readback::compile("readback")?,
+            mcjoin: mcjoin::compile()?,
+            paths: readback::compile("paths")?,
         })
     }
 

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::ibsim::Ibsim;
 
 /// Tables that were read back by management packets: a folder with `opensm-lfts.dump`,
-/// `opensm-sl2vl.dump`, `opensm.fdbs` and `op_vls`; see `tests/tools/readback.c`.
+/// `opensm-sl2vl.dump`, `opensm.fdbs`, `opensm.mcfdbs` and `op_vls`; see `tests/tools/readback.c`.
 pub(crate) struct Readback {
     folder: TempDir,
 }
@@ -87,11 +87,13 @@ pub(super) fn compile(name: &str) -> Result<PathBuf, String> {
 }
 
 fn compile_as(name: &str, ending: &str, options: &[&str]) -> Result<PathBuf, String> {
-    if let Some(built) = super::built() {
-        return Ok(built.join(format!("{name}{ending}")));
+    let file = format!("{name}{ending}");
+    let built = super::built().map(|built| built.join(&file)).filter(|tool| tool.exists());
+    if let Some(built) = built {
+        return Ok(built);
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools").join(name).with_extension("c");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{ending}"));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
     let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
     if modified(&target) >= modified(&source) {
         return Ok(target);

@@ -6,6 +6,7 @@
  * Asks every LID by LID-routed SMPs, through the very tables that it reads, and writes into DIR
  *   opensm-lfts.dump, opensm-sl2vl.dump   byte for byte as OpenSM would write them
  *   opensm.fdbs                           the LFTs as ibdmchk reads them (hops are not known: 00)
+ *   opensm.mcfdbs                         the first MFT blocks, byte for byte as OpenSM would write them
  *   op_vls                                0xNODE_GUID PORT OPERATIONAL_VLS CAPABLE_VLS, switch ports that
  *                                         are up; the two numbers are counts of VLs
  *   vlarb                                 0xNODE_GUID PORT low|high VL:WEIGHT ..., switch ports that are up,
@@ -394,18 +395,58 @@ static void write_vlarb(const struct node *nodes, size_t n, FILE *file)
 	}
 }
 
+/* Groups beyond these are not looked at: 32 a block. */
+#define MFT_BLOCKS 2
+
+static void write_mfts(const struct node *nodes, size_t n, FILE *dump)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct node *sw = &nodes[i];
+		unsigned positions = sw->ports / 16 + 1, asked = 0, begun = 0;
+		struct query q[MFT_BLOCKS * 16];
+
+		if (sw->type != IB_NODE_SWITCH)
+			continue;
+		for (unsigned b = 0; b < MFT_BLOCKS; b++)
+			for (unsigned p = 0; p < positions; p++)
+				q[asked++] = (struct query){ .lid = sw->lid, .attr = IB_ATTR_MULTICASTFORWTBL,
+							     .mod = p << 28 | b };
+		ask(q, asked, 0);
+		for (unsigned a = 0; a < asked; a++)
+			must(&q[a], "MFT");
+		for (unsigned m = 0; m < MFT_BLOCKS * 32; m++) {
+			unsigned any = 0;
+
+			for (unsigned port = 0; port <= sw->ports; port++) {
+				const uint8_t *mask = q[m / 32 * positions + port / 16].data + m % 32 * 2;
+
+				if (!((mask[0] << 8 | mask[1]) >> port % 16 & 1))
+					continue;
+				if (!begun++)
+					fprintf(dump, "\nSwitch 0x%016" PRIx64 "\nLID    : Out Port(s)\n", sw->guid);
+				if (!any++)
+					fprintf(dump, "0x%04X :", 0xc000 + m);
+				fprintf(dump, " 0x%03X ", port);
+			}
+			if (any)
+				fprintf(dump, "\n");
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	umad_port_t own;
 	struct query first = { .lid = 0, .attr = IB_ATTR_SWITCH_INFO };
 	struct node *nodes;
 	size_t n;
-	FILE *lfts, *fdbs, *sl2vl, *op_vls, *vlarb;
+	FILE *lfts, *fdbs, *mcfdbs, *sl2vl, *op_vls, *vlarb;
 
 	if (argc != 2 || argv[1][0] == '-')
 		die(2, "usage: readback DIR");
 	lfts = create(argv[1], "opensm-lfts.dump");
 	fdbs = create(argv[1], "opensm.fdbs");
+	mcfdbs = create(argv[1], "opensm.mcfdbs");
 	sl2vl = create(argv[1], "opensm-sl2vl.dump");
 	op_vls = create(argv[1], "op_vls");
 	vlarb = create(argv[1], "vlarb");
@@ -428,8 +469,10 @@ int main(int argc, char **argv)
 	write_lfts(nodes, n, lfts, fdbs);
 	write_sl2vl(nodes, n, sl2vl);
 	write_vlarb(nodes, n, vlarb);
+	write_mfts(nodes, n, mcfdbs);
 	finish(lfts);
 	finish(fdbs);
+	finish(mcfdbs);
 	finish(sl2vl);
 	finish(op_vls);
 	finish(vlarb);

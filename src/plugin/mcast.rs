@@ -1,0 +1,157 @@
+//! Multicast groups into OpenSM's multicast forwarding tables, each as what lies between its members
+//! of a tree that was proven with the unicast tables.
+//!
+//! OpenSM asks group by group, in sweeps and whenever a member joins or leaves, and has cleared the
+//! group in all switches before. Nothing is computed anew then: the tree belongs to the tables in
+//! force, so it is looked up by GUID, and a switch or a cable that is gone meanwhile is left out.
+
+use std::collections::HashMap;
+
+use super::abi;
+use super::host::{self, Host};
+use super::program::Programmed;
+use crate::fabric::{Guid, PortNum, Sl, SwitchId};
+use crate::tables::PortSet;
+
+/// What became of a group.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Its table entries are written.
+    Routed {
+        /// Members that are connected.
+        members: usize,
+        /// Switches with entries.
+        switches: usize,
+        /// The first place where the subnet no longer is as it was routed, in words.
+        gap: Option<String>,
+    },
+    /// No tree serves its SLs, so nothing was written.
+    NotServed {
+        /// The SLs, bit `n` = SL `n`.
+        sls: u16,
+    },
+}
+
+/// A group, or several that share a multicast LID.
+struct Group {
+    /// SLs, bit `n` = SL `n`.
+    sls: u16,
+    /// Members by port GUID: GUID of the switch, and its port to the member (0 for the switch itself);
+    /// `None` for a member without a cable to a switch.
+    members: HashMap<Guid, Option<(Guid, u8)>>,
+}
+
+/// Writes the entries of a group into OpenSM's tables.
+///
+/// Cost: O(S + members) with S switches.
+pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_box_t) -> Outcome {
+    let group = group(mbox);
+    let trees = &programmed.routes.multicast;
+    let serves = |tree: &&crate::tables::McastGroup| tree.sls.is_none_or(|sls| group.sls & !sls == 0);
+    let Some(tree) = trees.iter().find(serves) else { return Outcome::NotServed { sls: group.sls } };
+    if group.members.len() < 2 {
+        return Outcome::Routed { members: group.members.len(), switches: 0, gap: None };
+    }
+    let mut gap = None;
+    let fabric = &programmed.fabric;
+    let mut members = Vec::with_capacity(group.members.len());
+    for (guid, place) in &group.members {
+        let known = place.and_then(|(s, port)| Some((programmed.switch(s)?, PortNum(port))));
+        match known.filter(|&(s, port)| tree.at(s).contains(port)) {
+            Some(member) => members.push(member),
+            None => drop(
+                gap.get_or_insert_with(|| format!("port {guid} was not there when the fabric was routed")),
+            ),
+        }
+    }
+    members.sort_unstable();
+    let mut switches = 0;
+    let mut missing: HashMap<SwitchId, PortSet> = tree.pruned(fabric, &members).into_iter().collect();
+    for switch in host.switches() {
+        // SAFETY: NULL or the node of the switch, which lives as long.
+        let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
+        let Some(s) = programmed.switch(host::node_guid(node)) else { continue };
+        let Some(set) = missing.remove(&s) else { continue };
+        if switch.switch_info.mcast_cap == 0 {
+            gap.get_or_insert_with(|| format!("{} does not support multicast", fabric.describe_switch(s)));
+            continue;
+        }
+        switches += 1;
+        for port in set.iter() {
+            if leads_on(programmed, node, s, port) {
+                if !write(host, switch, mbox.mlid, port) {
+                    gap.get_or_insert_with(|| {
+                        format!("the table of {} is too short for this group", fabric.describe_switch(s))
+                    });
+                }
+            } else {
+                gap.get_or_insert_with(|| {
+                    format!("{} port {port} leads elsewhere or nowhere now", fabric.describe_switch(s))
+                });
+            }
+        }
+    }
+    if let Some(&s) = missing.keys().min() {
+        gap.get_or_insert_with(|| format!("{} is gone", fabric.describe_switch(s)));
+    }
+    Outcome::Routed { members: members.len(), switches, gap }
+}
+
+/// Whether the cable at a port is that of the fabric as it was routed. Adapters may come and go.
+fn leads_on(programmed: &Programmed, node: &abi::osm_node_t, s: SwitchId, port: PortNum) -> bool {
+    let fabric = &programmed.fabric;
+    let Some(channel) = fabric.channels().at_port(s, port) else { return true };
+    let c = fabric.channels().get(channel);
+    let remote = host::physp(node, port.index()).and_then(host::remote);
+    remote.is_some_and(|r| {
+        let guid = host::node_of(r).map(host::node_guid);
+        r.port_num == c.in_port.0 && guid == Some(fabric.switch(c.to).guid)
+    })
+}
+
+/// Sets a bit of a switch's table; false where the table does not have it.
+fn write(host: &Host, switch: &abi::osm_switch_t, mlid: u16, port: PortNum) -> bool {
+    let table = &switch.mcast_tbl;
+    // The function checks nothing in a release build.
+    let fits = !table.p_mask_tbl.is_null()
+        && (crate::tables::McastGroup::FIRST_MLID..=table.max_mlid_ho).contains(&mlid)
+        && port.0 < switch.num_ports;
+    if fits {
+        // SAFETY: a field of a live switch, which OpenSM's lock, held exclusively around this callback,
+        // lets us write.
+        let table = std::ptr::from_ref(table).cast_mut();
+        // SAFETY: the table has the group and the switch the port, see above.
+        unsafe { (host.functions().mcast_tbl_set)(table, mlid, port.0) };
+    }
+    fits
+}
+
+/// Reads a group.
+fn group(mbox: &abi::osm_mgrp_box_t) -> Group {
+    let mut group = Group { sls: 0, members: HashMap::new() };
+    for mgrp in host::groups(mbox) {
+        let sl = Sl((u32::from_be(mgrp.mcmember_rec.sl_flow_hop) >> 28) as u8);
+        group.sls |= 1 << sl.0;
+        for member in host::members(mgrp) {
+            // SAFETY: NULL or the port of the member, which OpenSM holds as long as its membership.
+            let Some(port) = (unsafe { member.port.as_ref() }) else { continue };
+            let guid = Guid(u64::from_be(port.guid));
+            group.members.insert(guid, place(port));
+        }
+    }
+    group
+}
+
+/// The switch of a member and the switch's port to it.
+fn place(port: &abi::osm_port_t) -> Option<(Guid, u8)> {
+    // SAFETY: NULL or the node of the port.
+    let node = unsafe { port.p_node.as_ref() }?;
+    if !node.sw.is_null() {
+        return Some((host::node_guid(node), 0));
+    }
+    // SAFETY: NULL or the physical port.
+    let physp = unsafe { port.p_physp.as_ref() }?;
+    let remote = host::remote(physp)?;
+    let switch = host::node_of(remote)?;
+    (!switch.sw.is_null()).then(|| (host::node_guid(switch), remote.port_num))
+}

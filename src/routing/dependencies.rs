@@ -1,0 +1,440 @@
+//! Which virtual channel waits for which under a routing, as a graph that can grow and stays
+//! without a circle.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use rayon::prelude::*;
+
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
+
+/// No channel.
+const NONE: u32 = u32::MAX;
+
+/// The SLs in classes that all SL2VL rows treat alike.
+#[derive(Clone, Debug)]
+pub(super) struct SlClasses {
+    /// The SLs of each class, in ascending order of the lowest.
+    pub(super) members: Vec<u16>,
+}
+
+impl SlClasses {
+    fn new(sl2vl: &Sl2Vl) -> Self {
+        let mut alike = [u16::MAX; Sl::COUNT];
+        let mut last = SlVlRow::default();
+        for &row in sl2vl.rows() {
+            if row == last || row == SlVlRow::uniform(row.get(Sl(0))) {
+                continue;
+            }
+            last = row;
+            let vls = row.vls();
+            for (sl, vl) in vls.iter().enumerate() {
+                let same = (0..Sl::COUNT).filter(|&other| vls[other] == *vl);
+                alike[sl] &= same.fold(0, |set, other| set | 1 << other);
+            }
+        }
+        let mut members: Vec<u16> = alike.to_vec();
+        members.dedup();
+        let mut seen = 0;
+        members.retain(|&set| {
+            let new = seen & set == 0;
+            seen |= set;
+            new
+        });
+        Self { members }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// An SL of a class.
+    fn sl(&self, class: usize) -> Sl {
+        Sl(self.members[class].trailing_zeros() as u8)
+    }
+
+    /// The classes, bit `n` = class `n`, of some SLs.
+    fn of(&self, sls: u16) -> u16 {
+        let met = |&(_, &set): &(usize, &u16)| set & sls != 0;
+        self.members.iter().enumerate().filter(met).fold(0, |all, (class, _)| all | 1 << class)
+    }
+}
+
+enum Change {
+    /// An edge that was added: index into `waits`, bit.
+    Edge(usize, u16),
+    /// A VL that was set: index into `vls`, what it was.
+    Vl(usize, u8),
+}
+
+/// The dependencies between virtual channels, (channel, VL): what holds the first waits for the
+/// second. With a topological order, so an edge is refused where it would close a circle.
+pub(super) struct Dependencies<'a> {
+    fabric: &'a Fabric,
+    pub(super) classes: SlClasses,
+    /// One more than the highest data VL in the tables.
+    lanes: usize,
+    /// By turn x VL of the second channel: the VLs of the first.
+    waits: Vec<u16>,
+    /// By channel: its switch at the end, and what its own number has to be added to for the number of
+    /// the turn from it to a channel.
+    steps: Vec<(u32, u32)>,
+    /// By turn x class: the VL.
+    vls: Vec<u8>,
+    /// By turn: the classes whose unicast packets take it, as bits; empty until it is asked for.
+    used: Vec<u16>,
+    /// By channel x class: the VLs with which the end ports of its switch send into it.
+    injected: Vec<u16>,
+    /// By virtual channel: its place in the order.
+    place: Vec<u32>,
+    /// What can be taken back, the latest last.
+    changes: Vec<Change>,
+    /// Marks of the search, by virtual channel.
+    mark: Vec<bool>,
+}
+
+impl<'a> Dependencies<'a> {
+    /// The dependencies of all packets that the tables route, from and to every end port; `None`
+    /// where they have a circle.
+    ///
+    /// For each LID the ways to it are followed from every switch, up to where a packet with the
+    /// same SL and VL was before.
+    ///
+    /// Cost: O(L S V) time with L LIDs, S switches and V virtual channels of one channel in use,
+    /// shared by all threads; O(turns x VLs) memory.
+    pub(super) fn new(fabric: &'a Fabric, lft: &Lft, sl2vl: &Sl2Vl, path_sl: &PathSl) -> Option<Self> {
+        let channels = fabric.channels();
+        let classes = SlClasses::new(sl2vl);
+        let mut steps = Vec::with_capacity(channels.len());
+        let mut vls = Vec::new();
+        let (mut turns, mut highest) = (0, 0);
+        for (_, c) in channels.iter() {
+            let after = channels.out_range(c.to);
+            // Modulo 2^32: the number of a turn is there again when the channel's is added.
+            steps.push((c.to.0, (turns as u32).wrapping_sub(after.start as u32)));
+            turns += after.len();
+            for (_, d) in channels.out(c.to) {
+                let row = sl2vl.row(c.to, c.in_port, d.out_port);
+                for class in 0..classes.len() {
+                    let vl = row.get(classes.sl(class)).0;
+                    highest = highest.max(vl % Vl::MAX_DATA);
+                    vls.push(vl);
+                }
+            }
+        }
+        let mut injected = vec![0_u16; channels.len() * classes.len()];
+        for (id, c) in channels.iter() {
+            for &source in fabric.endports_on(c.from) {
+                let Some((_, port)) = fabric.endport(source).attachment else { continue };
+                let row = sl2vl.row(c.from, port, c.out_port);
+                for class in 0..classes.len() {
+                    let vl = row.get(classes.sl(class));
+                    highest = highest.max(vl.0 % Vl::MAX_DATA);
+                    injected[id.index() * classes.len() + class] |= data_bit(vl);
+                }
+            }
+        }
+        let lanes = usize::from(highest) + 1;
+        let mut this = Self {
+            fabric,
+            classes,
+            lanes,
+            waits: Vec::new(),
+            steps,
+            vls,
+            used: Vec::new(),
+            injected,
+            place: Vec::new(),
+            changes: Vec::new(),
+            mark: vec![false; channels.len() * lanes],
+        };
+        let waits = zeros(turns * lanes);
+        // Nothing waits for VLs that no turn leads to, so no circle leads over them.
+        let entered = this.vls.iter().fold(0, |all, &vl| all | data_bit(Vl(vl)));
+        this.unicast(lft, path_sl, |turn, vl, held, _| {
+            if held & entered != 0 {
+                set(&waits[turn * lanes + vl], held & entered);
+            }
+        });
+        this.waits = inner(waits);
+        this.place = this.order()?;
+        Some(this)
+    }
+
+    /// The number of a turn.
+    fn turn(&self, first: ChannelId, second: ChannelId) -> usize {
+        self.steps[first.index()].1.wrapping_add(second.0) as usize
+    }
+
+    /// Visits what unicast packets wait for: turn, VL of the second channel, VLs of the first as bits,
+    /// class. More than once where several LIDs make the same dependency, in no certain order.
+    fn unicast(&self, lft: &Lft, path_sl: &PathSl, visit: impl Fn(usize, usize, u16, usize) + Sync) {
+        let (fabric, channels) = (self.fabric, self.fabric.channels());
+        let (switches, classes) = (fabric.num_switches(), self.classes.len());
+        let lids: Vec<(Lid, SwitchId)> = fabric
+            .endports()
+            .iter()
+            .filter_map(|e| e.attachment.map(|(s, _)| (e, s)))
+            .flat_map(|(e, s)| e.lids().map(move |lid| (lid, s)))
+            .collect();
+        let classes_from = |s: SwitchId, lid: Lid| {
+            let told = |e: &EndPortId| path_sl.allowed(fabric, *e, lid);
+            self.classes.of(fabric.endports_on(s).iter().fold(0, |all, e| all | told(e)))
+        };
+        let same = path_sl.any().map(|set| self.classes.of(set));
+        lids.par_chunks(64).for_each(|chunk| {
+            let mut seen = vec![0_u16; switches * classes];
+            let mut way = vec![NONE; switches];
+            for &(lid, root) in chunk {
+                seen.fill(0);
+                for (s, (way, &port)) in way.iter_mut().zip(lft.to(lid)).enumerate() {
+                    let next = channels.at_port(SwitchId::at(s), PortNum(port));
+                    *way = next.filter(|_| s != root.index()).map_or(NONE, |c| c.0);
+                }
+                for (source, &first) in way.iter().enumerate().filter(|&(_, &c)| c != NONE) {
+                    let set = same.unwrap_or_else(|| classes_from(SwitchId::at(source), lid));
+                    for class in bits(set) {
+                        let (mut at, mut channel) = (source, first);
+                        let mut held = self.injected[channel as usize * classes + class];
+                        loop {
+                            let seen = &mut seen[at * classes + class];
+                            held &= !*seen;
+                            *seen |= held;
+                            let (to, offset) = self.steps[channel as usize];
+                            let ahead = way[to as usize];
+                            if held == 0 || ahead == NONE {
+                                break;
+                            }
+                            let turn = offset.wrapping_add(ahead) as usize;
+                            let vl = self.vls[turn * classes + class];
+                            if vl == Vl::MAX_DATA {
+                                break;
+                            }
+                            visit(turn, usize::from(vl), held, class);
+                            (at, channel, held) = (to as usize, ahead, 1 << vl);
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// Finds out which turns unicast packets take, for [`Dependencies::choices`].
+    pub(super) fn find_used(&mut self, lft: &Lft, path_sl: &PathSl) {
+        let used = zeros(self.waits.len() / self.lanes);
+        self.unicast(lft, path_sl, |turn, _, _, class| set(&used[turn], 1 << class));
+        self.used = inner(used);
+    }
+
+    /// A topological order (Kahn); `None` where there is a circle.
+    fn order(&self) -> Option<Vec<u32>> {
+        let vertices = self.mark.len();
+        let mut waiting = vec![0_u32; vertices];
+        for v in 0..vertices {
+            self.after(v, |w| waiting[w] += 1);
+        }
+        let mut queue: Vec<u32> = (0..vertices as u32).filter(|&v| waiting[v as usize] == 0).collect();
+        let mut place = vec![0; vertices];
+        let mut at = 0;
+        while let Some(&v) = queue.get(at) {
+            place[v as usize] = at as u32;
+            at += 1;
+            self.after(v as usize, |w| {
+                waiting[w] -= 1;
+                if waiting[w] == 0 {
+                    queue.push(w as u32);
+                }
+            });
+        }
+        (at == vertices).then_some(place)
+    }
+
+    /// Visits what a virtual channel waits for.
+    fn after(&self, v: usize, mut visit: impl FnMut(usize)) {
+        let (channel, bit) = (v / self.lanes, 1 << (v % self.lanes));
+        let c = self.fabric.channels().get(ChannelId::at(channel));
+        for next in self.fabric.channels().out_range(c.to).map(ChannelId::at) {
+            let turn = self.turn(ChannelId::at(channel), next) * self.lanes;
+            for vl in 0..self.lanes {
+                if self.waits[turn + vl] & bit != 0 {
+                    visit(next.index() * self.lanes + vl);
+                }
+            }
+        }
+    }
+
+    /// Visits what waits for a virtual channel.
+    fn before(&self, v: usize, mut visit: impl FnMut(usize)) {
+        let (channel, vl) = (v / self.lanes, v % self.lanes);
+        let d = self.fabric.channels().get(ChannelId::at(channel));
+        for (_, back) in self.fabric.channels().out(d.from) {
+            let turn = self.turn(back.reverse, ChannelId::at(channel));
+            for first in bits(self.waits[turn * self.lanes + vl]) {
+                visit(back.reverse.index() * self.lanes + first);
+            }
+        }
+    }
+
+    /// The VLs, as bits, with which end ports of a class send into a channel.
+    pub(super) fn injected(&self, channel: ChannelId, class: usize) -> u16 {
+        self.injected[channel.index() * self.classes.len() + class]
+    }
+
+    /// The VL, as a bit, of a class for a turn; 0 where packets are dropped.
+    pub(super) fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
+        data_bit(Vl(self.vls[self.turn(first, second) * self.classes.len() + class]))
+    }
+
+    /// The VLs, as bits, that a class may have for a turn, the present one first: all that are in use
+    /// where no unicast packet of the class takes the turn and that was found out.
+    pub(super) fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
+        let now = self.vl(first, second, class);
+        let turn = self.turn(first, second);
+        let mut list = vec![now];
+        if self.used.get(turn).is_some_and(|used| used & 1 << class == 0) {
+            list.extend((0..self.lanes).rev().map(|vl| 1 << vl).filter(|&vl| vl != now));
+        }
+        list.retain(|&vl| vl != 0);
+        list
+    }
+
+    /// Sets the VL, given as a bit, of a class for a turn.
+    pub(super) fn set_vl(&mut self, first: ChannelId, second: ChannelId, class: usize, vl: u16) {
+        let entry = self.turn(first, second) * self.classes.len() + class;
+        let new = vl.trailing_zeros() as u8;
+        let old = std::mem::replace(&mut self.vls[entry], new);
+        if new != old {
+            self.changes.push(Change::Vl(entry, old));
+        }
+    }
+
+    /// Writes what was set into the tables.
+    pub(super) fn write_vls(&self, sl2vl: &mut Sl2Vl) {
+        for (first, c) in self.fabric.channels().iter() {
+            for (second, d) in self.fabric.channels().out(c.to) {
+                let mut row = sl2vl.row(c.to, c.in_port, d.out_port);
+                for (class, &sls) in self.classes.members.iter().enumerate() {
+                    let vl = Vl(self.vls[self.turn(first, second) * self.classes.len() + class]);
+                    row = bits(sls).fold(row, |row, sl| row.with(Sl(sl as u8), vl));
+                }
+                sl2vl.set(c.to, c.in_port, d.out_port, row);
+            }
+        }
+    }
+
+    /// Adds that packets on any of some VLs of the first channel wait for a VL of the second, all
+    /// given as bits. False where that would close a circle; then some may have been added.
+    pub(super) fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool {
+        let vl = vl.trailing_zeros() as usize;
+        let entry = self.turn(first, second) * self.lanes + vl;
+        bits(held & !self.waits[entry]).all(|from| {
+            let ordered =
+                self.put_behind(first.index() * self.lanes + from, second.index() * self.lanes + vl);
+            if ordered {
+                self.waits[entry] |= 1 << from;
+                self.changes.push(Change::Edge(entry, 1 << from));
+            }
+            ordered
+        })
+    }
+
+    /// What [`Dependencies::roll_back`] goes back to.
+    pub(super) fn checkpoint(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Takes back what was added and set since a checkpoint. The order stays right.
+    pub(super) fn roll_back(&mut self, checkpoint: usize) {
+        for change in self.changes.drain(checkpoint..).rev() {
+            match change {
+                Change::Edge(entry, bit) => self.waits[entry] &= !bit,
+                Change::Vl(entry, vl) => self.vls[entry] = vl,
+            }
+        }
+    }
+
+    /// Changes the order so that `a` comes before `b` (Pearce and Kelly, "A Dynamic Topological Sort
+    /// Algorithm for Directed Acyclic Graphs"); false where `b` comes before `a` by some way.
+    fn put_behind(&mut self, a: usize, b: usize) -> bool {
+        let (low, high) = (self.place[b], self.place[a]);
+        if high < low {
+            return true;
+        }
+        let Some(mut ahead) = self.reach(b, |place| place <= high, |this, v, visit| this.after(v, visit), a)
+        else {
+            return false;
+        };
+        let behind = self.reach(a, |place| place >= low, |this, v, visit| this.before(v, visit), usize::MAX);
+        let mut list = behind.expect("nothing is looked for");
+        let sort = |list: &mut Vec<usize>, place: &[u32]| list.sort_unstable_by_key(|&v| place[v]);
+        sort(&mut list, &self.place);
+        sort(&mut ahead, &self.place);
+        list.extend(ahead);
+        let mut places: Vec<u32> = list.iter().map(|&v| self.place[v]).collect();
+        places.sort_unstable();
+        for (v, place) in list.into_iter().zip(places) {
+            self.place[v] = place;
+        }
+        true
+    }
+
+    /// All that is reached from `start` within some places; `None` if that is `target` too.
+    fn reach(
+        &mut self,
+        start: usize,
+        within: impl Fn(u32) -> bool,
+        step: impl Fn(&Self, usize, &mut dyn FnMut(usize)),
+        target: usize,
+    ) -> Option<Vec<usize>> {
+        let mut found = vec![start];
+        let mut mark = std::mem::take(&mut self.mark);
+        mark[start] = true;
+        let mut met = start == target;
+        let mut at = 0;
+        while let Some(&v) = found.get(at).filter(|_| !met) {
+            at += 1;
+            step(self, v, &mut |w| {
+                met |= w == target;
+                if !mark[w] && within(self.place[w]) {
+                    mark[w] = true;
+                    found.push(w);
+                }
+            });
+        }
+        found.iter().for_each(|&v| mark[v] = false);
+        self.mark = mark;
+        (!met).then_some(found)
+    }
+}
+
+fn zeros(len: usize) -> Vec<AtomicU16> {
+    (0..len).map(|_| AtomicU16::new(0)).collect()
+}
+
+fn inner(list: Vec<AtomicU16>) -> Vec<u16> {
+    list.into_iter().map(AtomicU16::into_inner).collect()
+}
+
+/// Once the bits are in, which is nearly always, this only reads.
+fn set(mask: &AtomicU16, bits: u16) {
+    if mask.load(Ordering::Relaxed) & bits != bits {
+        mask.fetch_or(bits, Ordering::Relaxed);
+    }
+}
+
+/// A VL as a bit; none for VL 15.
+fn data_bit(vl: Vl) -> u16 {
+    if vl.0 < Vl::MAX_DATA { 1 << vl.0 } else { 0 }
+}
+
+/// The numbers of the bits in a set, ascending.
+fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = set.trailing_zeros() as usize;
+        (set != 0).then(|| {
+            set &= set - 1;
+            bit
+        })
+    })
+}

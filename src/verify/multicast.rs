@@ -1,0 +1,425 @@
+//! Multicast: do all members get one copy of each packet, and do the copies close a credit loop,
+//! among themselves or with unicast?
+//!
+//! The model: a packet in a switch holds the buffer of the channel that it came by until the last of
+//! its copies has left, so that channel waits for each channel that a copy leaves by. Copies hold
+//! nothing for each other: a credit is spent when a packet is sent and never held in reserve, and a
+//! copy that was sent has left. Senders are all end ports on the switches of a group, members or not:
+//! a switch does not ask where a packet comes from.
+
+use serde_json::{Value, json};
+
+use super::graph::{Cycles, Graph};
+use super::witness::Finder;
+use super::{Destination, Packet, Plan, bits};
+use crate::fabric::{ChannelId, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
+use crate::tables::{McastGroup, PortSet};
+
+/// What holds for the multicast groups of some tables.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McastVerdict {
+    /// How many groups were looked at.
+    pub groups: usize,
+    /// No packet comes by the same channel twice.
+    pub loop_free: bool,
+    /// Every member gets the packets of every other one.
+    pub reachable: bool,
+    /// No virtual channels wait for each other in a circle, with packets of all groups and of unicast,
+    /// and no copy needs a VL that does not exist: for the SLs that the tables state of their groups,
+    /// and for SL 0, which is what groups have by default, where they state none.
+    pub deadlock_free: bool,
+    /// SLs that groups may have for that, all at the same time, bit `n` = SL `n`.
+    pub sls: u16,
+}
+
+impl McastVerdict {
+    /// Whether the tables may go to switches.
+    pub fn is_safe(&self) -> bool {
+        self.loop_free && self.reachable && self.deadlock_free
+    }
+
+    /// The SLs as numbers.
+    pub fn sl_numbers(&self) -> Vec<usize> {
+        bits(self.sls).collect()
+    }
+}
+
+/// One example of a property of multicast that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum McastFault {
+    /// Packets of a group go in circles.
+    Loop {
+        /// The group.
+        mlid: u16,
+        /// The circle.
+        channels: Vec<ChannelId>,
+    },
+    /// A member does not get the packets of another.
+    Unreachable {
+        /// The group.
+        mlid: u16,
+        /// Who sends.
+        from: EndPortId,
+        /// Who does not get it.
+        to: EndPortId,
+    },
+    /// Virtual channels that wait for each other, each for the next and the last for the first.
+    CreditLoop(Vec<McastWait>),
+    /// A copy is dropped or needs a VL that an end of the link cannot operate.
+    NoVl {
+        /// The group.
+        mlid: u16,
+        /// The SL of the packet.
+        sl: Sl,
+        /// Where it is copied.
+        at: SwitchId,
+        /// The port that the copy leaves by.
+        port: PortNum,
+    },
+}
+
+/// A virtual channel of a credit loop, and what waits in it for the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct McastWait {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Its VL.
+    pub vl: Vl,
+    /// The packet.
+    pub cause: Cause,
+}
+
+/// A packet in a credit loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// To one LID.
+    Unicast(Packet),
+    /// To a group.
+    Multicast {
+        /// The group.
+        mlid: u16,
+        /// An end port that sends.
+        source: EndPortId,
+        /// The SL in use.
+        sl: Sl,
+    },
+}
+
+impl McastFault {
+    /// The fault in plain words, over several lines.
+    pub fn explain(&self, fabric: &Fabric) -> String {
+        let end = |e: EndPortId| {
+            let end = fabric.endport(e);
+            format!("{} port {}", fabric.describe(end.node), end.port)
+        };
+        match self {
+            Self::Loop { mlid, channels } => {
+                let list: Vec<String> = channels.iter().map(|&c| fabric.describe_channel(c)).collect();
+                format!("packets of group 0x{mlid:04x} go in circles:\n  {}", list.join("\n  "))
+            }
+            Self::Unreachable { mlid, from, to } => {
+                format!("packets of group 0x{mlid:04x} from {} do not reach {}", end(*from), end(*to))
+            }
+            Self::NoVl { mlid, sl, at, port } => format!(
+                "a packet of group 0x{mlid:04x} with SL {} cannot leave {} by port {port}: its VL is 15 or more \
+                 than the link can operate",
+                sl.0,
+                fabric.describe_switch(*at)
+            ),
+            Self::CreditLoop(waits) => {
+                let mut text =
+                    format!("{} virtual channels wait for each other in a credit loop:", waits.len());
+                for (i, wait) in waits.iter().enumerate() {
+                    let next = &waits[(i + 1) % waits.len()];
+                    let cause = match wait.cause {
+                        Cause::Unicast(packet) => packet.describe(fabric),
+                        Cause::Multicast { mlid, source, sl } => {
+                            format!("a packet from {} to group 0x{mlid:04x} with SL {}", end(source), sl.0)
+                        }
+                    };
+                    text += &format!(
+                        "\n  {} VL {}\n    waits for {} VL {} because of {cause}",
+                        fabric.describe_channel(wait.channel),
+                        wait.vl.0,
+                        fabric.describe_channel(next.channel),
+                        next.vl.0,
+                    );
+                }
+                text
+            }
+        }
+    }
+
+    /// The fault for machines.
+    pub(super) fn to_json(&self) -> Value {
+        let kind = match self {
+            Self::Loop { .. } => "multicast_loop",
+            Self::Unreachable { .. } => "multicast_unreachable",
+            Self::CreditLoop(_) => "multicast_credit_loop",
+            Self::NoVl { .. } => "multicast_no_vl",
+        };
+        json!({ "kind": kind })
+    }
+}
+
+/// Judges all groups, beside the dependencies of unicast.
+///
+/// Cost: O(turns of all groups x SLs that need telling apart), and that of finding a cycle: once where
+/// there is none.
+pub(super) fn judge(
+    plan: &Plan<'_>,
+    unicast: &Cycles,
+    finder: &Finder<'_>,
+    destinations: &[Destination],
+) -> Option<(McastVerdict, Vec<McastFault>)> {
+    let groups = finder.routes.multicast.as_slice();
+    if groups.is_empty() {
+        return None;
+    }
+    let mut faults: Vec<McastFault> = groups.iter().find_map(|g| circle(plan, g)).into_iter().collect();
+    let loop_free = faults.is_empty();
+    faults.extend(groups.iter().find_map(|g| unreached(plan, g)));
+    let reachable = faults.len() == usize::from(!loop_free);
+
+    let candidates = |g: &McastGroup| g.sls.unwrap_or(u16::MAX);
+    let all = groups.iter().fold(0, |all, g| all | candidates(g));
+    let wanted = groups.iter().fold(0, |all, g| all | g.sls.unwrap_or(1));
+    // One SL of each class that the tables treat alike stands for the others; but a group may have
+    // only some of them, so each SL counts by itself there.
+    let some_sls = groups.iter().any(|g| g.sls.is_some_and(|sls| plan.merge[usize::from(sls)] & !sls != 0));
+    let merged = if some_sls { all } else { plan.merge[usize::from(all)] };
+    let spread = |graph: &Graph, sl: usize| {
+        let serves = groups.iter().filter(|g| candidates(g) & 1 << sl != 0);
+        serves.map(|g| Spread::new(plan, graph, g, Sl(sl as u8)).run()).find_map(Result::err)
+    };
+    let mut no_vl = None;
+    let mut good: u16 = 0;
+    for sl in bits(merged) {
+        let fault = spread(&plan.graph.clone(), sl);
+        good |= u16::from(fault.is_none()) << sl;
+        no_vl = no_vl.or(fault.filter(|_| wanted & 1 << sl != 0));
+    }
+    let mut cycle = None;
+    if unicast.example.is_some() {
+        good = 0;
+    } else {
+        let with = |sls: u16| {
+            let graph = plan.graph.clone();
+            bits(sls).for_each(|sl| drop(spread(&graph, sl)));
+            graph.cycles(plan.fabric, &plan.turns).example.map(|cycle| (graph, cycle))
+        };
+        if with(good).is_some() {
+            let possible = std::mem::take(&mut good);
+            for sl in bits(possible) {
+                match with(good | 1 << sl) {
+                    None => good |= 1 << sl,
+                    Some((_, found)) if wanted & 1 << sl != 0 && cycle.is_none() => {
+                        cycle = Some((good | 1 << sl, found));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    let sls =
+        bits(all).filter(|&sl| some_sls || plan.merge[1 << sl] & good != 0).fold(0, |set, sl| set | 1 << sl);
+    let sls = if some_sls { good } else { sls };
+    faults.extend(no_vl);
+    if let Some((sls, cycle)) = cycle {
+        let next = cycle.iter().cycle().skip(1);
+        let wait = |(&first, &second): (&(ChannelId, Vl), &(ChannelId, Vl))| {
+            let unicast = || finder.packet_over(destinations, first, Some(second)).map(Cause::Unicast);
+            let cause = cause(plan, groups, sls, first, second).or_else(unicast)?;
+            Some(McastWait { channel: first.0, vl: first.1, cause })
+        };
+        let waits: Option<Vec<McastWait>> = cycle.iter().zip(next).map(wait).collect();
+        faults.push(McastFault::CreditLoop(waits.expect("some packet made each dependency")));
+    }
+    let deadlock_free = wanted & !sls == 0;
+    Some((McastVerdict { groups: groups.len(), loop_free, reachable, deadlock_free, sls }, faults))
+}
+
+/// The packets of one group with one SL, from all senders.
+struct Spread<'a> {
+    plan: &'a Plan<'a>,
+    graph: &'a Graph,
+    group: &'a McastGroup,
+    sl: Sl,
+    /// By slot: VLs on the channel out of it.
+    held: Vec<u16>,
+    /// Slots with VLs that have not been followed.
+    open: Vec<(usize, u8, u16)>,
+}
+
+impl<'a> Spread<'a> {
+    fn new(plan: &'a Plan<'a>, graph: &'a Graph, group: &'a McastGroup, sl: Sl) -> Self {
+        Self { plan, graph, group, sl, held: vec![0; plan.ahead.len()], open: Vec::new() }
+    }
+
+    /// Adds all dependencies to the graph.
+    fn run(mut self) -> Result<(), McastFault> {
+        let plan = self.plan;
+        for &(s, ports) in &self.group.ports {
+            let (on, s) = (plan.fabric.endports_on(s), s.index());
+            for &source in on {
+                let port = plan.injection_port[source.index()];
+                for out in ports.iter().filter(|out| out.0 != port) {
+                    self.copy(s, port, out, 0)?;
+                }
+            }
+        }
+        while let Some((s, out, vls)) = self.open.pop() {
+            let ahead = plan.ahead(s, out);
+            let next = ahead.to as usize;
+            for port in self.group.at(SwitchId::at(next)).iter().filter(|port| port.0 != ahead.in_port) {
+                self.copy(next, ahead.in_port, port, vls)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A copy of packets that came by a port, on some VLs, leaves by another.
+    fn copy(&mut self, s: usize, in_port: u8, out: PortNum, from: u16) -> Result<(), McastFault> {
+        let plan = self.plan;
+        if out.index() >= plan.turns.side[s] {
+            return Ok(());
+        }
+        let turn = plan.turn(s, out.0, in_port);
+        let vl = plan.rows[turn].get(self.sl);
+        let ahead = plan.ahead(s, out.0);
+        let limit = if ahead.to == u32::MAX { Vl::MAX_DATA } else { plan.operates(s, out) };
+        if vl.0 >= limit.min(Vl::MAX_DATA) {
+            let (mlid, sl, at) = (self.group.mlid, self.sl, SwitchId::at(s));
+            return Err(McastFault::NoVl { mlid, sl, at, port: out });
+        }
+        if ahead.to == u32::MAX || self.group.at(SwitchId(ahead.to)).is_empty() {
+            return Ok(());
+        }
+        if from != 0 {
+            self.graph.depend(turn, vl.0, from);
+        }
+        let held = &mut self.held[plan.slot(s, out.0)];
+        if *held & 1 << vl.0 == 0 {
+            *held |= 1 << vl.0;
+            self.open.push((s, out.0, 1 << vl.0));
+        }
+        Ok(())
+    }
+}
+
+/// The multicast packet that makes one virtual channel wait for another, if there is one.
+fn cause(
+    plan: &Plan<'_>,
+    groups: &[McastGroup],
+    sls: u16,
+    first: (ChannelId, Vl),
+    second: (ChannelId, Vl),
+) -> Option<Cause> {
+    let channels = plan.fabric.channels();
+    let (c, d) = (channels.get(first.0), channels.get(second.0));
+    let passes = |g: &McastGroup, id: ChannelId| {
+        let c = channels.get(id);
+        g.at(c.from).contains(c.out_port) && !g.at(c.to).is_empty()
+    };
+    let vl = |s: SwitchId, inp: PortNum, out: PortNum, sl: Sl| {
+        plan.rows[plan.turn(s.index(), out.0, inp.0)].get(sl)
+    };
+    groups.iter().filter(|g| passes(g, first.0) && passes(g, second.0)).find_map(|g| {
+        let sls = sls & g.sls.unwrap_or(u16::MAX);
+        bits(sls).map(|sl| Sl(sl as u8)).find_map(|sl| {
+            if vl(c.to, c.in_port, d.out_port, sl) != second.1 || first.0 == d.reverse {
+                return None;
+            }
+            let injects = |&&e: &&EndPortId| {
+                let port = PortNum(plan.injection_port[e.index()]);
+                vl(c.from, port, c.out_port, sl) == first.1
+            };
+            let before = || {
+                let back = channels.out(c.from).map(|(_, back)| back.reverse);
+                let mut back = back.filter(|&b| b != c.reverse && passes(g, b));
+                let b = back.find(|&b| vl(c.from, channels.get(b).in_port, c.out_port, sl) == first.1)?;
+                plan.fabric.endports_on(channels.get(b).from).first()
+            };
+            let source = plan.fabric.endports_on(c.from).iter().find(injects).or_else(before)?;
+            Some(Cause::Multicast { mlid: g.mlid, source: *source, sl })
+        })
+    })
+}
+
+/// The channels by which a group's packets leave a switch for another one that passes them on.
+fn ways<'a>(plan: &'a Plan<'_>, group: &'a McastGroup, s: SwitchId) -> impl Iterator<Item = ChannelId> + 'a {
+    let channels = plan.fabric.channels();
+    let all = group.at(s).iter().filter_map(move |port| channels.at_port(s, port));
+    all.filter(move |&c| !group.at(channels.get(c).to).is_empty())
+}
+
+/// A circle of channels of a group, if there is one: what remains when channels that lead on to none
+/// that remains are taken away, over and over.
+fn circle(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
+    let channels = plan.fabric.channels();
+    let list: Vec<ChannelId> = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).collect();
+    let on = |c: ChannelId| {
+        let c = channels.get(c);
+        ways(plan, group, c.to).filter(|&d| d != c.reverse)
+    };
+    let mut count = vec![0_usize; channels.len()];
+    let mut left = vec![false; channels.len()];
+    for &c in &list {
+        count[c.index()] = on(c).count();
+        left[c.index()] = true;
+    }
+    let mut done: Vec<ChannelId> = list.iter().copied().filter(|c| count[c.index()] == 0).collect();
+    while let Some(d) = done.pop() {
+        left[d.index()] = false;
+        let from = channels.get(d).from;
+        let into = channels.out(from).map(|(_, back)| back.reverse).filter(|&c| c != channels.get(d).reverse);
+        for c in into.filter(|c| left[c.index()]) {
+            count[c.index()] -= 1;
+            if count[c.index()] == 0 {
+                done.push(c);
+            }
+        }
+    }
+    let mut at = list.into_iter().find(|c| left[c.index()])?;
+    let mut path: Vec<ChannelId> = Vec::new();
+    while !path.contains(&at) {
+        path.push(at);
+        at = on(at).find(|d| left[d.index()]).expect("what is left leads on to what is left");
+    }
+    let first = path.iter().position(|&c| c == at).unwrap_or(0);
+    Some(McastFault::Loop { mlid: group.mlid, channels: path.split_off(first) })
+}
+
+/// A member that does not get what another one sends.
+fn unreached(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
+    let fabric = plan.fabric;
+    let channels = fabric.channels();
+    let member = |&(s, set): &(SwitchId, PortSet)| {
+        let ends = fabric.endports_on(s).iter().copied();
+        let mut ends = ends.filter(|e| set.contains(PortNum(plan.injection_port[e.index()])));
+        ends.next().map(|e| (s, e))
+    };
+    let members: Vec<(SwitchId, EndPortId)> = group.ports.iter().filter_map(member).collect();
+    let there_and_back = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).all(|c| {
+        let back = channels.get(channels.get(c).reverse);
+        group.at(back.from).contains(back.out_port)
+    });
+    // Where every way leads back too, one sender speaks for all.
+    let senders = if there_and_back { &members[..members.len().min(1)] } else { &members[..] };
+    senders.iter().find_map(|&(start, from)| {
+        let mut met = vec![false; fabric.num_switches()];
+        met[start.index()] = true;
+        let mut queue: Vec<(SwitchId, Option<ChannelId>)> = vec![(start, None)];
+        while let Some((s, came)) = queue.pop() {
+            let back = came.map(|c| channels.get(c).reverse);
+            for c in ways(plan, group, s).filter(|&c| Some(c) != back) {
+                let to = channels.get(c).to;
+                if !std::mem::replace(&mut met[to.index()], true) {
+                    queue.push((to, Some(c)));
+                }
+            }
+        }
+        let missed = members.iter().find(|(s, _)| !met[s.index()]);
+        missed.map(|&(_, to)| McastFault::Unreachable { mlid: group.mlid, from, to })
+    })
+}

@@ -1,0 +1,73 @@
+//! What becomes of the proof when hosts do not use the SLs that they are told.
+
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use super::policy::Pairs;
+use super::{BLOCK, Destination, Plan, SlPolicy, Tally, Verdict, destinations};
+use crate::fabric::{Fabric, Sl};
+use crate::tables::Routes;
+
+/// Which habits of applications are safe: every packet arrives and no credit loop can form, between
+/// all end ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlSafety {
+    /// Everybody uses SL 0: what software does that never asks for a PathRecord.
+    pub sl_zero: bool,
+    /// Answers carry the SL of what they answer, beside the SLs that were told.
+    pub replies: bool,
+    /// Anybody uses any SL.
+    pub any: bool,
+}
+
+impl SlSafety {
+    /// For machines.
+    pub fn to_json(&self) -> Value {
+        json!({ "sl_0": self.sl_zero, "replies": self.replies, "any": self.any })
+    }
+
+    /// In one line.
+    pub fn describe(&self) -> String {
+        let yes = |holds| if holds { "yes" } else { "NO" };
+        format!(
+            "SL 0 alone {}, replies with the SL of the request {}, any SL {}",
+            yes(self.sl_zero),
+            yes(self.replies),
+            yes(self.any)
+        )
+    }
+}
+
+/// Answers from the verdict on told SLs where that is enough, which it is where all SLs are treated
+/// alike; else from up to three more judgements.
+///
+/// - `told`: what [`verify`](super::verify) says of the same tables.
+///
+/// # Panics
+/// Where the tables were made for another fabric.
+pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
+    let told = told.deadlock_free && told.reachable && told.vls_legal;
+    let (merge, _) = super::merge(&routes.sl2vl);
+    if merge[usize::from(u16::MAX)].count_ones() == 1 {
+        return SlSafety { sl_zero: told, replies: told, any: told };
+    }
+    let destinations = destinations(fabric);
+    let under = |policy| judge(fabric, routes, policy, &destinations);
+    // Fewer packets are never less safe than more.
+    let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
+    let any = if set == merge[usize::from(u16::MAX)] { told } else { under(SlPolicy::Any) };
+    let among = |sls: u16| any || told && merge[usize::from(sls)] & set != 0;
+    SlSafety {
+        sl_zero: among(1) || under(SlPolicy::Fixed(Sl(0))),
+        replies: any || if set != 0 { told } else { told && under(SlPolicy::WithReplies) },
+        any,
+    }
+}
+
+fn judge(fabric: &Fabric, routes: &Routes, policy: SlPolicy, destinations: &[Destination]) -> bool {
+    let plan = Plan::new(fabric, routes, policy, Pairs::All);
+    let tallies = destinations.par_chunks(BLOCK).map(|block| plan.judge(block));
+    let tally = tallies.reduce(Tally::default, Tally::merge);
+    let arrives = tally.unreachable.is_none() && tally.looping.is_none();
+    arrives && plan.illegal_vl().is_none() && plan.graph.cycles(fabric, &plan.turns).example.is_none()
+}

@@ -1,0 +1,536 @@
+//! Multicast: trees of every engine, the judge against a naive one, and groups in stock OpenSM.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use dfdn::engine::{ENGINES, Prefer, Settings, route};
+use dfdn::fabric::{ChannelId, Fabric, Guid, PortNum, Sl, SwitchId};
+use dfdn::formats;
+use dfdn::tables::{McastGroup, PortSet, Routes};
+use dfdn::topology::{Dragonfly, FatTree, Mesh, Ring, Torus, fail_links, small_members};
+use dfdn::verify::{Cause, McastFault, McastVerdict, Verdict, Witness, verify};
+
+use crate::host::ibsim::Ibsim;
+use crate::host::opensm::{Config, OpenSm};
+use crate::host::readback::Readback;
+use crate::host::{self, ibdmchk, mcjoin, plugin};
+
+/// A sequence of numbers, the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// The small members, each whole and with links gone.
+fn fabrics() -> Vec<(String, Fabric)> {
+    let mut list = Vec::new();
+    for (name, fabric) in small_members() {
+        let links = fabric.channels().len() / 2;
+        let spare = links + 1 - fabric.num_switches();
+        for (gone, seed) in [(0, 1), (spare.min(2), 1), (spare.min(links / 4), 2), (spare, 3)] {
+            let damaged = fail_links(&fabric, gone, seed).expect("links to spare");
+            list.push((format!("{name} without {gone} links"), damaged));
+        }
+    }
+    list
+}
+
+/// The group of a tree: cables as channels in one direction, and every end port as a member.
+fn tree(fabric: &Fabric, edges: &[ChannelId], sls: u16) -> McastGroup {
+    let mut ports = vec![PortSet::default(); fabric.num_switches()];
+    for c in edges.iter().map(|&c| fabric.channels().get(c)) {
+        ports[c.from.index()].insert(c.out_port);
+        ports[c.to.index()].insert(c.in_port);
+    }
+    for (s, port) in fabric.endports().iter().filter_map(|e| e.attachment) {
+        ports[s.index()].insert(port);
+    }
+    let ports = fabric.switch_ids().zip(ports).collect();
+    McastGroup { mlid: McastGroup::FIRST_MLID, sls: Some(sls), ports }
+}
+
+/// Any spanning tree.
+fn random_tree(fabric: &Fabric, dice: &mut Dice) -> Vec<ChannelId> {
+    let mut part: Vec<usize> = (0..fabric.num_switches()).collect();
+    let mut links: Vec<ChannelId> = fabric.channels().iter().map(|(id, _)| id).collect();
+    let mut edges = Vec::new();
+    while !links.is_empty() {
+        let id = links.swap_remove(dice.below(links.len()));
+        let c = fabric.channels().get(id);
+        let (a, b) = (part[c.from.index()], part[c.to.index()]);
+        if a != b {
+            part.iter_mut().filter(|p| **p == a).for_each(|p| *p = b);
+            edges.push(id);
+        }
+    }
+    edges
+}
+
+fn multicast(verdict: &Verdict) -> &McastVerdict {
+    verdict.multicast.as_ref().expect("there are groups")
+}
+
+#[test]
+fn every_engine_has_trees_that_are_safe_together_with_unicast() {
+    let mut dice = Dice(1);
+    let (mut routed_all, mut one_tree) = (0, 0);
+    for (name, fabric) in fabrics() {
+        for engine in ENGINES.iter().filter(|e| e.deadlock_free) {
+            let dfdn = engine.name == "dfdn";
+            let variants =
+                [(Prefer::Default, 8), (Prefer::OneSl, 1), (Prefer::OneSl, 4), (Prefer::Minimal, 8)];
+            for (prefer, vls) in variants.into_iter().take(if dfdn { 4 } else { 1 }) {
+                let label = format!("{} on {name}, {prefer}, {vls} VLs", engine.name);
+                let engine = engine.name.to_owned();
+                let settings = Settings { engine, vls: Some(vls), prefer, ..Settings::default() };
+                // Too few lanes for a method is no matter here: tests/engines.rs looks at refusals.
+                let Ok(routed) = route(&fabric, &settings) else { continue };
+                let found = multicast(&routed.verdict);
+                assert!(found.is_safe(), "{label}");
+                assert_eq!(found.sls & 1, 1, "{label}: SL 0 is what groups have by default");
+                routed_all += 1;
+                one_tree += usize::from(found.groups == 1 && found.sls == u16::MAX);
+
+                // Any members: what remains of the trees for them.
+                let ends: Vec<_> = fabric.endports().iter().filter_map(|e| e.attachment).collect();
+                let mut routes = routed.routes;
+                for group in &mut routes.multicast {
+                    let members: Vec<_> = ends.iter().copied().filter(|_| dice.below(3) == 0).collect();
+                    group.ports = group.pruned(&fabric, &members);
+                }
+                let pruned = verify(&fabric, &routes);
+                assert!(multicast(&pruned).is_safe() && pruned.is_safe(), "{label}");
+                assert_eq!(multicast(&pruned).sls, found.sls, "{label}");
+            }
+        }
+    }
+    assert!(routed_all > 700 && one_tree * 10 > routed_all * 8, "{one_tree} of {routed_all}");
+}
+
+/// (channel, VL).
+type Lane = (ChannelId, u8);
+
+/// What waits for what, packet by packet and copy by copy.
+fn naive_edges(fabric: &Fabric, routes: &Routes) -> HashSet<(Lane, Lane)> {
+    let channels = fabric.channels();
+    let mut edges = HashSet::new();
+    let vl = |s: SwitchId, i: PortNum, o: PortNum, sl: usize| routes.sl2vl.row(s, i, o).get(Sl(sl as u8)).0;
+    let ends = || fabric.endports().iter().enumerate();
+    for (i, source) in ends() {
+        for (_, to) in ends().filter(|&(j, _)| j != i) {
+            let allowed = routes.path_sl.allowed(fabric, dfdn::fabric::EndPortId::at(i), to.lid);
+            for sl in (0..16).filter(|sl| allowed & 1 << sl != 0) {
+                let (mut at, mut inp) = source.attachment.expect("all are attached");
+                let mut last: Option<Lane> = None;
+                while let Some(c) = routes.lft.get(at, to.lid).and_then(|p| channels.at_port(at, p)) {
+                    let lane = (c, vl(at, inp, channels.get(c).out_port, sl));
+                    edges.extend(last.map(|l| (l, lane)));
+                    last = Some(lane);
+                    (at, inp) = (channels.get(c).to, channels.get(c).in_port);
+                }
+            }
+        }
+        for group in &routes.multicast {
+            for sl in (0..16).filter(|sl| group.sls.unwrap_or(1) & 1 << sl != 0) {
+                let (s, port) = source.attachment.expect("all are attached");
+                let mut copies: Vec<(SwitchId, PortNum, Option<Lane>)> = vec![(s, port, None)];
+                while let Some((at, inp, last)) = copies.pop() {
+                    for out in group.at(at).iter().filter(|&out| out != inp) {
+                        let Some(c) = channels.at_port(at, out) else { continue };
+                        let lane = (c, vl(at, inp, out, sl));
+                        edges.extend(last.map(|l| (l, lane)));
+                        copies.push((channels.get(c).to, channels.get(c).in_port, Some(lane)));
+                    }
+                }
+            }
+        }
+    }
+    edges
+}
+
+fn cyclic(edges: &HashSet<(Lane, Lane)>) -> bool {
+    fn visit(v: Lane, next: &HashMap<Lane, Vec<Lane>>, open: &mut HashMap<Lane, bool>) -> bool {
+        if let Some(&open) = open.get(&v) {
+            return open;
+        }
+        open.insert(v, true);
+        let found = next.get(&v).is_some_and(|ws| ws.iter().any(|&w| visit(w, next, open)));
+        open.insert(v, false);
+        found
+    }
+    let mut next: HashMap<Lane, Vec<Lane>> = HashMap::new();
+    edges.iter().for_each(|&(a, b)| next.entry(a).or_default().push(b));
+    let mut open = HashMap::new();
+    next.keys().any(|&v| visit(v, &next, &mut open))
+}
+
+/// Each step of a credit loop is a turn, and one that multicast makes is a turn of its group.
+fn check_witness(fabric: &Fabric, routes: &Routes, verdict: &Verdict) -> usize {
+    let edges = naive_edges(fabric, routes);
+    let mut loops = verdict.witnesses.iter().filter_map(|w| match w {
+        Witness::Multicast(McastFault::CreditLoop(waits)) => Some(waits),
+        _ => None,
+    });
+    let waits = loops.next().expect("a credit loop is the witness");
+    let mut by_multicast = 0;
+    for (i, wait) in waits.iter().enumerate() {
+        let next = &waits[(i + 1) % waits.len()];
+        assert!(edges.contains(&((wait.channel, wait.vl.0), (next.channel, next.vl.0))));
+        if let Cause::Multicast { mlid, sl, .. } = wait.cause {
+            let group = routes.multicast.iter().find(|g| g.mlid == mlid).expect("the group");
+            let c = fabric.channels().get(next.channel);
+            assert!(group.at(c.from).contains(c.out_port));
+            assert!(group.sls.is_some_and(|sls| sls & 1 << sl.0 != 0));
+            by_multicast += 1;
+        }
+    }
+    by_multicast
+}
+
+#[test]
+fn the_judge_agrees_with_a_naive_one_on_any_tree() {
+    let fabrics = [
+        ("ring", Ring { switches: 6, cas: 1 }.build().expect("a ring")),
+        ("mesh", Mesh { dims: vec![3, 3], cas: 1 }.build().expect("a mesh")),
+        ("torus", Torus { dims: vec![3, 3], cas: 1 }.build().expect("a torus")),
+        ("fat tree", FatTree { k: 4, levels: 2, down: None, cas: None }.build().expect("a fat tree")),
+    ];
+    let mut dice = Dice(7);
+    let (mut safe, mut unsafe_ones) = (0, 0);
+    for (name, fabric) in &fabrics {
+        for engine in ["dfdn", "bfot", "updn-trees", "dfdn-paper"] {
+            let settings = Settings { engine: engine.into(), vls: Some(8), ..Settings::default() };
+            let routes = route(fabric, &settings).expect("it is routed").routes;
+            for _ in 0..12 {
+                let sls = if dice.below(2) == 0 { 1 } else { 1 + dice.below(15) as u16 };
+                let group = tree(fabric, &random_tree(fabric, &mut dice), sls);
+                let routes = Routes { multicast: vec![group], ..routes.clone() };
+                let verdict = verify(fabric, &routes);
+                let found = multicast(&verdict);
+                assert!(found.loop_free && found.reachable && verdict.deadlock_free, "{engine} on {name}");
+                let circle = cyclic(&naive_edges(fabric, &routes));
+                assert_eq!(found.deadlock_free, !circle, "{engine} on {name}, SLs {sls:04x}");
+                assert_eq!(found.deadlock_free, found.sls == sls, "{engine} on {name}");
+                assert_eq!(verdict.is_safe(), !circle, "{engine} on {name}");
+                if circle {
+                    assert!(check_witness(fabric, &routes, &verdict) > 0, "{engine} on {name}");
+                    unsafe_ones += 1;
+                } else {
+                    safe += 1;
+                }
+            }
+        }
+    }
+    assert!(safe > 30 && unsafe_ones > 30, "{safe} safe, {unsafe_ones} not");
+}
+
+#[test]
+fn a_tree_against_the_order_is_rejected_with_its_circle() {
+    // On one VL unicast takes all turns of a ring but those at one switch. A tree that has that turn
+    // closes the ring.
+    let ring = Ring { switches: 6, cas: 1 }.build().expect("a ring");
+    let settings = Settings { vls: Some(1), prefer: Prefer::OneSl, ..Settings::default() };
+    let routes = route(&ring, &settings).expect("it is routed").routes;
+    let links: Vec<ChannelId> =
+        ring.channels().iter().filter(|&(id, c)| id < c.reverse).map(|(id, _)| id).collect();
+    let mut rejected = 0;
+    for without in 0..links.len() {
+        let mut edges = links.clone();
+        edges.remove(without);
+        let routes = Routes { multicast: vec![tree(&ring, &edges, u16::MAX)], ..routes.clone() };
+        let verdict = verify(&ring, &routes);
+        if !verdict.is_safe() {
+            assert!(verdict.deadlock_free, "unicast alone is safe");
+            assert!(check_witness(&ring, &routes, &verdict) > 0);
+            let text = verdict.witness().expect("a witness").explain(&ring);
+            assert!(text.contains("credit loop") && text.contains("to group 0xc000 with SL 0"), "{text}");
+            rejected += 1;
+        }
+    }
+    assert_eq!(rejected, 4, "all trees but the two that end at that switch");
+}
+
+#[test]
+fn circles_and_missing_ways_are_found() {
+    let ring = Ring { switches: 5, cas: 1 }.build().expect("a ring");
+    let routes = route(&ring, &Settings::default()).expect("it is routed").routes;
+    let judge = |edges: &[ChannelId]| {
+        let routes = Routes { multicast: vec![tree(&ring, edges, u16::MAX)], ..routes.clone() };
+        verify(&ring, &routes)
+    };
+    let links: Vec<ChannelId> =
+        ring.channels().iter().filter(|&(id, c)| id < c.reverse).map(|(id, _)| id).collect();
+    let whole = judge(&links);
+    assert!(!multicast(&whole).loop_free && !whole.is_safe());
+    assert!(whole.witnesses.iter().any(|w| w.explain(&ring).contains("0xc000 go in circles")));
+    let parted = judge(&links[2..]);
+    assert!(multicast(&parted).loop_free && !multicast(&parted).reachable && !parted.is_safe());
+    assert!(parted.witnesses.iter().any(|w| w.explain(&ring).contains("do not reach")));
+}
+
+/// What hosts may do besides what they are told.
+#[test]
+fn other_sls_than_the_told_ones() {
+    use dfdn::verify::{SlPolicy, SlSafety, sl_safety, verify_with};
+    let (mut all, mut none) = (0, 0);
+    for (name, fabric) in fabrics() {
+        for engine in ["dfdn", "dfdn-paper", "updn-trees", "sssp"] {
+            let settings = Settings { engine: engine.into(), vls: Some(8), ..Settings::default() };
+            let Ok(routed) = route(&fabric, &settings) else { continue };
+            let under = |policy| {
+                let v = verify_with(&fabric, &routed.routes, policy);
+                v.deadlock_free && v.reachable && v.vls_legal
+            };
+            let each = SlSafety {
+                sl_zero: under(SlPolicy::Fixed(Sl(0))),
+                replies: under(SlPolicy::WithReplies),
+                any: under(SlPolicy::Any),
+            };
+            assert_eq!(routed.safety, each, "{engine} on {name}");
+            assert_eq!(sl_safety(&fabric, &routed.routes, &routed.verdict), each);
+            all += usize::from(each.any);
+            none += usize::from(!each.sl_zero && !each.replies);
+        }
+    }
+    assert!(all > 50 && none > 10, "{all} safe with any SL, {none} neither with SL 0 nor with replies");
+}
+
+fn net(fabric: &Fabric) -> String {
+    let mut text = Vec::new();
+    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
+    String::from_utf8(text).expect("text")
+}
+
+/// Trees with their SLs survive a folder of tables, and texts that are none are refused with their line.
+#[test]
+fn groups_are_written_and_read_again() {
+    let fabric = Torus { dims: vec![4, 4], cas: 1 }.build().expect("a torus");
+    let settings = Settings { engine: "updn-trees".into(), ..Settings::default() };
+    let routes = route(&fabric, &settings).expect("it is routed").routes;
+    assert!(routes.multicast.len() > 1, "a tree for each SL");
+    let mut text = Vec::new();
+    formats::mcfdbs::write(&mut text, &fabric, &routes.multicast).expect("text");
+    let read = |text: &str| formats::mcfdbs::read(text.as_bytes(), &fabric);
+    let text = String::from_utf8(text).expect("text");
+    let (back, warnings) = read(&text).expect("it reads");
+    assert!(back == routes.multicast && warnings.is_empty(), "{warnings:?}");
+    let unstated: String = text.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{l}\n")).collect();
+    assert!(read(&unstated).expect("it reads").0.iter().all(|g| g.sls.is_none()));
+    let header = text.lines().find(|l| l.starts_with("Switch")).expect("a switch");
+    for (wrong, why) in [
+        ("0xC000 : 0x001", "before the first switch"),
+        (&format!("{header}\n0x0004 : 0x001"), "line 2: no multicast LID"),
+        (&format!("{header}\n0xC000 : 0x0ff"), "line 2: port 255 of a switch with"),
+        (
+            &format!("{header}\n0xC000 : 0x001\n0xC000 : 0x002"),
+            "line 3: group 0xc000 of this switch was stated",
+        ),
+        ("# SLs of 0xC000: 16", "line 1: no multicast LID and SLs"),
+        ("Switch none", "line 1: the header of a switch names no GUID"),
+    ] {
+        let error = read(wrong).expect_err(wrong).to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+/// OpenSM's own dump, empty before there is one.
+fn dump(sm: &OpenSm) -> String {
+    std::fs::read_to_string(sm.path("opensm.mcfdbs")).unwrap_or_default()
+}
+
+/// The groups that the switches hold, which OpenSM's own dump shows too.
+fn held(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
+    let back = Readback::of(sim);
+    assert_eq!(sorted(&back.text("opensm.mcfdbs")), sorted(&dump(sm)));
+    formats::load_tables(back.folder(), fabric.clone()).expect("the tables load")
+}
+
+/// The entries of a dump; where OpenSM wrote it before the last member left, its order is another.
+fn sorted(text: &str) -> Vec<String> {
+    let mut switch = "";
+    let mut list = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("Switch") {
+            switch = line;
+        } else if line.starts_with("0x") {
+            list.push(format!("{switch} {}", line.trim_end()));
+        }
+    }
+    list.sort();
+    list
+}
+
+/// Port GUIDs of adapters, every `step`-th.
+fn adapters(fabric: &Fabric, step: usize) -> Vec<Guid> {
+    fabric.adapters().map(|(_, e)| e.guid).step_by(step).collect()
+}
+
+/// What the trees in `routes` give to the members.
+fn expected(fabric: &Fabric, routes: &Routes, mlid: u16, sl: u8, members: &[Guid]) -> McastGroup {
+    let serves = |g: &&McastGroup| g.sls.is_some_and(|sls| sls & 1 << sl != 0);
+    let tree = routes.multicast.iter().find(serves).expect("a tree for the SL");
+    let of = |guid: &Guid| fabric.endports().iter().find(|e| e.guid == *guid).and_then(|e| e.attachment);
+    let members: Vec<_> = members.iter().filter_map(of).collect();
+    McastGroup { mlid, sls: None, ports: tree.pruned(fabric, &members) }
+}
+
+/// IPoIB's broadcast group as OpenSM makes it by itself, members that join and leave between sweeps,
+/// and a link that goes down below them.
+fn check(name: &str, fabric: &Fabric, engine: &str) {
+    let Some(tools) = host::tools(name) else { return };
+    let mut sim = Ibsim::start(tools, &net(fabric));
+    let config = plugin::config(engine);
+    let mut sm = OpenSm::up(&sim, &config);
+    assert_eq!(sm.engine_used().as_deref(), Some(engine), "{name}: {}", sm.log());
+    sm.wait_log("multicast group 0xc000: 0 members", 1, Duration::from_secs(20));
+    let settings = Settings { engine: engine.into(), ..Settings::default() };
+
+    let all = adapters(fabric, 1);
+    assert_eq!(mcjoin::join(&sim, mcjoin::BROADCAST, &all), vec![0xc000; all.len()], "{name}");
+    sm.wait_log(&format!("multicast group 0xc000: {} members", all.len()), 1, Duration::from_secs(20));
+    let settled = |sm: &OpenSm, count: usize| {
+        let whole = || (sorted(&dump(sm)).len() >= count).then_some(());
+        assert!(host::wait_for(Duration::from_secs(20), whole).is_some(), "{name}: {}", sm.log());
+    };
+    let (addressed, _) = formats::load_tables(Readback::of(&sim).folder(), fabric.clone()).expect("tables");
+    let routed = route(&addressed, &settings).expect("it is routed").routes;
+    let want = expected(&addressed, &routed, 0xc000, 0, &all);
+    settled(&sm, want.ports.len());
+    let (_, tables) = held(&sim, &sm, fabric);
+    assert_eq!(tables.multicast, [want], "{name}: the switches hold what was proven");
+    let verdict = verify(&addressed, &Routes { path_sl: routed.path_sl.clone(), ..tables });
+    assert!(verdict.is_safe() && multicast(&verdict).sls & 1 == 1, "{name}: {:?}", verdict.witnesses);
+    let judged = ibdmchk::judge_all(
+        tools,
+        &sm.path("opensm-subnet.lst"),
+        &sm.path("opensm.fdbs"),
+        &sm.path("opensm.mcfdbs"),
+        &sm.path("opensm-sl2vl.dump"),
+        Some(sm.path("psl")).filter(|p| p.exists()).as_deref(),
+    );
+    assert!(judged.reachable && judged.deadlock_free, "{name}: {}", judged.text);
+    let looked_at = judged.text.lines().find(|l| l.contains("Multicast Group:0xC000 has:"));
+    let hosts = format!("{} HCAs", all.len());
+    assert!(looked_at.is_some_and(|l| l.contains(&hosts)), "{name}: {}", judged.text);
+    assert!(!judged.text.contains("-E-"), "{name}: {}", judged.text);
+
+    // All but a few leave: no sweep, and the tree shrinks to what they need.
+    let stay = adapters(fabric, (all.len() / 3).max(1));
+    let gone: Vec<Guid> = all.iter().copied().filter(|g| !stay.contains(g)).collect();
+    mcjoin::leave(&sim, mcjoin::BROADCAST, &gone);
+    let line = format!("multicast group 0xc000: {} members", stay.len());
+    let before = sm.log().matches(&line).count();
+    if before == 0 {
+        sm.wait_log(&line, 1, Duration::from_secs(20));
+    }
+    let want = expected(&addressed, &routed, 0xc000, 0, &stay);
+    let shrunk = || {
+        let (_, tables) = formats::load_tables(Readback::of(&sim).folder(), fabric.clone()).ok()?;
+        (tables.multicast == [want.clone()]).then_some(())
+    };
+    assert!(host::wait_for(Duration::from_secs(20), shrunk).is_some(), "{name}: {}", sm.log());
+
+    // A link of the tree goes down: the next sweep proves and programs another.
+    let c = fabric.channels().as_slice().iter().find(|c| {
+        let on = |s: SwitchId, p: PortNum| want.at(s).contains(p);
+        on(c.from, c.out_port) && on(c.to, c.in_port) && fabric.channels().out_range(c.from).len() > 1
+    });
+    if let Some(c) = c {
+        let name = &fabric.switch(c.from).guid.to_string()[2..];
+        sim.command(&format!("Unlink \"S-{name}\"[{}]", c.out_port));
+        sm.resweep();
+        let safe = || {
+            let (fabric, tables) = formats::load_tables(Readback::of(&sim).folder(), fabric.clone()).ok()?;
+            let group = tables.multicast.first()?;
+            let gone = !group.at(c.from).contains(c.out_port) && !group.at(c.to).contains(c.in_port);
+            let m = verify(&fabric, &tables).multicast?;
+            (gone && m.loop_free && m.reachable && group.ports.len() > 1).then_some(())
+        };
+        assert!(host::wait_for(Duration::from_secs(20), safe).is_some(), "{name}: {}", sm.log());
+    }
+    for error in ["ERR 0A03", "ERR 0A17", "ERR DF", "DF31"] {
+        assert!(!sm.log().contains(error), "{name}: {error} in {}", sm.log());
+    }
+    assert!(sm.alive() && sm.stop().success(), "{name}: {}", sm.log());
+}
+
+#[test]
+fn broadcast_on_a_dragonfly() {
+    check("broadcast on a Dragonfly", &Dragonfly::balanced(2).build().expect("a Dragonfly"), "dfdn");
+}
+
+#[test]
+fn broadcast_on_a_torus_with_several_sls() {
+    check(
+        "broadcast on a torus",
+        &Torus { dims: vec![4, 4], cas: 1 }.build().expect("a torus"),
+        "updn-trees",
+    );
+}
+
+/// A group whose partition has another SL is routed by the tree of that SL.
+#[test]
+fn a_group_with_another_sl() {
+    let Some(tools) = host::tools("a group with another SL") else { return };
+    let fabric = Torus { dims: vec![4, 4], cas: 1 }.build().expect("a torus");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let partitions = folder.path().join("partitions.conf");
+    std::fs::write(&partitions, "Default=0x7fff, ipoib, sl=1 : ALL=full;\n").expect("it is written");
+    let extra = format!("partition_config_file {}\n", partitions.display());
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let mut sm = OpenSm::up(&sim, &Config { extra, ..plugin::config("updn-trees") });
+    let members = adapters(&fabric, 3);
+    mcjoin::join(&sim, mcjoin::BROADCAST, &members);
+    let line = format!("multicast group 0xc000: {} members", members.len());
+    sm.wait_log(&line, 1, Duration::from_secs(20));
+    let (addressed, _) = formats::load_tables(Readback::of(&sim).folder(), fabric.clone()).expect("tables");
+    let settings = Settings { engine: "updn-trees".into(), ..Settings::default() };
+    let routed = route(&addressed, &settings).expect("it is routed").routes;
+    let want = expected(&addressed, &routed, 0xc000, 1, &members);
+    let there = || {
+        let (_, tables) = formats::load_tables(Readback::of(&sim).folder(), fabric.clone()).ok()?;
+        (tables.multicast == [want.clone()]).then_some(())
+    };
+    assert!(host::wait_for(Duration::from_secs(20), there).is_some(), "{}", sm.log());
+    assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
+}
+
+/// An SL that no tree serves: that group is not routed, the others are, and the log says what to do.
+#[test]
+fn a_group_that_no_tree_serves() {
+    let Some(tools) = host::tools("a group that no tree serves") else { return };
+    let engine = "dfdn-paper-minhop";
+    let settings = Settings { engine: engine.into(), ..Settings::default() };
+    let candidates = fabrics().into_iter().filter_map(|(name, fabric)| {
+        let mut builder = dfdn::fabric::FabricBuilder::from_fabric(&fabric);
+        builder.forget_lids();
+        let fabric = builder.finish(dfdn::fabric::Lmc::default()).expect("a fabric");
+        let routed = route(&fabric, &settings).ok()?;
+        let served = routed.verdict.multicast?.sls;
+        (served != u16::MAX && fabric.num_switches() < 40).then(|| (name, fabric, (!served).trailing_zeros()))
+    });
+    // LIDs that OpenSM gives may be others, with other paths and SLs: what it does counts.
+    for (name, fabric, sl) in candidates {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let partitions = folder.path().join("partitions.conf");
+        let text = format!("Default=0x7fff, ipoib, sl={sl} : ALL=full;\n");
+        std::fs::write(&partitions, text).expect("it is written");
+        let extra = format!("partition_config_file {}\n", partitions.display());
+        let sim = Ibsim::start(tools, &net(&fabric));
+        let mut sm = OpenSm::up(&sim, &Config { extra, ..plugin::config(engine) });
+        if !sm.log().contains(&format!("has SL {sl} and no tree")) {
+            continue;
+        }
+        mcjoin::join(&sim, mcjoin::BROADCAST, &adapters(&fabric, 2));
+        sm.wait_log("ERR DF30", 2, Duration::from_secs(20));
+        assert!(sm.log().contains("partitions.conf"), "{name}: {}", sm.log());
+        assert_eq!(sorted(&Readback::of(&sim).text("opensm.mcfdbs")), Vec::<String>::new(), "{name}");
+        assert!(sm.alive() && sm.stop().success(), "{name}: {}", sm.log());
+        return;
+    }
+    panic!("no small fabric has an SL without a tree under {engine}");
+}
