@@ -42,6 +42,7 @@ mod plugin {
         "osm_node_get_physp_ptr",
         "osm_physp_get_slvl_tbl",
         "osm_register_external_routing_engine",
+        "osm_sm_sweep",
         "osm_switch_clear_hops",
         "osm_switch_set_hops",
         "osm_ucast_cache_invalidate",
@@ -61,6 +62,8 @@ mod plugin {
         "osm_opensm_t",
         "osm_physp_t",
         "osm_port_t",
+        "osm_sm_t",
+        "osm_subn_opt_t",
         "osm_switch_t",
         "osm_ucast_mgr_t",
     ];

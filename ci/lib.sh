@@ -7,7 +7,7 @@ die() { echo "${0##*/}: $*" >&2; exit 1; }
 
 # Debian packages that building, testing and the demonstration need.
 packages=(opensm libopensm-dev infiniband-diags ibutils ibsim-utils libibumad-dev libibmad-dev
-  clang libclang-dev gcc libc6-dev pkg-config util-linux dpkg-dev)
+  clang libclang-dev gcc libc6-dev pkg-config util-linux dpkg-dev valgrind)
 
 # Installs what is missing; asks no network where nothing is.
 install_missing() {

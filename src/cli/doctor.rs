@@ -10,6 +10,7 @@ use clap::Parser;
 use serde_json::json;
 
 use super::{Failure, Outcome, output};
+use crate::engine::{self, Settings};
 
 /// Look for what would keep OpenSM from using dfdn, or make it fall back without a word
 #[derive(Debug, Parser)]
@@ -27,6 +28,9 @@ pub(super) struct Args {
     /// The plugin; looked for as the dynamic loader does if left out
     #[arg(long)]
     plugin: Option<PathBuf>,
+    /// The plugin's own settings; they need not exist
+    #[arg(long, default_value = "/etc/opensm/dfdn.conf")]
+    settings: PathBuf,
     /// A fabric, to see whether its VLs suffice
     #[arg(long)]
     fabric: Option<PathBuf>,
@@ -70,8 +74,9 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let running = opensm_version(args, &mut found);
     plugin(args, running.as_deref(), &mut found);
     configuration(&args.conf, &mut found);
+    let settings = settings(&args.settings, &mut found);
     if let Some(path) = &args.fabric {
-        fabric(path, &mut found)?;
+        fabric(path, &settings, &mut found)?;
     }
     let healthy = found.0.iter().all(|f| f.level != Level::Fault);
     if json {
@@ -224,15 +229,18 @@ fn configuration(path: &Path, found: &mut Findings) {
         _ => found.add(Level::Warning, "opensm.conf", "event_plugin_name names dfdn twice; once is enough"),
     }
     let engines = list("routing_engine");
-    match engines.iter().position(|&name| name == "dfdn") {
+    let ours = |name: &&&str| engine::ENGINES.iter().any(|e| e.deadlock_free && e.name == **name);
+    match engines.iter().position(|name| ours(&name)) {
         None => found.add(
             Level::Fault,
             "opensm.conf",
             "routing_engine does not name dfdn (names are case-sensitive)",
         ),
-        Some(0) => found.add(Level::Ok, "opensm.conf", "routing_engine begins with dfdn"),
-        Some(_) => {
-            let text = format!("dfdn comes into play only if {} fails", engines[0]);
+        Some(0) => {
+            found.add(Level::Ok, "opensm.conf", format!("routing_engine begins with {}", engines[0]));
+        }
+        Some(at) => {
+            let text = format!("{} comes into play only if {} fails", engines[at], engines[0]);
             found.add(Level::Warning, "opensm.conf", text);
         }
     }
@@ -248,6 +256,9 @@ fn configuration(path: &Path, found: &mut Findings) {
     } else {
         found.add(Level::Warning, "opensm.conf", "qos is not TRUE; dfdn will turn it on by itself");
     }
+    if let Some(text) = engine::unheeded_options(|name| values.get(name).map(|&v| v.to_owned())) {
+        found.add(Level::Warning, "opensm.conf", text);
+    }
     if let Some(code) = values.get("max_op_vls").and_then(|v| v.parse::<u8>().ok()).filter(|code| *code < 3) {
         let vls = [1, 1, 2][usize::from(code)];
         let text =
@@ -256,9 +267,29 @@ fn configuration(path: &Path, found: &mut Findings) {
     }
 }
 
-fn fabric(path: &Path, found: &mut Findings) -> Result<(), Failure> {
+/// The plugin's own file, as the plugin reads it: without one the defaults are in force.
+fn settings(path: &Path, found: &mut Findings) -> Settings {
+    let read = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
+        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+        Ok(text) => Settings::from_config(&text).map_err(|error| format!("{}: {error}", path.display())),
+    };
+    match read {
+        Ok(settings) => {
+            let text = format!("{}: {}", path.display(), settings.describe());
+            found.add(Level::Ok, "dfdn.conf", text);
+            settings
+        }
+        Err(error) => {
+            found.add(Level::Fault, "dfdn.conf", format!("{error}. The plugin routes nothing with it"));
+            Settings::default()
+        }
+    }
+}
+
+fn fabric(path: &Path, settings: &Settings, found: &mut Findings) -> Result<(), Failure> {
     let fabric = super::load_fabric(path)?;
-    match crate::engine::route(&fabric, &crate::engine::Settings::default()) {
+    match engine::route(&fabric, settings) {
         Ok(routed) => {
             let text = format!("{fabric}: {} of {} VLs are needed", routed.verdict.vls_all, routed.offer.vls);
             found.add(Level::Ok, "fabric", text);
@@ -270,7 +301,7 @@ fn fabric(path: &Path, found: &mut Findings) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Findings, Level, configuration, version_in};
+    use super::{Findings, Level, configuration, settings, version_in};
 
     #[test]
     fn versions_are_found_in_texts_and_libraries() {
@@ -289,6 +320,23 @@ mod tests {
     }
 
     #[test]
+    fn the_plugins_own_file_is_read() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        for (text, level) in [("vls 3\n", Level::Ok), ("vls three\n", Level::Fault)] {
+            std::fs::write(file.path(), text).expect("it is written");
+            let mut found = Findings::default();
+            let read = settings(file.path(), &mut found);
+            assert!(found.0.len() == 1 && found.0[0].level == level, "{}", found.0[0].text);
+            assert_eq!(read.vls.is_some(), level == Level::Ok);
+        }
+        let mut found = Findings::default();
+        settings(std::path::Path::new("/nonexistent/dfdn.conf"), &mut found);
+        assert!(found.0[0].level == Level::Ok && found.0[0].text.contains("engine dfdn"));
+        settings(std::path::Path::new("/"), &mut found);
+        assert!(found.0[1].level == Level::Fault, "a folder");
+    }
+
+    #[test]
     fn misconfigurations_are_found() {
         let good = "qos TRUE\nevent_plugin_name dfdn\nrouting_engine dfdn,no_fallback\n";
         assert_eq!(faults(good), (0, 0));
@@ -298,7 +346,14 @@ mod tests {
         assert_eq!(faults(&format!("event_plugin_name dfdn,other{rest}")), (0, 0));
         assert_eq!(faults(&format!("event_plugin_name a,dfdn,b{rest}")), (1, 0));
         assert_eq!(faults("event_plugin_name dfdn\nrouting_engine minhop dfdn\n"), (0, 3));
+        assert_eq!(
+            faults("event_plugin_name dfdn\nrouting_engine updn-trees,no_fallback\nqos TRUE\n"),
+            (0, 0)
+        );
+        assert_eq!(faults("event_plugin_name dfdn\nrouting_engine sssp,no_fallback\nqos TRUE\n"), (1, 0));
         assert_eq!(faults(&format!("{good}max_op_vls 1\n")), (0, 1));
+        assert_eq!(faults(&format!("{good}port_shifting FALSE\nscatter_ports 0\n")), (0, 0));
+        assert_eq!(faults(&format!("{good}port_shifting TRUE\nqos_sl2vl 0,1\n")), (0, 1));
         assert_eq!(faults(&format!("{good}event_plugin_name other\n")).0, 1, "the last line counts");
     }
 }

@@ -8,6 +8,7 @@ mod classes;
 mod config;
 mod config_file;
 mod dfdn;
+mod host_options;
 mod multicast;
 mod papers;
 mod search;
@@ -22,6 +23,7 @@ use thiserror::Error;
 pub use balance::Balance;
 pub use config::{ConfigError, KEYS, Key, effort, share};
 pub use config_file::template;
+pub use host_options::{UNHEEDED, Unheeded, unheeded_options};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};

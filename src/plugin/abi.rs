@@ -28,6 +28,7 @@ type RegisterFn = unsafe extern "C" fn(
 ) -> cl_status_t;
 type SetHopsFn = unsafe extern "C" fn(*mut osm_switch_t, u16, u8, u8) -> cl_status_t;
 type ClearHopsFn = unsafe extern "C" fn(*mut osm_switch_t);
+type SweepFn = unsafe extern "C" fn(*mut osm_sm_t);
 type McastTblSetFn = unsafe extern "C" fn(*mut osm_mcast_tbl_t, u16, u8);
 type CacheInvalidateFn = unsafe extern "C" fn(*mut osm_ucast_mgr_t);
 
@@ -37,6 +38,7 @@ const _: LogFn = osm_log;
 const _: RegisterFn = osm_register_external_routing_engine;
 const _: SetHopsFn = osm_switch_set_hops;
 const _: ClearHopsFn = osm_switch_clear_hops;
+const _: SweepFn = osm_sm_sweep;
 const _: McastTblSetFn = osm_mcast_tbl_set;
 const _: CacheInvalidateFn = osm_ucast_cache_invalidate;
 
@@ -49,6 +51,7 @@ pub(super) struct HostFunctions {
     pub(super) register: RegisterFn,
     pub(super) set_hops: SetHopsFn,
     pub(super) clear_hops: ClearHopsFn,
+    pub(super) sweep: SweepFn,
     pub(super) mcast_tbl_set: McastTblSetFn,
     pub(super) cache_invalidate: CacheInvalidateFn,
 }
@@ -65,6 +68,7 @@ impl HostFunctions {
         let register = symbol(c"osm_register_external_routing_engine")?;
         let set_hops = symbol(c"osm_switch_set_hops")?;
         let clear_hops = symbol(c"osm_switch_clear_hops")?;
+        let sweep = symbol(c"osm_sm_sweep")?;
         let mcast_tbl_set = symbol(c"osm_mcast_tbl_set")?;
         let cache_invalidate = symbol(c"osm_ucast_cache_invalidate")?;
         Ok(Self {
@@ -76,6 +80,8 @@ impl HostFunctions {
             set_hops: unsafe { std::mem::transmute::<*mut c_void, SetHopsFn>(set_hops) },
             // SAFETY: as above.
             clear_hops: unsafe { std::mem::transmute::<*mut c_void, ClearHopsFn>(clear_hops) },
+            // SAFETY: as above.
+            sweep: unsafe { std::mem::transmute::<*mut c_void, SweepFn>(sweep) },
             // SAFETY: as above.
             mcast_tbl_set: unsafe { std::mem::transmute::<*mut c_void, McastTblSetFn>(mcast_tbl_set) },
             // SAFETY: as above.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,9 @@ use super::configuration::Configuration;
 use super::guard::{guarded, install_hook};
 use super::host::{self, Host};
 use super::mcast;
+use super::memory::Size;
 use super::message::Message;
+use super::options;
 use super::program;
 use super::psl;
 use super::recheck::{Recheck, Rows, recheck};
@@ -69,6 +71,10 @@ struct Plugin {
     forced_sweeps: AtomicU32,
     /// The same because of rows towards and of adapters alone, which are less urgent.
     forced_sweeps_at_adapters: AtomicU32,
+    /// Whether the next regular sweep is to be a heavy one.
+    retry_later: AtomicBool,
+    /// What was said last of options without effect.
+    unheeded: Mutex<Option<String>>,
     /// Gaps of multicast groups that a sweep was asked for already.
     gaps: Mutex<HashSet<(u16, String)>>,
     /// The callback that is to panic, from the environment variable [`DRILL`].
@@ -159,6 +165,8 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             unsure: ArcSwapOption::empty(),
             forced_sweeps: AtomicU32::new(0),
             forced_sweeps_at_adapters: AtomicU32::new(0),
+            retry_later: AtomicBool::new(false),
+            unheeded: Mutex::new(None),
             gaps: Mutex::new(HashSet::new()),
             drill,
         }));
@@ -177,6 +185,9 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
         for name in refused {
             host.log(Message::EngineRefused, &format!("OpenSM has another engine named '{name}'"));
         }
+        if let Some(text) = not_asked(&host.options_engines()) {
+            host.log(Message::NotAsked, &text);
+        }
         host.log(
             Message::Ready,
             concat!(
@@ -191,6 +202,21 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
     created.unwrap_or_else(|text| {
         eprintln!("dfdn: ERR {}: not loaded: {text}", Message::Panic.code());
         std::ptr::null_mut()
+    })
+}
+
+/// A sentence where `routing_engine` names none of our engines; names are as OpenSM tells them apart.
+fn not_asked(engines: &str) -> Option<String> {
+    let names: Vec<&str> = engines.split([',', ' ', '\t']).filter(|name| !name.is_empty()).collect();
+    let ours: Vec<&str> = engine::ENGINES.iter().filter(|e| e.deadlock_free).map(|e| e.name).collect();
+    let none = !names.iter().any(|name| ours.contains(name));
+    none.then(|| {
+        format!(
+            "routing_engine names no engine of dfdn ({}), so dfdn routes nothing: OpenSM's own engines do, minhop if \
+             it knows none of the names. For dfdn write 'routing_engine dfdn,no_fallback' into opensm.conf; it has {}",
+            if names.is_empty() { "none at all".to_owned() } else { names.join(", ") },
+            ours.join(", ")
+        )
     })
 }
 
@@ -379,13 +405,33 @@ unsafe extern "C" fn path_sl(
 
 /// Events of the subnet.
 unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
+    // These come from the thread that sweeps, the others from any. A thread that comes here for the
+    // first time has the C library allocate what is its own in this library, and that ends the process
+    // where there is no memory: so as few as possible come.
+    let ours = [
+        abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE,
+        abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP,
+    ];
+    if !ours.contains(&event) {
+        return;
+    }
     with_plugin(context, "report", (), |plugin| {
-        // Asked only in these events: they come from the thread that sweeps, the others from any.
         let ours = || plugin.is_ours();
         match event {
-            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE if ours() => plugin.recheck(),
-            abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP if plugin.host.dumps_routing() => {
-                plugin.write_psl(ours())
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE => {
+                if ours() {
+                    plugin.recheck();
+                } else {
+                    plugin.forced_sweeps.store(0, Ordering::Relaxed);
+                }
+            }
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP => {
+                if plugin.retry_later.swap(false, Ordering::Relaxed) {
+                    plugin.host.make_next_sweep_heavy();
+                }
+                if plugin.host.dumps_routing() {
+                    plugin.write_psl(ours());
+                }
             }
             _ => {}
         }
@@ -422,11 +468,23 @@ impl Plugin {
         Ok(settings)
     }
 
+    /// Says which options have no effect, when that is news.
+    fn tell_unheeded(&self) {
+        let mut told = self.unheeded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let now = options::unheeded(self.host.options());
+        if let Some(text) = now.as_ref().filter(|text| told.as_ref() != Some(text)) {
+            self.host.log(Message::Unheeded, text);
+        }
+        *told = now;
+    }
+
     fn compute(&self, engine: &Registered) -> Result<(), Failure> {
         let started = Instant::now();
         let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *pending = None;
         let settings = self.settings(engine)?;
+        self.tell_unheeded();
+        Size::of(&self.host).check().map_err(|error| (Message::TooLittleMemory, error))?;
         let Snapshot { fabric, without_lid, no_sl_mapping } =
             snapshot(&self.host).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
         let reading = started.elapsed();
@@ -562,8 +620,9 @@ impl Plugin {
         } else {
             let text = format!(
                 "{count}, after {MAX_FORCED_SWEEPS} more sweeps: {danger}. Look for failed SL2VL MADs above and for \
-                 nodes that refuse their tables"
+                 nodes that refuse their tables. Tried again at each regular sweep"
             );
+            self.retry_later.store(true, Ordering::Relaxed);
             self.host.log(Message::RowsStayDifferent, &text);
         }
     }

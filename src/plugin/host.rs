@@ -49,9 +49,12 @@ impl Host {
         Ok(Self { osm, functions })
     }
 
-    fn osm(&self) -> &osm_opensm_t {
-        // SAFETY: `create` was given this object, which OpenSM frees after it deleted its plugins.
-        unsafe { self.osm.as_ref() }
+    /// The subnet in it. No reference to the whole object is ever made: other threads of OpenSM write
+    /// to its statistics, locks and flags at any time.
+    fn subn(&self) -> *const abi::osm_subn_t {
+        // SAFETY: `create` was given this object, which OpenSM frees after it deleted its plugins; only
+        // an address is taken.
+        unsafe { &raw const (*self.osm.as_ptr()).subn }
     }
 
     /// The object itself, for OpenSM's functions.
@@ -85,32 +88,58 @@ impl Host {
 
     /// Whether OpenSM's log flags ask for dumps of routing tables.
     pub(super) fn dumps_routing(&self) -> bool {
-        u32::from(self.osm().log.level) & abi::OSM_LOG_ROUTING != 0
+        // SAFETY: a byte of the live object.
+        let level = unsafe { (*self.osm.as_ptr()).log.level };
+        u32::from(level) & abi::OSM_LOG_ROUTING != 0
     }
 
     /// The folder that OpenSM writes its dumps to.
     pub(super) fn dump_folder(&self) -> Option<PathBuf> {
-        c_string(self.osm().subn.opt.dump_files_dir).map(PathBuf::from)
+        c_string(self.options().dump_files_dir).map(PathBuf::from)
     }
 
     /// `max_op_vls` of the configuration, as PortInfo codes it.
     pub(super) fn max_op_vls(&self) -> u8 {
-        self.osm().subn.opt.max_op_vls
+        self.options().max_op_vls
     }
 
     /// Turns QoS on: without it OpenSM programs neither SL2VL nor VL arbitration. Returns whether it
     /// was off. Configuration that is read again does not turn it off any more.
     pub(super) fn force_qos_on(&self) -> bool {
-        let was_on = self.osm().subn.opt.qos == abi::TRUE;
+        let was_on = self.options().qos == abi::TRUE;
         // SAFETY: a plain flag of the live object; `create` runs before any sweep.
         unsafe { (*self.osm.as_ptr()).subn.opt.qos = abi::TRUE };
         !was_on
     }
 
-    /// Asks for another heavy sweep right after the current one.
+    /// Asks for another heavy sweep right after the current one. The flag alone is not enough: behind
+    /// the `reroute` of its console OpenSM does not look at it before the next regular sweep.
     pub(super) fn force_heavy_sweep(&self) {
         // SAFETY: a plain flag that OpenSM's own threads set without a lock, read by the sweep.
         unsafe { (*self.osm.as_ptr()).subn.force_heavy_sweep = abi::TRUE };
+        // SAFETY: address of a field of the live object.
+        let sm = unsafe { &raw mut (*self.osm.as_ptr()).sm };
+        // SAFETY: signals the thread that sweeps, under a lock of its own; any thread may.
+        unsafe { (self.functions.sweep)(sm) };
+    }
+
+    /// Has OpenSM make its next regular sweep a heavy one. For the event of SUBNET UP, which OpenSM
+    /// reports when it has looked at the flag for the last time.
+    pub(super) fn make_next_sweep_heavy(&self) {
+        // SAFETY: as in `force_heavy_sweep`.
+        unsafe { (*self.osm.as_ptr()).subn.force_heavy_sweep = abi::TRUE };
+    }
+
+    /// `routing_engine` of the configuration.
+    pub(super) fn options_engines(&self) -> String {
+        c_string(self.options().routing_engine_names).unwrap_or_default()
+    }
+
+    /// OpenSM's options as they are now.
+    pub(super) fn options(&self) -> &abi::osm_subn_opt_t {
+        // SAFETY: part of the live object, which the thread that sweeps changes before it calls anyone,
+        // and which callers look at in that thread only.
+        unsafe { &(*self.subn()).opt }
     }
 
     /// Has the next sweep route anew although OpenSM keeps a cache of unicast tables. For callbacks that
@@ -118,9 +147,9 @@ impl Host {
     pub(super) fn route_anew(&self) {
         // SAFETY: address of a field of the live object.
         let manager = unsafe { &raw mut (*self.osm.as_ptr()).sm.ucast_mgr };
-        if self.osm().subn.opt.use_ucast_cache == abi::TRUE
-            && self.osm().sm.ucast_mgr.cache_valid == abi::TRUE
-        {
+        // SAFETY: a flag of the live object, which only the thread that sweeps changes.
+        let valid = unsafe { (*self.osm.as_ptr()).sm.ucast_mgr.cache_valid };
+        if self.options().use_ucast_cache == abi::TRUE && valid == abi::TRUE {
             // SAFETY: OpenSM's own manager, whose cache is there; nobody else is at it under the lock.
             unsafe { (self.functions.cache_invalidate)(manager) };
         }
@@ -129,8 +158,10 @@ impl Host {
 
     /// The engine whose tables are in use.
     pub(super) fn engine_used(&self) -> Option<&abi::osm_routing_engine> {
+        // SAFETY: a pointer of the live object, which only the thread that sweeps changes.
+        let used = unsafe { (*self.osm.as_ptr()).routing_engine_used };
         // SAFETY: NULL or an engine that lives as long as OpenSM routes.
-        unsafe { self.osm().routing_engine_used.as_ref() }
+        unsafe { used.as_ref() }
     }
 
     /// Holds OpenSM's lock shared while `body` runs, as its SA does to read the subnet.
@@ -152,12 +183,14 @@ impl Host {
 
     /// All discovered nodes.
     pub(super) fn nodes(&self) -> Items<'_, osm_node_t> {
-        Items::of(&self.osm().subn.node_guid_tbl)
+        // SAFETY: a map of the live object, which OpenSM's lock keeps unchanged.
+        Items::of(unsafe { &(*self.subn()).node_guid_tbl })
     }
 
     /// All switches.
     pub(super) fn switches(&self) -> Items<'_, osm_switch_t> {
-        Items::of(&self.osm().subn.sw_guid_tbl)
+        // SAFETY: as above.
+        Items::of(unsafe { &(*self.subn()).sw_guid_tbl })
     }
 }
 

@@ -54,6 +54,10 @@ messages! {
     EngineRefused = "DF10", Info;
     /// A multicast group was routed on its tree.
     GroupRouted = "DF12", Verbose;
+    /// Options of `opensm.conf` without effect on dfdn, when they are new.
+    Unheeded = "DF15", Loud;
+    /// `routing_engine` names none of ours.
+    NotAsked = "DF16", Loud;
     /// Registration failed.
     NotRegistered = "DF20", Error;
     /// OpenSM's structures cannot be read as a fabric.
@@ -76,6 +80,8 @@ messages! {
     GroupNotServed = "DF30", Error;
     /// The subnet is no longer as it was routed where a multicast group's tree goes.
     GroupHasGap = "DF31", Loud;
+    /// There is less memory than routing the fabric takes.
+    TooLittleMemory = "DF35", Error;
     /// A defect in dfdn; OpenSM goes on without it.
     Panic = "DF99", Error;
 }

@@ -18,6 +18,10 @@
 //!   first SUBNET UP: no `psl` is written then, and no further sweep is made.
 //! - QoS tables are sent, and acknowledged, before `UCAST_ROUTING_DONE` is reported; ports are raised
 //!   to the VLs that they can operate only after that. Hence the SL2VL rows are re-checked then.
+//! - The flag for another heavy sweep is looked at where a heavy sweep ends, before `SUBNET_UP` is
+//!   reported, and not behind the console's `reroute`; a signal to the sweeping thread helps there.
+//! - When a master dies the standby sends all tables again, and asks its own engine for them: nothing
+//!   changes, as they depend on the fabric and the settings alone (`tests/handover.rs`).
 //! - `building routing` is logged at VERBOSE, so OpenSM's own time for an engine shows with log flags
 //!   that contain 0x04.
 //! - Stock dfsssp picks among its SLs at random at each PathRecord, and plans for pairs of adapters
@@ -37,7 +41,9 @@ mod guard;
 mod hooks;
 mod host;
 mod mcast;
+mod memory;
 mod message;
+mod options;
 mod program;
 mod psl;
 mod recheck;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::sweeps::Tail;
 use super::{Tools, wait_for};
 
 /// A running ibsim; killed when dropped.
@@ -18,6 +19,7 @@ pub(crate) struct Ibsim {
     child: Child,
     socket: String,
     host: String,
+    tail: Tail,
 }
 
 impl Ibsim {
@@ -69,13 +71,33 @@ impl Ibsim {
             let _ = child.wait();
             panic!("ibsim did not start:\n{}", text());
         }
-        Self { tools, folder, child, socket, host: host.to_owned() }
+        let tail = Tail::new(folder.path().join("ibsim.log"));
+        Self { tools, folder, child, socket, host: host.to_owned(), tail }
     }
 
     /// A command of the simulator's console, as `Unlink "S1"[3]`.
     pub(crate) fn command(&mut self, line: &str) {
         let console = self.child.stdin.as_mut().expect("the console is open");
         writeln!(console, "{line}").and_then(|()| console.flush()).expect("ibsim reads its console");
+    }
+
+    /// Several commands of the console; returns when ibsim has done them.
+    ///
+    /// # Panics
+    /// Where it refuses one.
+    pub(crate) fn commands(&mut self, lines: &[String]) {
+        for line in lines {
+            self.command(line);
+        }
+        // What changes nothing and shows in the output marks the end.
+        self.command("Verbose");
+        let mut refused = Vec::new();
+        let done = wait_for(Duration::from_secs(20), || {
+            let lines = self.tail.lines();
+            refused.extend(lines.iter().filter(|l| l.contains("# ")).cloned());
+            lines.iter().any(|l| l.contains("simulator verbose level is")).then_some(())
+        });
+        assert!(done.is_some() && refused.is_empty(), "ibsim does not do {lines:?}: {refused:?}");
     }
 
     /// All that ibsim has written.
@@ -88,9 +110,24 @@ impl Ibsim {
         self.tools
     }
 
+    /// `tests/tools/paths.c`, compiled.
+    pub(crate) fn paths(&self) -> &Path {
+        &self.tools.paths
+    }
+
+    /// The adapter that OpenSM runs on, by its name in the network.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// A program that sees the simulated subnet.
     pub(crate) fn run(&self, env: &[(&str, &Path)], program: &Path) -> Command {
-        self.tools.simulated(&self.socket, &self.host, self.folder.path(), env, program)
+        self.run_on(&self.host, env, program)
+    }
+
+    /// A program that sees the simulated subnet from another adapter.
+    pub(crate) fn run_on(&self, host: &str, env: &[(&str, &Path)], program: &Path) -> Command {
+        self.tools.simulated(&self.socket, host, self.folder.path(), env, program)
     }
 }
 

@@ -30,5 +30,5 @@ fn run(sim: &Ibsim, words: &[&str], ports: &[Guid]) -> Vec<u16> {
 
 /// Compiles the C program where that was not done yet.
 pub(super) fn compile() -> Result<PathBuf, String> {
-    super::readback::compile_tool("mcjoin")
+    super::readback::compile("mcjoin")
 }

@@ -15,6 +15,7 @@ pub(crate) mod plugin;
 pub(crate) mod readback;
 pub(crate) mod saquery;
 mod selftest;
+pub(crate) mod sweeps;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -38,6 +39,8 @@ pub(crate) struct Tools {
     umad2sim: PathBuf,
     /// `tests/tools/readback.c`, compiled.
     pub(crate) readback: PathBuf,
+    /// `tests/tools/paths.c`, compiled.
+    pub(crate) paths: PathBuf,
     /// `tests/tools/mcjoin.c`, compiled.
     pub(crate) mcjoin: PathBuf,
 }
@@ -67,8 +70,9 @@ impl Tools {
             ibdmchk: tool("ibdmchk")?,
             setpriv: tool("setpriv")?,
             umad2sim: umad2sim.ok_or("there is no libumad2sim.so")?,
-            readback: readback::compile()?,
+            readback: readback::compile("readback")?,
             mcjoin: mcjoin::compile()?,
+            paths: readback::compile("paths")?,
         })
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) extra: String,
     /// Further environment.
     pub(crate) env: Vec<(String, PathBuf)>,
+    /// A command that runs OpenSM, with its arguments, as valgrind does.
+    pub(crate) under: Vec<String>,
 }
 
 impl Default for Config {
@@ -39,6 +41,7 @@ impl Default for Config {
             lmc: 0,
             extra: String::new(),
             env: Vec::new(),
+            under: Vec::new(),
         }
     }
 }
@@ -52,6 +55,11 @@ pub(crate) struct OpenSm {
 impl OpenSm {
     /// Starts OpenSM on a simulated subnet, and does not wait for it.
     pub(crate) fn start(sim: &Ibsim, config: &Config) -> Self {
+        Self::start_on(sim, sim.host(), config)
+    }
+
+    /// [`OpenSm::start`] on another adapter than the first, by its name in the network.
+    pub(crate) fn start_on(sim: &Ibsim, host: &str, config: &Config) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = folder.path();
         let mut conf = format!(
@@ -70,7 +78,16 @@ impl OpenSm {
         conf.push('\n');
         fs::write(at.join("opensm.conf"), conf).expect("the configuration is written");
         let output = fs::File::create(at.join("output")).expect("the output file is created");
-        let mut command = sim.run(&[("OSM_TMP_DIR", at), ("OSM_CACHE_DIR", at)], &sim.tools().opensm);
+        let env = [("OSM_TMP_DIR", at), ("OSM_CACHE_DIR", at)];
+        let opensm = &sim.tools().opensm;
+        let mut command = match config.under.split_first() {
+            Some((program, arguments)) => {
+                let mut command = sim.run_on(host, &env, Path::new(program));
+                command.args(arguments).arg(opensm);
+                command
+            }
+            None => sim.run_on(host, &env, opensm),
+        };
         if let Some(plugin) = &config.plugin {
             command.env("LD_LIBRARY_PATH", plugin);
         }
@@ -128,6 +145,32 @@ impl OpenSm {
         self.wait_log("-> SUBNET UP", before + 1, Duration::from_secs(60));
     }
 
+    /// Has OpenSM do a heavy sweep, and does not wait for it.
+    pub(crate) fn hang_up(&self) {
+        signal(self.child.id(), "HUP");
+    }
+
+    /// The process, for signals and `/proc`.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills OpenSM as a power failure would, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("OpenSM can be killed");
+        self.child.wait().expect("OpenSM can be waited for");
+    }
+
+    /// Address space that OpenSM has mapped, in KiB.
+    pub(crate) fn address_space(&self) -> Option<u64> {
+        self.status("VmSize:")
+    }
+
+    /// Memory that OpenSM has resident, in KiB.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.status("VmRSS:")
+    }
+
     /// Ends OpenSM in good order: engines and plugins are destroyed.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         signal(self.child.id(), "TERM");
@@ -183,8 +226,12 @@ impl OpenSm {
 
     /// The most memory that OpenSM has had resident so far, in KiB.
     pub(crate) fn peak_memory(&self) -> Option<u64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+        let line = status.lines().find(|l| l.starts_with(name))?;
         line.split_whitespace().nth(1)?.parse().ok()
     }
 }

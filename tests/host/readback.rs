@@ -14,6 +14,9 @@ pub(crate) struct Readback {
     folder: TempDir,
 }
 
+/// A table of VL arbitration: node GUID, port, whether it is the one of high priority, VLs and weights.
+pub(crate) type Arbitration = (u64, u8, bool, Vec<(u8, u8)>);
+
 impl Readback {
     /// Reads all tables.
     ///
@@ -47,6 +50,21 @@ impl Readback {
         self.text("opensm-sl2vl.dump")
     }
 
+    /// The tables of VL arbitration of switch ports that are up.
+    pub(crate) fn vlarb(&self) -> Vec<Arbitration> {
+        let parse = |line: &str| {
+            let mut words = line.split(' ');
+            let guid = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+            let (port, high) = (words.next()?.parse().ok()?, words.next()? == "high");
+            let entry = |word: &str| {
+                let (vl, weight) = word.split_once(':')?;
+                Some((vl.parse().ok()?, weight.parse().ok()?))
+            };
+            Some((guid, port, high, words.map(entry).collect::<Option<_>>()?))
+        };
+        self.text("vlarb").lines().map(|l| parse(l).expect("readback writes numbers")).collect()
+    }
+
     /// How many VLs each switch port that is up has in operation: (node GUID, port, VLs).
     pub(crate) fn op_vls(&self) -> Vec<(u64, u8, u8)> {
         let parse = |line: &str| {
@@ -58,19 +76,24 @@ impl Readback {
     }
 }
 
-/// Compiles the C program where that was not done yet.
-pub(super) fn compile() -> Result<PathBuf, String> {
-    compile_tool("readback")
+/// Compiles a library of `tests/tools` to be preloaded.
+pub(crate) fn compile_shared(name: &str) -> Result<PathBuf, String> {
+    compile_as(name, ".so", &["-shared", "-fPIC"])
 }
 
 /// Compiles a C program of `tests/tools` where that was not done yet.
-pub(super) fn compile_tool(name: &str) -> Result<PathBuf, String> {
-    let built = super::built().map(|built| built.join(name)).filter(|tool| tool.exists());
+pub(super) fn compile(name: &str) -> Result<PathBuf, String> {
+    compile_as(name, "", &[])
+}
+
+fn compile_as(name: &str, ending: &str, options: &[&str]) -> Result<PathBuf, String> {
+    let file = format!("{name}{ending}");
+    let built = super::built().map(|built| built.join(&file)).filter(|tool| tool.exists());
     if let Some(built) = built {
         return Ok(built);
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools").join(name).with_extension("c");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
     let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
     if modified(&target) >= modified(&source) {
         return Ok(target);
@@ -79,6 +102,7 @@ pub(super) fn compile_tool(name: &str) -> Result<PathBuf, String> {
     let output = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .args([&own, &source])
+        .args(options)
         .args(["-libmad", "-libumad"])
         .output()
         .map_err(|e| format!("there is no C compiler: {e}"))?;

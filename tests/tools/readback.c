@@ -9,6 +9,8 @@
  *   opensm.mcfdbs                         the first MFT blocks, byte for byte as OpenSM would write them
  *   op_vls                                0xNODE_GUID PORT OPERATIONAL_VLS CAPABLE_VLS, switch ports that
  *                                         are up; the two numbers are counts of VLs
+ *   vlarb                                 0xNODE_GUID PORT low|high VL:WEIGHT ..., switch ports that are up,
+ *                                         as many entries as the port has
  * Nothing in them comes from OpenSM's memory. Runs over ibsim with umad2sim preloaded, and would
  * run on a real fabric just so. Keeps several requests in flight: a Dragonfly of 264 switches and
  * 1056 adapters takes 71,000 of them.
@@ -44,6 +46,7 @@ struct node {
 	uint64_t guid, port_guid;
 	char desc[IB_SMP_DATA_SIZE + 1];
 	uint8_t *up;  /* by port */
+	uint8_t *low, *high; /* by port: entries of its tables of VL arbitration */
 	uint8_t *lft; /* by LID, whole blocks */
 };
 
@@ -253,6 +256,8 @@ static void read_switches(struct node *nodes, size_t n, FILE *op_vls)
 		must(&q[at], "switch info");
 		nodes[i].top = mad_get_field(q[at++].data, 0, IB_SW_LINEAR_FDB_TOP_F);
 		nodes[i].up = alloc(nodes[i].ports + 1, 1);
+		nodes[i].low = alloc(nodes[i].ports + 1, 1);
+		nodes[i].high = alloc(nodes[i].ports + 1, 1);
 		nodes[i].lft = alloc(nodes[i].top / 64 + 1, 64);
 		for (unsigned p = 1; p <= nodes[i].ports; p++, at++) {
 			static const unsigned vls[] = { 0, 1, 2, 4, 8, 15 };
@@ -261,6 +266,8 @@ static void read_switches(struct node *nodes, size_t n, FILE *op_vls)
 
 			must(&q[at], "port");
 			nodes[i].up[p] = mad_get_field(q[at].data, 0, IB_PORT_STATE_F) > 1;
+			nodes[i].low[p] = mad_get_field(q[at].data, 0, IB_PORT_VL_ARBITRATION_LOW_CAP_F);
+			nodes[i].high[p] = mad_get_field(q[at].data, 0, IB_PORT_VL_ARBITRATION_HIGH_CAP_F);
 			if (nodes[i].up[p])
 				fprintf(op_vls, "0x%016" PRIx64 " %u %u %u\n", nodes[i].guid, p,
 					op < 6 ? vls[op] : 0, cap < 6 ? vls[cap] : 0);
@@ -355,6 +362,39 @@ static void write_sl2vl(const struct node *nodes, size_t n, FILE *dump)
 	}
 }
 
+/* Blocks 1 and 2 are the low table, 3 and 4 the high one, of 32 entries each. */
+static void write_vlarb(const struct node *nodes, size_t n, FILE *file)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct node *node = &nodes[i];
+		struct query *q;
+		size_t asked = 0, at = 0;
+
+		if (node->type != IB_NODE_SWITCH)
+			continue;
+		q = alloc(4 * node->ports, sizeof *q);
+		for (unsigned p = 1; p <= node->ports; p++)
+			for (unsigned block = 1; node->up[p] && block <= 4; block++)
+				if ((block < 3 ? node->low : node->high)[p] > (block - 1) % 2 * 32)
+					q[asked++] = (struct query){ .lid = node->lid, .mod = block << 16 | p,
+								     .attr = IB_ATTR_VL_ARBITRATION };
+		ask(q, asked, 0);
+		while (at < asked) {
+			unsigned p = q[at].mod & 0xff, high = q[at].mod >> 16 > 2;
+			int left = (high ? node->high : node->low)[p];
+
+			fprintf(file, "0x%016" PRIx64 " %u %s", node->guid, p, high ? "high" : "low");
+			for (; left > 0; left -= 32, at++) {
+				must(&q[at], "VL arbitration");
+				for (int e = 0; e < 32 && e < left; e++)
+					fprintf(file, " %u:%u", q[at].data[2 * e] & 15, q[at].data[2 * e + 1]);
+			}
+			fprintf(file, "\n");
+		}
+		free(q);
+	}
+}
+
 /* Groups beyond these are not looked at: 32 a block. */
 #define MFT_BLOCKS 2
 
@@ -400,7 +440,7 @@ int main(int argc, char **argv)
 	struct query first = { .lid = 0, .attr = IB_ATTR_SWITCH_INFO };
 	struct node *nodes;
 	size_t n;
-	FILE *lfts, *fdbs, *mcfdbs, *sl2vl, *op_vls;
+	FILE *lfts, *fdbs, *mcfdbs, *sl2vl, *op_vls, *vlarb;
 
 	if (argc != 2 || argv[1][0] == '-')
 		die(2, "usage: readback DIR");
@@ -409,6 +449,7 @@ int main(int argc, char **argv)
 	mcfdbs = create(argv[1], "opensm.mcfdbs");
 	sl2vl = create(argv[1], "opensm-sl2vl.dump");
 	op_vls = create(argv[1], "op_vls");
+	vlarb = create(argv[1], "vlarb");
 
 	if (umad_init() < 0 || umad_get_port(NULL, 0, &own) < 0)
 		die(1, "there is no InfiniBand port");
@@ -427,11 +468,13 @@ int main(int argc, char **argv)
 	read_switches(nodes, n, op_vls);
 	write_lfts(nodes, n, lfts, fdbs);
 	write_sl2vl(nodes, n, sl2vl);
+	write_vlarb(nodes, n, vlarb);
 	write_mfts(nodes, n, mcfdbs);
 	finish(lfts);
 	finish(fdbs);
 	finish(mcfdbs);
 	finish(sl2vl);
 	finish(op_vls);
+	finish(vlarb);
 	return 0;
 }

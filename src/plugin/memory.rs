@@ -1,0 +1,130 @@
+//! Is there memory for what is to be computed?
+//!
+//! Where an allocation fails, Rust ends the process, and stable Rust offers no way to be asked
+//! before. The subnet manager must not die for want of memory that a routing engine would like, so the
+//! engine looks first: at the address space, by reserving at once what it is going to need and giving
+//! it back, and at what the kernel calls available. Both can change while it computes; what other
+//! processes take then is beyond it, as it is beyond OpenSM.
+
+use std::num::NonZeroUsize;
+
+use super::host::{self, Host};
+
+/// What the memory of a run depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Switches.
+    switches: usize,
+    /// Largest LID and one.
+    lids: usize,
+    /// Over all switches, the number of ports (0 included) squared.
+    turns: usize,
+    /// Ports of all nodes.
+    ports: usize,
+}
+
+impl Size {
+    /// Of the subnet as OpenSM holds it. Cost: O(nodes).
+    pub(super) fn of(host: &Host) -> Self {
+        let mut size = Self::default();
+        for node in host.nodes() {
+            let ports = node.physp_tbl_size as usize;
+            size.ports += ports;
+            if !node.sw.is_null() {
+                size.switches += 1;
+                size.turns += ports * ports;
+            }
+            for physp in (0..ports).filter_map(|port| host::physp(node, port)) {
+                // SAFETY: only reads the port's own PortInfo.
+                let lmc = unsafe { super::abi::ib_port_info_get_lmc(&physp.port_info) };
+                let top = usize::from(u16::from_be(physp.port_info.base_lid)) + (1 << lmc.min(7));
+                size.lids = size.lids.max(top.min(0xc000));
+            }
+        }
+        size
+    }
+
+    /// Bytes that a run takes at most, with as many threads as there are cores: a generous multiple of
+    /// the tables (forwarding tables and SLs a byte for each switch and LID, hop counts a byte for each
+    /// pair of switches, SL2VL rows of 8 bytes), 512 bytes a port for the fabric, stacks, and 16 MiB.
+    fn bytes(self) -> usize {
+        const MIB: usize = 1 << 20;
+        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        16 * MIB
+            + 8 * self.switches * self.lids
+            + 8 * self.switches * self.switches
+            + 32 * self.turns
+            + 512 * self.ports
+            + threads * 3 * MIB
+    }
+
+    /// Whether a run may begin.
+    ///
+    /// # Errors
+    /// What is missing, and the way out.
+    pub(super) fn check(self) -> Result<(), String> {
+        let needed = self.bytes();
+        let available = available();
+        if !can_reserve(needed) {
+            return Err(too_little(needed, "the address space of this process (ulimit -v) has less"));
+        }
+        match available {
+            Some(available) if available < needed => {
+                Err(too_little(needed, &format!("the system has {} MiB available", available >> 20)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn too_little(needed: usize, why: &str) -> String {
+    format!(
+        "routing this fabric may take {} MiB of memory, and {why}; nothing was computed. Give the host of OpenSM \
+         more memory, or lift its limit",
+        needed >> 20
+    )
+}
+
+/// Whether so much can be mapped at once. Given back untouched: it costs no memory. Not asked of the
+/// allocator, which may find room in what it holds for one thread and then have none for the others.
+fn can_reserve(bytes: usize) -> bool {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping where the kernel likes.
+    let room = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    if room == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the mapping made above, of which nobody else knows.
+    unsafe { libc::munmap(room, bytes) };
+    true
+}
+
+/// What the kernel thinks can be had without swapping; `None` where it does not say.
+fn available() -> Option<usize> {
+    available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn available_in(meminfo: &str) -> Option<usize> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: usize = line.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Size, available_in, can_reserve};
+
+    #[test]
+    fn more_than_there_is_is_refused() {
+        assert!(can_reserve(1 << 20) && !can_reserve(1 << 50));
+        assert!(Size { switches: 36, lids: 110, turns: 36 * 64, ports: 400 }.check().is_ok());
+        let vast = Size { switches: 40_000_000, lids: 0xc000, turns: 1 << 40, ports: 1 << 33 };
+        assert!(vast.check().expect_err("no such host").contains("MiB"));
+    }
+
+    #[test]
+    fn what_is_available_is_read() {
+        assert_eq!(available_in("MemTotal: 9 kB\nMemAvailable:   2048 kB\nX: 1\n"), Some(2 << 20));
+        assert_eq!(available_in("MemTotal: 9 kB\n"), None);
+    }
+}

@@ -1,0 +1,491 @@
+//! Links, switches and adapters that fail and come back, in numbers, under the real OpenSM.
+//!
+//! After each handful of events OpenSM comes to rest, and the tables are read back from the simulated
+//! switches by management packets. They must be those that `engine::route` computes for what is left
+//! of the fabric, know nothing else, and pass `verify`; so they depend on the fabric of the moment
+//! alone, and nothing of an earlier one is left in them. What is left of the fabric the test works
+//! out by itself.
+//!
+//! `ci/soak` runs the same for as long as one likes.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use dfdn::engine::{self, Settings};
+use dfdn::fabric::{EndPort, Fabric, FabricBuilder, Guid, Lmc, Node, NodeId, NodeKind, PortNum, PortRef};
+use dfdn::formats;
+use dfdn::tables::{PathSl, Routes};
+use dfdn::topology::{Dragonfly, FatTree, HyperX, Random, Ring, Torus};
+use dfdn::verify::verify;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::host::ibsim::Ibsim;
+use crate::host::opensm::{Config, OpenSm};
+use crate::host::readback::Readback;
+use crate::host::sweeps::{End, Sweeps};
+use crate::host::{self, Tools, plugin};
+
+/// A fabric as ibsim reads it, GUIDs stated.
+fn net(fabric: &Fabric) -> String {
+    let mut text = Vec::new();
+    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
+    String::from_utf8(text).expect("text")
+}
+
+/// The name of a node in that text.
+fn name(fabric: &Fabric, node: NodeId) -> String {
+    let node = fabric.node(node);
+    format!("{}-{:016x}", if node.is_switch() { "S" } else { "H" }, node.guid.0)
+}
+
+struct Cable {
+    ends: [PortRef; 2],
+    up: bool,
+}
+
+/// A simulated fabric that breaks and is repaired, and what is left of it.
+struct Patient {
+    whole: Fabric,
+    cables: Vec<Cable>,
+    /// The adapter that OpenSM runs on. Its cable stays.
+    own: NodeId,
+    random: ChaCha8Rng,
+}
+
+impl Patient {
+    fn new(whole: Fabric, sim: &Ibsim, seed: u64) -> Self {
+        let mut cables = Vec::new();
+        let mut own = None;
+        for (n, node) in whole.nodes().iter().enumerate() {
+            let id = NodeId::at(n);
+            if name(&whole, id) == sim.host() {
+                own = Some(id);
+            }
+            for (p, port) in node.ports.iter().enumerate() {
+                let here = PortRef { node: id, port: PortNum(p as u8) };
+                if let Some(peer) = port.peer.filter(|&peer| here < peer) {
+                    cables.push(Cable { ends: [here, peer], up: true });
+                }
+            }
+        }
+        let own = own.expect("OpenSM runs on one of the adapters");
+        Self { whole, cables, own, random: ChaCha8Rng::seed_from_u64(seed) }
+    }
+
+    fn touches(&self, cable: usize, node: NodeId) -> bool {
+        self.cables[cable].ends.iter().any(|end| end.node == node)
+    }
+
+    fn of(&self, node: NodeId) -> Vec<usize> {
+        (0..self.cables.len()).filter(|&c| self.touches(c, node)).collect()
+    }
+
+    fn at(&self, end: PortRef) -> String {
+        format!("\"{}\"[{}]", name(&self.whole, end.node), end.port)
+    }
+
+    fn cut(&mut self, cable: usize, commands: &mut Vec<String>) {
+        if self.cables[cable].up && !self.touches(cable, self.own) {
+            self.cables[cable].up = false;
+            let end = self.cables[cable].ends[self.random.random_range(0..2)];
+            commands.push(format!("Unlink {}", self.at(end)));
+        }
+    }
+
+    fn mend(&mut self, cable: usize, commands: &mut Vec<String>) {
+        if !self.cables[cable].up {
+            self.cables[cable].up = true;
+            let end = self.cables[cable].ends[self.random.random_range(0..2)];
+            commands.push(format!("ReLink {}", self.at(end)));
+        }
+    }
+
+    /// A few events, as commands of ibsim's console. The more is broken, the likelier are repairs.
+    fn events(&mut self) -> Vec<String> {
+        let mut commands = Vec::new();
+        for _ in 0..self.random.random_range(1..=6) {
+            let down = self.cables.iter().filter(|c| !c.up).count();
+            let repair =
+                self.random.random_bool((0.15 + 1.5 * down as f64 / self.cables.len() as f64).min(0.9));
+            let kinds: &[NodeKind] = &[NodeKind::Switch, NodeKind::ChannelAdapter];
+            let of_kind = |kind| {
+                let nodes = (0..self.whole.nodes().len()).map(NodeId::at);
+                nodes.filter(|&n| n != self.own && self.whole.node(n).kind == kind).collect::<Vec<_>>()
+            };
+            match self.random.random_range(0..10) {
+                // A switch goes or comes back with all its cables.
+                0..=1 => {
+                    let Some(&switch) = of_kind(kinds[0]).choose(&mut self.random) else { continue };
+                    for cable in self.of(switch) {
+                        if repair { self.mend(cable, &mut commands) } else { self.cut(cable, &mut commands) }
+                    }
+                }
+                // An adapter reboots: it comes back without LID, on whichever ports were up.
+                2..=3 => {
+                    let Some(&adapter) = of_kind(kinds[1]).choose(&mut self.random) else { continue };
+                    let cables: Vec<_> =
+                        self.of(adapter).into_iter().filter(|&c| self.cables[c].up).collect();
+                    if let Some(&first) = cables.first().filter(|&&c| !self.touches(c, self.own)) {
+                        let name = name(&self.whole, adapter);
+                        commands.push(format!("Clear \"{name}\""));
+                        debug_assert!(self.cables[first].up);
+                        for &cable in &cables {
+                            let end = self.cables[cable].ends.into_iter().find(|e| e.node == adapter);
+                            commands.push(format!("ReLink {}", self.at(end.expect("its own end"))));
+                        }
+                    }
+                }
+                _ => {
+                    let mut order: Vec<usize> = (0..self.cables.len()).collect();
+                    order.shuffle(&mut self.random);
+                    let Some(&cable) = order.iter().find(|&&c| self.cables[c].up != repair) else { continue };
+                    if repair { self.mend(cable, &mut commands) } else { self.cut(cable, &mut commands) }
+                }
+            }
+        }
+        commands
+    }
+
+    /// All repairs.
+    fn heal(&mut self) -> Vec<String> {
+        let mut commands = Vec::new();
+        for cable in 0..self.cables.len() {
+            self.mend(cable, &mut commands);
+        }
+        commands
+    }
+
+    /// What OpenSM can reach: through switches, not through adapters. LIDs are to be found out.
+    fn left(&self) -> Fabric {
+        let mut reached = BTreeSet::from([self.own]);
+        let mut open = vec![self.own];
+        while let Some(node) = open.pop() {
+            for cable in self.of(node) {
+                let Cable { ends: [a, b], up: true } = self.cables[cable] else { continue };
+                let other = if a.node == node { b.node } else { a.node };
+                if reached.insert(other) && self.whole.node(other).is_switch() {
+                    open.push(other);
+                }
+            }
+        }
+        let mut builder = FabricBuilder::new();
+        let mut place = vec![None; self.whole.nodes().len()];
+        for &node in &reached {
+            let mut copy = self.whole.node(node).clone();
+            for port in &mut copy.ports {
+                (port.peer, port.lid) = (None, None);
+            }
+            place[node.index()] = Some(builder.add(copy).expect("as in the whole fabric"));
+        }
+        for cable in self.cables.iter().filter(|c| c.up) {
+            let end = |end: PortRef| Some(PortRef { node: place[end.node.index()]?, port: end.port });
+            if let (Some(a), Some(b)) = (end(cable.ends[0]), end(cable.ends[1])) {
+                builder.connect(a, b).expect("as in the whole fabric");
+            }
+        }
+        builder.finish(Lmc::default()).expect("a part of a fabric is a fabric")
+    }
+}
+
+/// What was seen in a run.
+#[derive(Debug, Default)]
+struct Seen {
+    events: usize,
+    sweeps: usize,
+    verified: usize,
+    refused: usize,
+    partitioned: usize,
+    without_switch: usize,
+    /// Memory that OpenSM had resident after a twentieth of the run and at its end, KiB.
+    memory: Option<(u64, u64)>,
+}
+
+impl Seen {
+    fn add(&mut self, other: &Seen) {
+        self.events += other.events;
+        self.sweeps += other.sweeps;
+        self.verified += other.verified;
+        self.refused += other.refused;
+        self.partitioned += other.partitioned;
+        self.without_switch += other.without_switch;
+    }
+}
+
+/// The tables in the switches are those of the fabric that is left, and nothing else.
+fn check(what: &str, sim: &Ibsim, sm: &OpenSm, left: &Fabric, settings: &Settings) {
+    let back = Readback::of(sim);
+    if sm.path("psl").exists() {
+        std::fs::copy(sm.path("psl"), back.folder().join("psl")).expect("psl is copied");
+    }
+    let (fabric, held) = formats::load_tables(back.folder(), left.clone()).expect("the tables load");
+    // Entries for LIDs and switches that are not there any more, switches without a table, ...
+    // In psl an adapter with two ports on two switches is one source with two SLs for a pair.
+    let usual = ["no psl", "LIDs of", "pair that was stated before with another SL"];
+    let strange: Vec<_> = held.remarks.iter().filter(|r| !usual.iter().any(|u| r.contains(u))).collect();
+    assert!(strange.is_empty(), "{what}: {strange:?}");
+    let routed = engine::route(&fabric, settings).expect("OpenSM could route it");
+    assert!(
+        held.lft == routed.routes.lft,
+        "{what}: forwarding tables are not those of the fabric that is left"
+    );
+    for (_, channel) in fabric.channels().iter() {
+        let node = fabric.switch(channel.from);
+        for inp in (0..node.ports.len() as u8).map(PortNum) {
+            if inp == PortNum::ZERO || node.ports[usize::from(inp.0)].peer.is_some() {
+                let row = |t: &Routes| t.sl2vl.row(channel.from, inp, channel.out_port);
+                assert_eq!(row(&held), row(&routed.routes), "{what}: SL2VL of {} in {inp}", node.description);
+            }
+        }
+    }
+    // The SLs that hosts are told, as OpenSM answers for each pair; or all of them where all serve.
+    let any = matches!(routed.routes.path_sl, PathSl::Any(_));
+    assert_eq!(sm.path("psl").exists(), !any, "{what}: psl where SLs matter");
+    let ports = |e: &EndPort| fabric.endports().iter().filter(|other| other.node == e.node).count();
+    let told = !any && fabric.adapters().all(|(_, e)| ports(e) == 1);
+    let path_sl = if told { held.path_sl.clone() } else { routed.routes.path_sl };
+    let verdict = verify(&fabric, &Routes { path_sl, ..held });
+    assert!(verdict.is_safe(), "{what}: {:?}", verdict.witness().map(|w| w.explain(&fabric)));
+}
+
+/// One fabric under OpenSM with dfdn, hit until `enough`.
+fn run(
+    tools: &'static Tools,
+    what: &str,
+    whole: Fabric,
+    config: &Config,
+    seed: u64,
+    enough: impl Fn(&Seen) -> f64,
+) -> Seen {
+    let settings = Settings { engine: config.engine.clone(), ..Settings::default() };
+    let config = Config { engine: format!("{},no_fallback", config.engine), ..config.clone() };
+    let mut sim = Ibsim::start(tools, &net(&whole));
+    let mut sm = OpenSm::start(&sim, &config);
+    let mut sweeps = Sweeps::of(&sm);
+    let mut seen = Seen::default();
+    assert_eq!(sweeps.rest(&mut sm, 0), End::Up, "{what}: at the start\n{}", sm.log());
+    let mut patient = Patient::new(whole, &sim, seed);
+    let nodes = patient.left().nodes().len();
+    let mut early = None;
+    loop {
+        let share = enough(&seen);
+        let over = share >= 1.0;
+        let commands = if over { patient.heal() } else { patient.events() };
+        sim.commands(&commands);
+        seen.events += commands.len();
+        let end = sweeps.settle(&mut sm);
+        let left = patient.left();
+        seen.partitioned += usize::from(left.nodes().len() < nodes);
+        let what = format!("{what}, seed {seed}, after {} events {commands:?}", seen.events);
+        assert!(sweeps.defects.is_empty(), "{what}: {:?}", sweeps.defects);
+        match end {
+            End::Up if left.num_switches() == 0 => seen.without_switch += 1,
+            End::Up => {
+                assert!(sweeps.said().iter().any(|l| l.starts_with("DF05")), "{what}: {:?}", sweeps.said());
+                check(&what, &sim, &sm, &left, &settings);
+                seen.verified += 1;
+            }
+            // With the reason, and only what the engine refuses outside OpenSM too.
+            End::Refused(said) => {
+                let why = engine::route(&left, &settings).err().map(|e| e.to_string());
+                let why = why.unwrap_or_else(|| panic!("{what}: refused, but can be routed: {said:?}"));
+                assert!(said.iter().any(|l| l.contains("ERR DF22") && l.contains(&why)), "{what}: {said:?}");
+                seen.refused += 1;
+            }
+            other => panic!("{what}: {other:?}\n{}", sm.log()),
+        }
+        if early.is_none() && share > 0.05 {
+            early = sm.memory();
+        }
+        if over {
+            break;
+        }
+    }
+    seen.sweeps = sweeps.started();
+    seen.memory = early.zip(sm.memory());
+    assert!(sm.alive() && sm.stop().success(), "{what}: {}", sm.log());
+    seen
+}
+
+/// Parallel cables of 1x and 4x, an adapter with two ports on two switches, a switch without an
+/// adapter, one with an enhanced port 0.
+fn mixed() -> Fabric {
+    let mut b = FabricBuilder::new();
+    let switches: Vec<NodeId> = (0..7_u64)
+        .map(|i| {
+            let mut node = Node::new(NodeKind::Switch, Guid(0x200 + i), 8, &format!("sw{i}"));
+            node.enhanced_port0 = i == 2;
+            b.add(node).expect("few ports")
+        })
+        .collect();
+    let adapters: Vec<NodeId> = (0..5_u64)
+        .map(|i| {
+            let node = Node::new(NodeKind::ChannelAdapter, Guid(0x1000 + 16 * i), 2, &format!("host{i}"));
+            b.add(node).expect("few ports")
+        })
+        .collect();
+    let mut free = [0_u8; 7];
+    let mut cable = |b: &mut FabricBuilder, end: PortRef, s: usize, width: u8| {
+        free[s] += 1;
+        let other = PortRef { node: switches[s], port: PortNum(free[s]) };
+        let end = if end.port.0 == 0 {
+            let from = switches.iter().position(|&n| n == end.node).expect("a switch");
+            free[from] += 1;
+            PortRef { port: PortNum(free[from]), ..end }
+        } else {
+            end
+        };
+        b.connect(end, other).expect("free ports");
+        for end in [end, other] {
+            let port = &mut b.node_mut(end.node).ports[end.port.index()];
+            (port.width, port.speed) = (Some(width), Some(dfdn::fabric::LinkSpeed::Qdr));
+        }
+    };
+    // Adapter 1 has its two ports on two switches, adapter 2 on one; switch 6 has no adapter.
+    for (a, port, s) in [(0, 1, 0), (1, 1, 0), (1, 2, 2), (2, 1, 1), (2, 2, 1), (3, 1, 3), (4, 1, 5)] {
+        cable(&mut b, PortRef { node: adapters[a], port: PortNum(port) }, s, 4);
+    }
+    let links = [
+        (0, 1, 4),
+        (0, 1, 1),
+        (1, 2, 4),
+        (2, 3, 1),
+        (3, 4, 4),
+        (3, 4, 4),
+        (4, 5, 4),
+        (5, 0, 4),
+        (6, 0, 4),
+        (6, 3, 1),
+        (6, 2, 4),
+        (1, 4, 4),
+    ];
+    for (from, to, width) in links {
+        cable(&mut b, PortRef { node: switches[from], port: PortNum::ZERO }, to, width);
+    }
+    b.finish(Lmc::default()).expect("a fabric")
+}
+
+/// One switch with three adapters.
+fn one_switch() -> Fabric {
+    let mut b = FabricBuilder::new();
+    let switch = b.add(Node::new(NodeKind::Switch, Guid(0x200), 4, "alone")).expect("few ports");
+    for i in 0..3_u8 {
+        let guid = Guid(0x1000 + 16 * u64::from(i));
+        let host =
+            b.add(Node::new(NodeKind::ChannelAdapter, guid, 1, &format!("host{i}"))).expect("few ports");
+        let (host, switch) =
+            (PortRef { node: host, port: PortNum(1) }, PortRef { node: switch, port: PortNum(i + 1) });
+        b.connect(host, switch).expect("free ports");
+    }
+    b.finish(Lmc::default()).expect("a fabric")
+}
+
+/// A fabric to hit, with its name, engine and LMC.
+type Case = (&'static str, Fabric, &'static str, u8);
+
+fn cases() -> Vec<Case> {
+    let random = Random { switches: 12, degree: 4, cas: 1, seed: 5 };
+    vec![
+        ("mixed", mixed(), "dfdn", 0),
+        ("dragonfly p=2", Dragonfly::balanced(2).build().expect("a Dragonfly"), "dfdn", 0),
+        ("torus 3x3", Torus { dims: vec![3, 3], cas: 1 }.build().expect("a torus"), "dfdn-paper", 1),
+        ("one switch", one_switch(), "dfdn", 0),
+        ("mixed with LMC", mixed(), "dfdn-paper", 2),
+        (
+            "fat tree",
+            FatTree { k: 4, levels: 3, down: None, cas: None }.build().expect("a fat tree"),
+            "dfdn",
+            0,
+        ),
+        ("random", random.build().expect("a random fabric"), "updn-trees", 0),
+        // Of diameter two only as long as it is whole: dfd2 refuses what is left of it now and then.
+        ("HyperX 3x3", HyperX { dims: vec![3, 3], cas: 1 }.build().expect("a HyperX"), "dfd2", 0),
+        ("ring", Ring { switches: 8, cas: 1 }.build().expect("a ring"), "bfot-plus", 3),
+    ]
+}
+
+fn config(engine: &str, lmc: u8) -> Config {
+    Config { lmc, extra: "lmc_esp0 TRUE\n".to_owned(), ..plugin::config(engine) }
+}
+
+#[test]
+fn hundreds_of_failures_and_repairs() {
+    let Some(tools) = host::tools("faults") else { return };
+    let mut all = Seen::default();
+    for (n, (name, fabric, engine, lmc)) in cases().into_iter().enumerate() {
+        let events = if n < 3 { 100 } else { 50 };
+        let seen = run(tools, name, fabric, &config(engine, lmc), n as u64 + 1, |seen| {
+            seen.events as f64 / events as f64
+        });
+        eprintln!("{name}: {seen:?}");
+        all.add(&seen);
+    }
+    // The test would be worth little if it had not come by these.
+    assert!(all.events >= 600 && all.verified >= 100 && all.partitioned >= 50 && all.refused >= 3, "{all:?}");
+}
+
+/// No switch, so nothing to route: OpenSM does not ask the engine, and nothing must go wrong for it.
+#[test]
+fn two_adapters_back_to_back() {
+    let Some(tools) = host::tools("two adapters back to back") else { return };
+    let mut b = FabricBuilder::new();
+    let ends = [0x1000, 0x2000].map(|guid| {
+        let node = Node::new(NodeKind::ChannelAdapter, Guid(guid), 1, &format!("host{guid:x}"));
+        PortRef { node: b.add(node).expect("few ports"), port: PortNum(1) }
+    });
+    b.connect(ends[0], ends[1]).expect("free ports");
+    let fabric = b.finish(Lmc::default()).expect("a fabric");
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    let mut sm = OpenSm::up(&sim, &plugin::config("dfdn,no_fallback"));
+    let other = name(&fabric, ends[1].node);
+    for command in ["Unlink", "ReLink", "Clear", "ReLink"] {
+        let port = if command == "Clear" { "" } else { "[1]" };
+        // Its own port is down without the cable.
+        let line = if command == "ReLink" { "-> SUBNET UP" } else { "SM port is down" };
+        let before = sm.log().matches(line).count();
+        sim.commands(&[format!("{command} \"{other}\"{port}")]);
+        sm.hang_up();
+        sm.wait_log(line, before + 1, Duration::from_secs(20));
+    }
+    assert!(!sm.log().contains("ERR DF"), "{}", sm.log());
+    assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
+}
+
+/// `ci/soak`: all fabrics in turn, each with another seed every time, until the time is up.
+#[test]
+#[ignore = "runs for as long as DFDN_SOAK_MINUTES says; ci/soak"]
+fn soak() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let tools = host::tools("soak").expect("ci/soak installs what it needs");
+    let minutes = number("DFDN_SOAK_MINUTES").unwrap_or(60);
+    let first = number("DFDN_SOAK_SEED").unwrap_or(1);
+    let (start, whole) = (Instant::now(), Duration::from_secs(60 * minutes));
+    let cases = cases();
+    let share = whole / cases.len() as u32;
+    let mut all = Seen::default();
+    let mut growth = Vec::new();
+    // One OpenSM for all the time that a fabric has, so that what it loses adds up.
+    for (n, (name, fabric, engine, lmc)) in cases.into_iter().enumerate() {
+        let begun = Instant::now();
+        let part = |_: &Seen| begun.elapsed().as_secs_f64() / share.as_secs_f64();
+        let seen = run(tools, name, fabric, &config(engine, lmc), first + n as u64, part);
+        println!("{:>5} s  {name} ({engine}, LMC {lmc}): {seen:?}", start.elapsed().as_secs());
+        if let Some((early, late)) = seen.memory {
+            growth.push(format!("{name} {:+} KiB", late as i64 - early as i64));
+        }
+        all.add(&seen);
+    }
+    println!(
+        "soak: {} minutes from seed {first}: {} events, {} sweeps, {} times all tables read back and verified, \
+         {} refusals, {} times parts of the fabric were cut off, {} times there was no switch; OpenSM's memory: {}",
+        start.elapsed().as_secs() / 60,
+        all.events,
+        all.sweeps,
+        all.verified,
+        all.refused,
+        all.partitioned,
+        all.without_switch,
+        growth.join(", ")
+    );
+}

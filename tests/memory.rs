@@ -1,0 +1,171 @@
+//! OpenSM with the plugin under valgrind: no error of ours, and no memory that grows.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use dfdn::fabric::Fabric;
+use dfdn::formats;
+use dfdn::topology::{Dragonfly, Torus};
+
+use crate::host::ibsim::Ibsim;
+use crate::host::opensm::{Config, OpenSm};
+use crate::host::sweeps::{End, Sweeps};
+use crate::host::{self, plugin};
+
+fn net(fabric: &Fabric) -> String {
+    let mut text = Vec::new();
+    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
+    String::from_utf8(text).expect("text")
+}
+
+/// The errors in a report of valgrind's with a frame in our library, as XML elements.
+fn ours(report: &str) -> Vec<String> {
+    let errors = report.split("<error>").skip(1).filter_map(|rest| rest.split("</error>").next());
+    errors.filter(|error| error.contains("libdfdn.so</obj>")).map(str::to_owned).collect()
+}
+
+/// Cuts and mends `cycles` times under a tool of valgrind's; its report when OpenSM has ended.
+fn under_valgrind(options: &[&str], cycles: usize) -> String {
+    let tools = host::tools("valgrind").expect("asked before");
+    let fabric = Torus { dims: vec![3, 3], cas: 1 }.build().expect("a torus");
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("report.xml");
+    let mut under =
+        vec!["valgrind".to_owned(), "--xml=yes".to_owned(), format!("--xml-file={}", file.display())];
+    under.extend(options.iter().map(|&o| o.to_owned()));
+    // Several SLs and psl, a refusal now and then, messages: as much of the plugin as there is.
+    let config = Config { under, lmc: 1, ..plugin::config("dfdn-paper,no_fallback") };
+    let mut sm = OpenSm::start(&sim, &config);
+    let mut sweeps = Sweeps::of(&sm);
+    assert_eq!(sweeps.rest(&mut sm, 0), End::Up, "{}", sm.log());
+    let cable = fabric.channels().as_slice()[0];
+    let cable = format!("\"S-{:016x}\"[{}]", fabric.switch(cable.from).guid.0, cable.out_port);
+    let asked = tempfile::NamedTempFile::new().expect("a temporary file");
+    // Of adapters by their LIDs, whatever SL they are told: what is looked at is how they are told.
+    std::fs::write(asked.path(), "10 12 ffff\n12 14 ffff\n16 10 ffff\n").expect("the pairs are written");
+    let other = fabric.nodes().iter().rfind(|n| !n.is_switch()).expect("an adapter").guid;
+    let paths = sim.paths().to_owned();
+    let mut client = sim.run_on(&format!("H-{:016x}", other.0), &[], &paths);
+    client.arg(asked.path()).arg("300").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut client = client.spawn().expect("paths starts");
+    for _ in 0..cycles {
+        for command in ["Unlink", "ReLink"] {
+            sim.commands(&[format!("{command} {cable}")]);
+            assert_eq!(sweeps.settle(&mut sm), End::Up, "{}", sm.log());
+        }
+    }
+    client.wait().expect("paths ends");
+    assert!(sweeps.defects.is_empty(), "{:?}", sweeps.defects);
+    assert!(sm.stop().success(), "{}", sm.output());
+    std::fs::read_to_string(&file).expect("valgrind writes its report")
+}
+
+fn valgrind() -> bool {
+    let found = Path::new("/usr/bin/valgrind").exists();
+    if !found {
+        let required = std::env::var_os("DFDN_REQUIRE_VALGRIND").is_some_and(|v| v == "1");
+        assert!(!required, "there is no valgrind, and DFDN_REQUIRE_VALGRIND=1 forbids to skip");
+        eprintln!("skipped: there is no valgrind");
+    }
+    found
+}
+
+/// How often the fabric changes under valgrind: a few times, or as `ci/sanitize` says.
+fn cycles() -> usize {
+    std::env::var("DFDN_VALGRIND_CYCLES").ok().and_then(|v| v.parse().ok()).unwrap_or(5)
+}
+
+#[test]
+fn memcheck_finds_nothing_of_ours() {
+    let Some(_) = host::tools("memcheck") else { return };
+    if !valgrind() {
+        return;
+    }
+    let report =
+        under_valgrind(&["--tool=memcheck", "--leak-check=full", "--show-leak-kinds=definite"], cycles());
+    assert!(report.contains("<state>FINISHED</state>"), "{report}");
+    let found = ours(&report);
+    assert!(found.is_empty(), "{} errors of ours, first {}", found.len(), found[0]);
+    // The same report has errors that are not ours, or valgrind saw nothing at all.
+    assert!(report.contains("<tool>memcheck</tool>") && report.contains("opensm"), "{report}");
+}
+
+/// What the allocator holds for the process must not grow with the number of sweeps: measured in one
+/// OpenSM over two hundred of them, after twenty to get warm.
+#[test]
+fn two_hundred_sweeps_take_no_memory() {
+    let Some(tools) = host::tools("growth") else { return };
+    let fabric = Dragonfly::balanced(2).build().expect("a Dragonfly");
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    // Freed memory goes back at once, so that what is resident is what is in use.
+    let env =
+        vec![("MALLOC_ARENA_MAX".to_owned(), "1".into()), ("MALLOC_TRIM_THRESHOLD_".to_owned(), "0".into())];
+    let mut sm = OpenSm::start(&sim, &Config { env, ..plugin::config("dfdn-paper,no_fallback") });
+    let mut sweeps = Sweeps::of(&sm);
+    assert_eq!(sweeps.rest(&mut sm, 0), End::Up);
+    let cable = fabric.channels().as_slice()[0];
+    let cable = format!("\"S-{:016x}\"[{}]", fabric.switch(cable.from).guid.0, cable.out_port);
+    let mut measured = Vec::new();
+    for n in 0..220 {
+        let command = if n % 2 == 0 { "Unlink" } else { "ReLink" };
+        sim.commands(&[format!("{command} {cable}")]);
+        assert_eq!(sweeps.settle(&mut sm), End::Up, "{}", sm.log());
+        if n % 20 == 19 {
+            measured.push(sm.memory().expect("a running process"));
+        }
+    }
+    sm.wait_log("dfdn: DF05", 220, Duration::from_secs(5));
+    let (early, late) = (measured[0], measured[measured.len() - 1]);
+    eprintln!("resident KiB after each 20 of 220 sweeps: {measured:?}");
+    // The SL2VL rows of this fabric alone are 23 KiB: kept once more at each sweep they were 4.6 MiB.
+    assert!(late < early + 1024, "{measured:?}");
+    assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
+}
+
+/// The library in which the work of a stack happens: `ours`, or OpenSM's.
+fn side(stack: &str) -> Option<bool> {
+    let objects = stack.split("<obj>").skip(1).filter_map(|rest| rest.split("</obj>").next());
+    objects.into_iter().find_map(|object| {
+        let name = object.rsplit('/').next().unwrap_or(object);
+        if name == "libdfdn.so" {
+            Some(true)
+        } else if name.starts_with("opensm") || name.starts_with("libosm") {
+            Some(false)
+        } else {
+            None
+        }
+    })
+}
+
+/// Races between the plugin and OpenSM: two accesses to the same memory, one in code of each side,
+/// without a lock between them. Helgrind knows locks and no atomics, so it calls every hand-over
+/// between rayon's threads a race; what is ours alone is safe Rust, in which there are none.
+///
+/// The lock that OpenSM holds around the callbacks, and that the plugin takes for `report`, is what
+/// is tested. PathRecords are asked for meanwhile, so that the SA's threads call too.
+#[test]
+fn helgrind_finds_no_race_with_opensm() {
+    let Some(_) = host::tools("helgrind") else { return };
+    if !valgrind() {
+        return;
+    }
+    let report = under_valgrind(&["--tool=helgrind", "--history-level=full"], cycles().min(20));
+    assert!(report.contains("<state>FINISHED</state>"), "{report}");
+    let all = ours(&report);
+    let with_opensm: Vec<&String> = all
+        .iter()
+        .filter(|error| {
+            // The result of the engine is written by its own thread onto the stack of the one that sweeps
+            // and waits. Those threads see nothing of OpenSM but the copy that was made before.
+            if error.contains("rayon_core::registry::ThreadBuilder::run") {
+                return false;
+            }
+            let sides: Vec<bool> = error.split("<stack>").skip(1).filter_map(side).collect();
+            sides.contains(&true) && sides.contains(&false)
+        })
+        .collect();
+    eprintln!("{} reports, {} of them with OpenSM on the other side", all.len(), with_opensm.len());
+    assert!(with_opensm.is_empty(), "{}", with_opensm[0]);
+}

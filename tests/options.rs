@@ -1,0 +1,265 @@
+//! OpenSM's options beside dfdn: each works, or the log has a word on it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use dfdn::engine::{self, Routed, Settings, UNHEEDED};
+use dfdn::fabric::{Fabric, FabricBuilder, NodeKind};
+use dfdn::formats;
+use dfdn::tables::{PathSl, Routes};
+use dfdn::topology::{Ring, Torus};
+use dfdn::verify::verify;
+
+use crate::host::ibsim::Ibsim;
+use crate::host::opensm::{Config, OpenSm};
+use crate::host::readback::{self, Readback};
+use crate::host::sweeps::{End, Sweeps};
+use crate::host::{self, plugin};
+
+fn net(fabric: &Fabric) -> String {
+    let mut text = Vec::new();
+    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
+    String::from_utf8(text).expect("text")
+}
+
+fn ring() -> Fabric {
+    Ring { switches: 6, cas: 1 }.build().expect("a ring")
+}
+
+/// What the switches hold, with the SLs that `path_sl` gives out.
+fn held(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
+    let back = Readback::of(sim);
+    if sm.path("psl").exists() {
+        std::fs::copy(sm.path("psl"), back.folder().join("psl")).expect("psl is copied");
+    }
+    formats::load_tables(back.folder(), fabric.clone()).expect("the tables load")
+}
+
+/// An option that works, or makes the engine refuse.
+struct Row {
+    lines: &'static str,
+    engine: &'static str,
+    /// LMC of the adapters and of the enhanced port 0.
+    lmc: (u8, u8),
+    /// Data VLs that are left.
+    vls: u8,
+}
+
+const fn row(lines: &'static str, engine: &'static str, lmc: (u8, u8), vls: u8) -> Row {
+    Row { lines, engine, lmc, vls }
+}
+
+#[test]
+fn options_that_work() {
+    let Some(tools) = host::tools("options") else { return };
+    let rows = [
+        row("lmc 1", "dfdn", (1, 0), 8),
+        row("lmc 1\nlmc_esp0 TRUE", "dfdn-paper", (1, 1), 8),
+        row("lmc 2", "updn-trees", (2, 0), 8),
+        row("lmc 3\nlmc_esp0 TRUE", "dfdn", (3, 3), 8),
+        row("max_op_vls 1", "dfdn", (0, 0), 1),
+        row("max_op_vls 2", "dfdn", (0, 0), 2),
+        row("max_op_vls 3", "dfdn-paper", (0, 0), 4),
+        row("max_op_vls 4", "dfdn", (0, 0), 8),
+        row("max_op_vls 1", "dfdn-paper", (0, 0), 1),
+        row("sm_sl 1", "dfdn-paper", (0, 0), 8),
+        row("qos FALSE", "dfdn", (0, 0), 8),
+        row("single_thread TRUE\nuse_mfttop FALSE", "dfdn-paper", (0, 0), 8),
+        row("max_wire_smps 64\nmax_wire_smps2 64", "dfdn-paper", (0, 0), 8),
+        row("reassign_lids TRUE\nforce_heavy_sweep TRUE\nsweep_interval 1", "dfdn", (0, 0), 8),
+        row("disable_multicast TRUE", "dfdn", (0, 0), 8),
+    ];
+    let mut refused = 0;
+    for Row { lines, engine, lmc, vls } in rows {
+        let fabric = {
+            let mut b = FabricBuilder::from_fabric(&ring());
+            let third = ring().switch_node_id(dfdn::fabric::SwitchId::at(2));
+            b.node_mut(third).enhanced_port0 = true;
+            b.finish(dfdn::fabric::Lmc::default()).expect("a fabric")
+        };
+        let sim = Ibsim::start(tools, &net(&fabric));
+        let lmc_line = lines.lines().find_map(|l| l.strip_prefix("lmc ")).and_then(|n| n.parse().ok());
+        let extra: String =
+            lines.lines().filter(|l| !l.starts_with("lmc ")).map(|l| format!("{l}\n")).collect();
+        let qos = !lines.contains("qos FALSE");
+        let config = Config {
+            lmc: lmc_line.unwrap_or(0),
+            extra,
+            qos,
+            ..plugin::config(&format!("{engine},no_fallback"))
+        };
+        let mut sm = OpenSm::start(&sim, &config);
+        let mut sweeps = Sweeps::of(&sm);
+        let end = sweeps.rest(&mut sm, 0);
+        assert!(sweeps.defects.is_empty(), "{lines}: {:?}", sweeps.defects);
+        let settings = Settings { engine: engine.to_owned(), vls: Some(vls), ..Settings::default() };
+        match (end, engine::route(&fabric, &settings)) {
+            (End::Up, Ok(_)) => {
+                let (fabric, held) = held(&sim, &sm, &fabric);
+                for e in fabric.endports() {
+                    let node = fabric.node(e.node);
+                    let wanted = match (node.kind, node.enhanced_port0) {
+                        (NodeKind::Switch, true) => lmc.1,
+                        (NodeKind::Switch, false) => 0,
+                        _ => lmc.0,
+                    };
+                    assert_eq!(e.lmc.get(), wanted, "{lines}: LMC of {}", node.description);
+                }
+                let Routed { routes, .. } = engine::route(&fabric, &settings).expect("as before");
+                assert!(held.lft == routes.lft, "{lines}");
+                let any = matches!(routes.path_sl, PathSl::Any(_));
+                let path_sl = if any { routes.path_sl } else { held.path_sl.clone() };
+                let verdict = verify(&fabric, &Routes { path_sl, ..held });
+                assert!(verdict.is_safe() && verdict.vls <= vls.into(), "{lines}: {:?}", verdict.witnesses);
+            }
+            (End::Refused(said), Err(why)) => {
+                let why = why.to_string();
+                assert!(
+                    said.iter().any(|l| l.starts_with("ERR DF22") && l.contains(&why)),
+                    "{lines}: {said:?}"
+                );
+                refused += 1;
+            }
+            (end, computed) => {
+                panic!("{lines}: {end:?} in OpenSM, {:?} outside", computed.map(|r| r.verdict.vls))
+            }
+        }
+        assert!(sm.alive() && sm.stop().success(), "{lines}: {}", sm.log());
+    }
+    assert!(refused >= 1, "one VL does not do for dfdn-paper on a ring of six");
+}
+
+/// All at once, and one by one in what the log says; the tables are those without them.
+#[test]
+fn options_without_effect_are_told() {
+    let Some(tools) = host::tools("options without effect") else { return };
+    let fabric = Torus { dims: vec![3, 3], cas: 1 }.build().expect("a torus");
+    let run = |extra: String| {
+        let sim = Ibsim::start(tools, &net(&fabric));
+        let sm = OpenSm::up(&sim, &Config { extra, ..plugin::config("dfdn,no_fallback") });
+        let back = Readback::of(&sim);
+        ([back.lfts(), back.sl2vl(), back.text("vlarb")], sm.log())
+    };
+    let value = |name: &str, default: &str| match default {
+        "FALSE" => "TRUE",
+        "(null)" => "/nonexistent/file",
+        _ if name.ends_with("sl2vl") => "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0",
+        _ if name.contains("vlarb") => "0:1,1:2",
+        _ => "3",
+    };
+    let all: String = UNHEEDED.iter().map(|o| format!("{} {}\n", o.name, value(o.name, o.default))).collect();
+    let (without, log) = run(String::new());
+    assert!(!log.contains("DF15"), "{log}");
+    let (with, log) = run(all);
+    let line =
+        log.lines().find(|l| l.contains("dfdn: DF15")).unwrap_or_else(|| panic!("nothing told\n{log}"));
+    for option in UNHEEDED {
+        let told = format!("{} {} ({})", option.name, value(option.name, option.default), option.why);
+        assert!(line.contains(&told), "{} is not in: {line}", option.name);
+    }
+    assert!(with == without, "an option changed the tables");
+    assert_eq!(log.matches("dfdn: DF15").count(), 1, "told once\n{log}");
+}
+
+/// OpenSM reads its file again at SIGHUP.
+#[test]
+fn a_file_that_changes_under_way() {
+    let Some(tools) = host::tools("SIGHUP") else { return };
+    let fabric = ring();
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let mut sm = OpenSm::up(&sim, &plugin::config("dfdn,no_fallback"));
+    let file = sm.path("opensm.conf");
+    let before = std::fs::read_to_string(&file).expect("the configuration");
+    std::fs::write(&file, format!("{before}scatter_ports 5\nmax_reverse_hops 3\nqos FALSE\n"))
+        .expect("it is written");
+    let mut sweeps = Sweeps::of(&sm);
+    assert_eq!(sweeps.settle(&mut sm), End::Up);
+    let said = sweeps.said().join("\n");
+    assert!(said.contains("DF15") && said.contains("scatter_ports 5"), "{said}");
+    assert!(said.contains("DF05"), "SL2VL tables are still programmed: {said}");
+    std::fs::write(&file, before).expect("it is written");
+    assert_eq!(sweeps.settle(&mut sm), End::Up);
+    assert!(!sweeps.said().join("\n").contains("DF15"));
+    let (fabric, held) = held(&sim, &sm, &fabric);
+    let Routed { routes, .. } = engine::route(&fabric, &Settings::default()).expect("it can be routed");
+    assert!(held.lft == routes.lft && verify(&fabric, &Routes { path_sl: routes.path_sl, ..held }).is_safe());
+}
+
+/// With the cache OpenSM does not ask the engine where only adapters or leaves went or came back.
+#[test]
+fn the_unicast_cache() {
+    let Some(tools) = host::tools("unicast cache") else { return };
+    let fabric = Torus { dims: vec![3, 3], cas: 2 }.build().expect("a torus");
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    let extra = "use_ucast_cache TRUE\n".to_owned();
+    let mut sm = OpenSm::up(&sim, &Config { extra, ..plugin::config("dfdn-paper,no_fallback") });
+    let mut sweeps = Sweeps::of(&sm);
+    let adapter = fabric.nodes().iter().rfind(|n| n.kind == NodeKind::ChannelAdapter).expect("an adapter");
+    let adapter = format!("H-{:016x}", adapter.guid.0);
+    let channel = fabric.channels().as_slice()[3];
+    let cable = format!("\"S-{:016x}\"[{}]", fabric.switch(channel.from).guid.0, channel.out_port);
+    let mut by_cache = 0;
+    for (command, whole) in [
+        (format!("Unlink \"{adapter}\"[1]"), false),
+        (format!("ReLink \"{adapter}\"[1]"), true),
+        (format!("Unlink {cable}"), false),
+        (format!("ReLink {cable}"), true),
+    ] {
+        sim.commands(std::slice::from_ref(&command));
+        assert_eq!(sweeps.settle(&mut sm), End::Up, "{command}: {}", sm.log());
+        assert!(sweeps.defects.is_empty(), "{command}: {:?}", sweeps.defects);
+        by_cache += usize::from(!sweeps.said().iter().any(|l| l.starts_with("DF03")));
+        if whole {
+            let (fabric, held) = held(&sim, &sm, &fabric);
+            let verdict = verify(&fabric, &held);
+            assert!(verdict.is_safe(), "{command}: {:?}", verdict.witness().map(|w| w.explain(&fabric)));
+        }
+    }
+    assert!(by_cache > 0, "the cache was used at least once");
+    assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
+}
+
+/// ibsim's ports have 8 VLs each; a library between OpenSM and them makes some have fewer.
+#[test]
+fn ports_with_fewer_vls() {
+    let Some(tools) = host::tools("fewer VLs") else { return };
+    let shim = readback::compile_shared("fewer_vls").expect("a C compiler");
+    let fabric = ring();
+    // Ports 1 are those of adapters and towards them, ports 2 and 3 the ring.
+    for (port, cap, vls) in [(1, 1, 8), (2, 2, 2), (3, 1, 1)] {
+        let sim = Ibsim::start(tools, &net(&fabric));
+        let env = [("FEWER_VLS_PORT", port), ("FEWER_VLS_CAP", cap)];
+        let env = env.map(|(name, value)| (name.to_owned(), PathBuf::from(value.to_string()))).into();
+        let loader = "/lib64/ld-linux-x86-64.so.2".to_owned();
+        let under = vec![loader, "--preload".to_owned(), shim.display().to_string()];
+        let config = Config { env, under, ..plugin::config("dfdn,no_fallback") };
+        let mut sm = OpenSm::start(&sim, &config);
+        let mut sweeps = Sweeps::of(&sm);
+        assert_eq!(sweeps.rest(&mut sm, 0), End::Up, "port {port}: {}", sm.log());
+        let said = sweeps.said().join("\n");
+        assert!(said.contains(&format!(" of {vls} VLs")) && said.contains("DF05"), "port {port}: {said}");
+        let back = Readback::of(&sim);
+        let few =
+            back.op_vls().iter().filter(|(_, p, _)| *p == port).map(|&(_, _, vls)| vls).collect::<Vec<_>>();
+        assert!(!few.is_empty() && few.iter().all(|&v| v == cap), "port {port} operates {few:?}");
+        let (fabric, held) = held(&sim, &sm, &fabric);
+        let settings = Settings { vls: Some(vls), ..Settings::default() };
+        let Routed { routes, .. } = engine::route(&fabric, &settings).expect("it can be routed");
+        assert!(held.lft == routes.lft, "port {port}");
+        assert!(verify(&fabric, &Routes { path_sl: routes.path_sl, ..held }).is_safe(), "port {port}");
+        // Each VL once, in the tables of all ports that have more than one; of others OpenSM sends none.
+        for (guid, p, high, entries) in back.vlarb() {
+            let operates = back.op_vls().iter().find(|o| (o.0, o.1) == (guid, p)).map(|o| o.2);
+            let operates = operates.expect("a port that is up");
+            let mut used: Vec<_> = entries.iter().filter(|(_, weight)| *weight > 0).collect();
+            let count = used.len();
+            used.sort_unstable();
+            used.dedup();
+            let fair =
+                used.len() == count && used.iter().all(|(vl, _)| *vl < operates) && (high || count > 0);
+            assert!(operates == 1 || fair, "{guid:x} port {p} of {operates} VLs: {entries:?}");
+        }
+        sm.wait_log("dfdn: DF05", 1, Duration::from_secs(5));
+        assert!(sm.alive() && sm.stop().success(), "port {port}: {}", sm.log());
+    }
+}
