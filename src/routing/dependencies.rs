@@ -92,8 +92,6 @@ pub(super) struct Dependencies<'a> {
     changes: Vec<Change>,
     /// Marks of the search, by virtual channel.
     mark: Vec<bool>,
-    /// Whether edges are added without a look at the order.
-    trusting: bool,
 }
 
 impl<'a> Dependencies<'a> {
@@ -150,7 +148,6 @@ impl<'a> Dependencies<'a> {
             place: Vec::new(),
             changes: Vec::new(),
             mark: vec![false; channels.len() * lanes],
-            trusting: false,
         };
         let waits = zeros(turns * lanes);
         // Nothing waits for VLs that no turn leads to, so no circle leads over them.
@@ -342,23 +339,6 @@ impl<'a> Dependencies<'a> {
         })
     }
 
-    /// Grants every edge until [`Dependencies::settle`].
-    pub(super) fn trust(&mut self) {
-        self.trusting = true;
-    }
-
-    /// Looks for circles once, behind all that was added since [`Dependencies::trust`]. False where
-    /// there are any; then it all has to be rolled back.
-    ///
-    /// Cost: O(turns x VLs).
-    pub(super) fn settle(&mut self) -> bool {
-        self.trusting = false;
-        let order = self.order();
-        let sound = order.is_some();
-        self.place = order.unwrap_or_else(|| std::mem::take(&mut self.place));
-        sound
-    }
-
     /// What [`Dependencies::roll_back`] goes back to.
     pub(super) fn checkpoint(&self) -> usize {
         self.changes.len()
@@ -378,7 +358,7 @@ impl<'a> Dependencies<'a> {
     /// Algorithm for Directed Acyclic Graphs"); false where `b` comes before `a` by some way.
     fn put_behind(&mut self, a: usize, b: usize) -> bool {
         let (low, high) = (self.place[b], self.place[a]);
-        if high < low || self.trusting {
+        if high < low {
             return true;
         }
         let Some(mut ahead) = self.reach(b, |place| place <= high, |this, v, visit| this.after(v, visit), a)

@@ -134,21 +134,7 @@ impl<'a> Growth<'a> {
 
     /// Grows a tree from a root for some classes of SLs; its channels away from the root in the order
     /// in which they were added. What it depends on stays in the graph; if there is none nothing does.
-    ///
-    /// Most often no channel has to be left out. So all are taken first, and looked at together; that
-    /// they are looked at one by one instead changes the tree only where there is a circle.
     fn grow(&mut self, root: SwitchId, classes: &[usize]) -> Option<Vec<ChannelId>> {
-        let start = self.graph.checkpoint();
-        self.graph.trust();
-        let trusted = self.grow_once(root, classes);
-        if self.graph.settle() && trusted.is_some() {
-            return trusted;
-        }
-        self.graph.roll_back(start);
-        self.grow_once(root, classes)
-    }
-
-    fn grow_once(&mut self, root: SwitchId, classes: &[usize]) -> Option<Vec<ChannelId>> {
         let channels = self.fabric.channels();
         let start = self.graph.checkpoint();
         let mut inside = vec![false; self.fabric.num_switches()];
