@@ -18,8 +18,8 @@ const LEAST_ROUNDS: usize = 4;
 const COMPARED: usize = 4;
 /// The same where the first one leaves nothing to be desired on the sample.
 const COMPARED_IF_ENOUGH: usize = 1;
-/// Rules that are tried on more destinations.
-const NARROWED: usize = 16;
+/// Rules that are tried on more destinations, and of these on more again.
+const NARROWED: [usize; 2] = [16, 4];
 /// Orders that are improved channel by channel.
 const IMPROVED: usize = 2;
 /// Orders that labels are searched for in earnest.
@@ -147,7 +147,7 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         worth(probe.price(), probe.bandwidth / plain.bandwidth, rule) + no_tree
     };
     // On some destinations, and where these are not all, the best once more on many.
-    let mut rounds = 2;
+    let mut rounds = 1 + NARROWED.len();
     let (mut tried, targets, plain) = loop {
         let targets = sample(fabric, work.targets(fabric, rounds * (tries.len() + 1)));
         let trees = work.rounds(2 * rounds * targets.len() * (tries.len() + 1)).max(1);
@@ -158,7 +158,11 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
             .map(|(i, lookahead, rule)| {
                 let order = &orders[i];
                 let probe = probe(fabric, hops, &rule, lookahead, &targets, trees);
-                let price = price(order, &rule, &probe, &plain);
+                // A gain on a sample is chance more often than not.
+                let sampled = targets.len() < fabric.num_switches();
+                let most = if sampled { plain.bandwidth } else { f64::INFINITY };
+                let seen = Probe { bandwidth: probe.bandwidth.min(most), ..probe };
+                let price = price(order, &rule, &seen, &plain);
                 (
                     i,
                     Found {
@@ -186,10 +190,11 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         };
         tried.sort_by(|a, b| known(a).total_cmp(&known(b)));
         let mut kept: Vec<(usize, Found)> = Vec::new();
+        let keep = NARROWED[NARROWED.len() - rounds];
         for (i, found) in tried {
             let one_way = orders[i].one_way && found.lookahead == Lookahead::Every;
             let new = kept.iter().all(|(k, other)| *k != i || other.probe != found.probe);
-            if one_way || new && kept.len() < NARROWED {
+            if one_way || new && kept.len() < keep {
                 kept.push((i, found));
             }
         }

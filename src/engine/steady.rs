@@ -28,6 +28,9 @@ pub(super) struct Steady {
     root: SwitchId,
 }
 
+type Kind = fn(Rank) -> Rule;
+type Make<'a> = &'a dyn Fn() -> Rank;
+
 /// The first of a few rules, in a fixed order, that leaves nearly all adapter pairs a legal minimal
 /// way and nearly all bandwidth; `None` if none does.
 ///
@@ -42,9 +45,8 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
     let root = fabric.switch_ids().max_by_key(|&s| (adapters(s), std::cmp::Reverse(s)))?;
     let levels = || host_levels(fabric, adapters(root).div_ceil(4));
     let around = format!("up*/down* from {}", fabric.switch(root).description);
-    let free: fn(Rank) -> Rule = Rule::FirstTurnFree;
-    type Make<'a> = &'a dyn Fn() -> Rank;
-    let list: [(&str, fn(Rank) -> Rule, Make<'_>); 5] = [
+    let free: Kind = Rule::FirstTurnFree;
+    let list: [(&str, Kind, Make<'_>); 5] = [
         (&around, Rule::OneVl, &|| bfs(fabric, root)),
         ("host levels", free, &levels),
         ("global links first", free, &|| triangles(fabric, root, false)),

@@ -164,7 +164,8 @@ fn build(dags: &mut [Outward], fabric: &Fabric, hops: &Hops, targets: &[SwitchId
                 // the hop between them, the byte becomes zero, and the zero bytes are marked. Bytes
                 // beyond the last target are zero at both ends and never are.
                 let differs = here ^ (there + ONES);
-                let mut marked = !((differs & (0x7f * ONES)) + 0x7f * ONES | differs | 0x7f * ONES);
+                let low = 0x7f * ONES;
+                let mut marked = !(((differs & low) + low) | differs | low);
                 while marked != 0 {
                     let i = word * 8 + (marked.trailing_zeros() / 8) as usize;
                     dags[i].by_switch.push(Step { channel, to: c.to });

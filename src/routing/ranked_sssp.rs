@@ -170,7 +170,10 @@ pub struct Probe {
     /// Share of the (switch, switch) pairs without one.
     pub broken_switches: f64,
     /// Share of the link bandwidth that a flow may expect in a random bisection, roughly: mean over
-    /// the routes of 1 / (1 + the flows to be expected on the most loaded channel of the route).
+    /// the routes of 1 / (1 + the flows to be expected on the most loaded channel of the route). What
+    /// all destinations would bring to a channel is estimated from those that were tried: the one
+    /// that brings most counts as it is, as the channel may be a last one on the way to it, and the
+    /// others are taken for typical.
     pub bandwidth: f64,
 }
 
@@ -254,25 +257,59 @@ impl Tally {
     }
 
     fn bandwidth(&self, fabric: &Fabric) -> f64 {
+        let channels = fabric.channels();
+        let tried: u64 = self.targets.iter().map(|&(_, here)| here).sum();
+        let all: u64 = self.adapters.iter().sum();
+        let typical = all.max(1) as f64 / tried.max(1) as f64;
+        let most = if tried < all { self.most(fabric) } else { self.load.clone() };
+        let load = |c: ChannelId| {
+            let most = most[c.index()];
+            most as f64 + typical * (self.load[c.index()] - most) as f64
+        };
+        let load: Vec<f64> = (0..channels.len()).map(ChannelId::at).map(load).collect();
         // In a random bisection a source sends to each destination with a chance of one in twice
         // their number.
-        let destinations: u64 = self.targets.iter().map(|&(_, here)| here).sum();
-        let chance = 0.5 / destinations.max(1) as f64;
-        let mut worst = vec![0_u64; self.adapters.len()];
+        let chance = 0.5 / all.max(1) as f64;
+        let mut worst = vec![0.0_f64; self.adapters.len()];
         let (mut sum, mut routes) = (0.0, 0);
-        let trees = self.trees.chunks_exact((self.adapters.len() - 1).max(1));
-        for (&(target, here), tree) in self.targets.iter().zip(trees) {
-            worst[target.index()] = 0;
+        for (&(target, here), tree) in self.targets.iter().zip(self.trees()) {
+            worst[target.index()] = 0.0;
             for &(s, channel) in tree {
-                let to = fabric.channels().get(channel).to;
-                let flows = worst[to.index()].max(self.load[channel.index()]);
+                let flows = worst[channels.get(channel).to.index()].max(load[channel.index()]);
                 worst[s.index()] = flows;
                 let here = here * self.adapters[s.index()];
-                sum += here as f64 / (1.0 + chance * flows as f64);
+                sum += here as f64 / (1.0 + chance * flows);
                 routes += here;
             }
         }
         sum / routes.max(1) as f64
+    }
+
+    fn trees(&self) -> impl Iterator<Item = &[(SwitchId, ChannelId)]> {
+        self.trees.chunks_exact((self.adapters.len() - 1).max(1))
+    }
+
+    /// By channel: the routes to that destination switch which brings the most.
+    fn most(&self, fabric: &Fabric) -> Vec<u64> {
+        let mut most = vec![0; self.load.len()];
+        let mut routes = vec![0; self.load.len()];
+        let mut trees = self.trees();
+        for same in self.targets.chunk_by(|(a, _), (b, _)| a == b) {
+            let mut used = Vec::new();
+            for (&(_, here), tree) in same.iter().zip(&mut trees) {
+                let mut flow = self.adapters.clone();
+                for &(s, channel) in tree.iter().rev() {
+                    routes[channel.index()] += here * flow[s.index()];
+                    flow[fabric.channels().get(channel).to.index()] += flow[s.index()];
+                }
+                used.push(tree);
+            }
+            for &(_, channel) in used.into_iter().flatten() {
+                let c = channel.index();
+                most[c] = most[c].max(std::mem::take(&mut routes[c]));
+            }
+        }
+        most
     }
 }
 
