@@ -25,6 +25,7 @@ mod plugin {
     const FUNCTIONS: &[&str] = &[
         "cl_plock_acquire",
         "cl_plock_release",
+        "cl_qmap_get",
         "cl_qmap_head",
         "cl_qmap_next",
         "cl_qmap_end",

@@ -20,3 +20,4 @@ mod plugin;
 mod qos;
 mod ranked;
 mod readme;
+mod rows;

@@ -31,6 +31,7 @@ type ClearHopsFn = unsafe extern "C" fn(*mut osm_switch_t);
 type SweepFn = unsafe extern "C" fn(*mut osm_sm_t);
 type McastTblSetFn = unsafe extern "C" fn(*mut osm_mcast_tbl_t, u16, u8);
 type CacheInvalidateFn = unsafe extern "C" fn(*mut osm_ucast_mgr_t);
+type MapGetFn = unsafe extern "C" fn(*const cl_qmap_t, u64) -> *mut cl_map_item_t;
 
 // The types above are those of the headers. Constants only: a use of these functions at run time
 // would put their names among the symbols that the library needs to load.
@@ -41,6 +42,7 @@ const _: ClearHopsFn = osm_switch_clear_hops;
 const _: SweepFn = osm_sm_sweep;
 const _: McastTblSetFn = osm_mcast_tbl_set;
 const _: CacheInvalidateFn = osm_ucast_cache_invalidate;
+const _: MapGetFn = cl_qmap_get;
 
 /// Functions of the opensm process, looked up by name when the plugin is created. A library that
 /// named them as undefined symbols would fail to load as a whole, with a message of the dynamic
@@ -54,6 +56,7 @@ pub(super) struct HostFunctions {
     pub(super) sweep: SweepFn,
     pub(super) mcast_tbl_set: McastTblSetFn,
     pub(super) cache_invalidate: CacheInvalidateFn,
+    pub(super) map_get: MapGetFn,
 }
 
 impl HostFunctions {
@@ -71,6 +74,7 @@ impl HostFunctions {
         let sweep = symbol(c"osm_sm_sweep")?;
         let mcast_tbl_set = symbol(c"osm_mcast_tbl_set")?;
         let cache_invalidate = symbol(c"osm_ucast_cache_invalidate")?;
+        let map_get = symbol(c"cl_qmap_get")?;
         Ok(Self {
             // SAFETY: OpenSM's function of this name; its type is checked against the header above.
             log: unsafe { std::mem::transmute::<*mut c_void, LogFn>(log) },
@@ -88,6 +92,8 @@ impl HostFunctions {
             cache_invalidate: unsafe {
                 std::mem::transmute::<*mut c_void, CacheInvalidateFn>(cache_invalidate)
             },
+            // SAFETY: as above.
+            map_get: unsafe { std::mem::transmute::<*mut c_void, MapGetFn>(map_get) },
         })
     }
 }

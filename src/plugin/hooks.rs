@@ -20,9 +20,10 @@ use super::options;
 use super::program;
 use super::psl;
 use super::recheck::{Recheck, Rows, recheck};
+use super::rows::KnownRows;
 use super::snapshot::{Snapshot, link_vls, snapshot};
 use crate::engine::{self, Routed, Settings};
-use crate::fabric::{Fabric, Guid};
+use crate::fabric::Fabric;
 use crate::tables::Programmed;
 
 /// The engine whose algorithm the configuration file chooses. The others are registered under names
@@ -65,8 +66,8 @@ struct Plugin {
     pending: Mutex<Option<Pending>>,
     /// What is in the switches.
     programmed: ArcSwapOption<Programmed>,
-    /// Nodes whose SL2VL rows OpenSM is to send again, in GUID order; see [`recheck`].
-    unsure: ArcSwapOption<Vec<Guid>>,
+    /// What OpenSM knows of SL2VL rows.
+    known_rows: KnownRows,
     /// Sweeps asked for in a row because of rows between switches.
     forced_sweeps: AtomicU32,
     /// The same because of rows towards and of adapters alone, which are less urgent.
@@ -162,7 +163,7 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             registered: OnceLock::new(),
             pending: Mutex::new(None),
             programmed: ArcSwapOption::empty(),
-            unsure: ArcSwapOption::empty(),
+            known_rows: KnownRows::default(),
             forced_sweeps: AtomicU32::new(0),
             forced_sweeps_at_adapters: AtomicU32::new(0),
             retry_later: AtomicBool::new(false),
@@ -339,14 +340,11 @@ unsafe extern "C" fn update_sl2vl(
         // SAFETY: OpenSM passes one of its ports.
         let Some(port) = (unsafe { port.as_ref() }) else { return };
         let guid = host::node_of(port).map(host::node_guid).unwrap_or_default();
-        let switch = programmed.switch(guid);
-        if plugin.unsure.load().as_ref().is_some_and(|unsure| unsure.binary_search(&guid).is_ok()) {
-            host::forget_row(port, in_port);
-        }
-        let row = match switch {
+        let row = match programmed.switch(guid) {
             Some(switch) => programmed.row(switch, in_port, out_port).unwrap_or_default(),
             None => programmed.routes.sl2vl.adapters(),
         };
+        plugin.known_rows.asked(&plugin.host, port, in_port, row);
         // SAFETY: OpenSM passes a table of its own stack.
         if let Some(table) = unsafe { table.as_mut() } {
             table.raw_vl_by_sl = row.0.to_be_bytes();
@@ -422,6 +420,7 @@ unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t
                 if ours() {
                     plugin.recheck();
                 } else {
+                    plugin.known_rows.sent_by_another();
                     plugin.forced_sweeps.store(0, Ordering::Relaxed);
                 }
             }
@@ -579,14 +578,11 @@ impl Plugin {
         }
     }
 
-    /// Looks for clipped SL2VL rows and asks for another sweep where there are any.
+    /// Looks for SL2VL rows that were clipped or not acknowledged, and asks for another sweep where there are any.
     fn recheck(&self) {
         let programmed = self.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
-        let Recheck { between_switches, at_adapters, mut failed } =
-            self.host.locked(|| recheck(&self.host, programmed));
-        failed.sort_unstable();
-        self.unsure.store(Some(failed).filter(|f| !f.is_empty()).map(std::sync::Arc::new));
+        let Recheck { between_switches, at_adapters } = self.host.locked(|| recheck(&self.host, programmed));
         let rows = between_switches.compared + at_adapters.compared;
         if between_switches.different == 0 {
             self.forced_sweeps.store(0, Ordering::Relaxed);

@@ -8,6 +8,7 @@ use std::ptr::{self, NonNull};
 use super::abi::{self, HostFunctions, osm_node_t, osm_opensm_t, osm_physp_t, osm_switch_t};
 use super::message::Message;
 use crate::fabric::Guid;
+use crate::tables::SlVlRow;
 
 /// The OpenSM that loaded the plugin.
 #[derive(Clone, Copy, Debug)]
@@ -187,6 +188,25 @@ impl Host {
         Items::of(unsafe { &(*self.subn()).node_guid_tbl })
     }
 
+    /// The node of a GUID in network order, if it was discovered.
+    pub(super) fn node(&self, guid: u64) -> Option<&osm_node_t> {
+        // SAFETY: a map of the live object, which OpenSM's lock keeps unchanged.
+        let map = unsafe { &(*self.subn()).node_guid_tbl };
+        // SAFETY: an initialized map; the function only reads.
+        let item = unsafe { (self.functions.map_get)(map, guid) };
+        // SAFETY: an initialized map.
+        let end = unsafe { abi::cl_qmap_end(map) };
+        let found = (!ptr::eq(item, end)).then_some(item)?;
+        // SAFETY: an item of the map; nodes begin with it.
+        unsafe { found.cast::<osm_node_t>().as_ref() }
+    }
+
+    /// Whether OpenSM sends all tables anew, whatever it knows of them.
+    pub(super) fn updates_everything(&self) -> bool {
+        // SAFETY: a plain flag of the live object, which only the thread that sweeps changes.
+        unsafe { (*self.subn()).need_update != 0 }
+    }
+
     /// All switches.
     pub(super) fn switches(&self) -> Items<'_, osm_switch_t> {
         // SAFETY: as above.
@@ -318,14 +338,28 @@ pub(super) fn node_of(physp: &osm_physp_t) -> Option<&osm_node_t> {
     unsafe { physp.p_node.as_ref() }
 }
 
-/// Makes OpenSM forget which SL2VL row a port holds for an in port, so that it sends the row again.
-/// For `update_sl2vl`, which OpenSM calls under its lock before it looks at that memory.
-pub(super) fn forget_row(physp: &osm_physp_t, in_port: u8) {
-    // SAFETY: OpenSM asks for a row of this port and in port, and looks it up the same way after.
-    let table = unsafe { abi::osm_physp_get_slvl_tbl(physp, in_port) };
-    // SAFETY: NULL or the table, which nobody else uses while OpenSM holds its lock exclusively.
-    if let Some(table) = unsafe { table.as_mut() } {
-        // VL 15 carries no data, so no row of ours looks like this.
-        table.raw_vl_by_sl = [0xff; 8];
+/// The SL2VL row that OpenSM holds for an in port of a port; an adapter's has in port 0. `None` where
+/// it has no table for it.
+pub(super) fn row(physp: &osm_physp_t, in_port: u8) -> Option<SlVlRow> {
+    let table = row_table(physp, in_port)?;
+    // SAFETY: one of the port's tables, which live as long as the port and change under OpenSM's lock only.
+    let bytes = unsafe { (*table.as_ptr()).raw_vl_by_sl };
+    Some(SlVlRow(u64::from_be_bytes(bytes)))
+}
+
+/// Replaces that row, if there is a table for it. For `update_sl2vl`, which OpenSM calls under its lock,
+/// held exclusively.
+pub(super) fn set_row(physp: &osm_physp_t, in_port: u8, row: SlVlRow) {
+    if let Some(table) = row_table(physp, in_port) {
+        // SAFETY: one of the port's tables, which nobody else uses while OpenSM holds its lock exclusively.
+        unsafe { (*table.as_ptr()).raw_vl_by_sl = row.0.to_be_bytes() };
     }
+}
+
+fn row_table(physp: &osm_physp_t, in_port: u8) -> Option<NonNull<abi::ib_slvl_table_t>> {
+    if usize::from(in_port) >= physp.slvl_by_port.size {
+        return None;
+    }
+    // SAFETY: the port has a table of this number; the function only reads.
+    NonNull::new(unsafe { abi::osm_physp_get_slvl_tbl(physp, in_port) })
 }

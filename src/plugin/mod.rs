@@ -47,6 +47,7 @@ mod options;
 mod program;
 mod psl;
 mod recheck;
+mod rows;
 mod snapshot;
 
 pub use hooks::osm_event_plugin;

@@ -7,8 +7,9 @@
 
 use super::abi;
 use super::host::{self, Host};
+use super::rows::UNKNOWN;
 use super::snapshot::{data_vls, link_vls, maps_sls};
-use crate::fabric::{Guid, PortNum, SwitchId, Vl};
+use crate::fabric::{PortNum, SwitchId, Vl};
 use crate::tables::{PathSl, Programmed, SlVlRow};
 
 /// What was found.
@@ -19,8 +20,6 @@ pub(super) struct Recheck {
     /// Rows towards adapters and those of adapters. They matter where classes of service are to be
     /// kept apart; no credit loop leads through an adapter.
     pub(super) at_adapters: Rows,
-    /// Nodes with rows that differ by more than the clipping: some of their SL2VL MADs failed.
-    pub(super) failed: Vec<Guid>,
 }
 
 /// Some of the rows.
@@ -39,9 +38,7 @@ pub(super) struct Rows {
 /// Links to adapters may have fewer VLs than the tables, and rows on them are folded for good: such a
 /// row is in place if it is what OpenSM makes of it for the VLs that the link comes to operate.
 ///
-/// OpenSM notes a row whose MAD failed as all zeros. For a row of VL 0 alone that looks like success,
-/// to OpenSM as well, which then never sends it again. Other rows of the same node give the failure
-/// away; hence [`Recheck::failed`], whose rows are all to be sent once more.
+/// Rows that were not acknowledged are [`UNKNOWN`], which differs from all that are wanted.
 pub(super) fn recheck(host: &Host, programmed: &Programmed) -> Recheck {
     let mut found = Recheck::default();
     let adapters_matter = matches!(programmed.routes.path_sl, PathSl::Classes(_));
@@ -107,7 +104,7 @@ impl Recheck {
             Some(vls) => (&mut self.at_adapters, clipped(row, vls)),
         };
         rows.compared += 1;
-        let sent = sent(physp, in_port);
+        let sent = host::row(physp, in_port);
         if sent == Some(wanted) {
             return;
         }
@@ -115,16 +112,14 @@ impl Recheck {
         let guid = host::node_guid(node);
         // SAFETY: only reads the port's own PortInfo.
         let operates = data_vls(unsafe { abi::ib_port_info_get_op_vls(&physp.port_info) });
-        if sent != Some(clipped(row, operates)) && self.failed.last() != Some(&guid) {
-            self.failed.push(guid);
-        }
         rows.example.get_or_insert_with(|| {
             format!(
                 "'{}' ({guid}) port {} from port {in_port}: VLs by SL are {} instead of {:016x}, while the port \
                  operates {operates} VLs",
                 host::c_string(node.print_desc).unwrap_or_default(),
                 physp.port_num,
-                sent.map_or("unknown".to_owned(), |row| format!("{:016x}", row.0)),
+                sent.filter(|&row| row != UNKNOWN)
+                    .map_or("not acknowledged".to_owned(), |row| format!("{:016x}", row.0)),
                 wanted.0,
             )
         });
@@ -132,17 +127,7 @@ impl Recheck {
 }
 
 /// What OpenSM makes of a row for a port that operates so many VLs, a power of two or 15.
-fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
+pub(super) fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
     let mask = if vls == 15 { 15 } else { vls - 1 };
     SlVlRow(row.0 & SlVlRow::uniform(Vl(mask)).0)
-}
-
-/// The row that a node acknowledged last; an adapter's has in port 0.
-fn sent(physp: &abi::osm_physp_t, in_port: u8) -> Option<SlVlRow> {
-    // SAFETY: the table of a switch port has an entry for each in port of the switch, and `in_port`
-    // is one of them; that of an adapter's port has the entry 0.
-    let table = unsafe { abi::osm_physp_get_slvl_tbl(physp, in_port) };
-    // SAFETY: an element of the port's table, or NULL.
-    let table = unsafe { table.as_ref() }?;
-    Some(SlVlRow(u64::from_be_bytes(table.raw_vl_by_sl)))
 }
