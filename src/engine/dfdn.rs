@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use super::search::{Found, Search, search, worth};
+use super::search::{COMPARED, Found, Search, search, worth};
 use super::steady::steady;
 use super::{Balance, EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
@@ -57,7 +57,11 @@ pub(super) fn dfdn(
     let Search { found, compare } = search(fabric, hops, offer.vls, settings.search_effort);
     let mut rejected = None;
     if found[0].probe.broken <= HOPELESS * limit {
-        let one = best_of(fabric, hops, settings.balance, &found[..compare.min(found.len())]);
+        let mut one = best_of(fabric, hops, settings.balance, &found[..compare.min(found.len())]);
+        if compare == 1 && found[0].probe.broken == 0.0 && one.ranked.detours > 0 {
+            // The sample promised more.
+            one = best_of(fabric, hops, settings.balance, &found[..COMPARED.min(found.len())]);
+        }
         let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
         if one.ranked.nonminimal_share() <= limit && !slow {
             return Ok(one_sl(fabric, offer, one));

@@ -15,7 +15,7 @@ const ONE_SL_VLS: u8 = 4;
 const ROUNDS: usize = 12;
 const LEAST_ROUNDS: usize = 4;
 /// Rules that are compared by what they come to in the end.
-const COMPARED: usize = 4;
+pub(super) const COMPARED: usize = 4;
 /// The same where the first one leaves nothing to be desired on the sample.
 const COMPARED_IF_ENOUGH: usize = 1;
 /// Rules that are tried on more destinations, and of these on more again.

@@ -92,6 +92,8 @@ pub(super) struct Dependencies<'a> {
     changes: Vec<Change>,
     /// Marks of the search, by virtual channel.
     mark: Vec<bool>,
+    /// Virtual channels that were looked at to keep the order.
+    looked_at: usize,
 }
 
 impl<'a> Dependencies<'a> {
@@ -148,6 +150,7 @@ impl<'a> Dependencies<'a> {
             place: Vec::new(),
             changes: Vec::new(),
             mark: vec![false; channels.len() * lanes],
+            looked_at: 0,
         };
         let waits = zeros(turns * lanes);
         // Nothing waits for VLs that no turn leads to, so no circle leads over them.
@@ -339,6 +342,11 @@ impl<'a> Dependencies<'a> {
         })
     }
 
+    /// Virtual channels that were looked at so far to keep the order: what additions cost.
+    pub(super) fn looked_at(&self) -> usize {
+        self.looked_at
+    }
+
     /// What [`Dependencies::roll_back`] goes back to.
     pub(super) fn checkpoint(&self) -> usize {
         self.changes.len()
@@ -402,6 +410,7 @@ impl<'a> Dependencies<'a> {
                 }
             });
         }
+        self.looked_at += found.len();
         found.iter().for_each(|&v| mark[v] = false);
         self.mark = mark;
         (!met).then_some(found)

@@ -22,6 +22,8 @@ use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl};
 /// How many roots are tried for a tree at most, and how many switches they may have together.
 const ROOTS: usize = 64;
 const WORK: usize = 200_000;
+/// Virtual channels that may be looked at before no further root is tried: about a second.
+const PATIENCE: usize = 10_000_000;
 
 /// Trees for multicast groups.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +44,8 @@ pub struct McastTrees {
 ///
 /// Cost: that of finding the dependencies of unicast, O(L S) with L LIDs and S switches times the
 /// VLs in use; then, for each root tried, O(S) insertions into a topological order, each at worst
-/// the graph of dependencies and mostly O(1).
+/// the graph of dependencies and mostly O(1). Where many SLs fit into hardly any tree, the search ends
+/// after a counted amount of that; SLs that are left then count as not served.
 pub fn mcast_trees(
     fabric: &Fabric,
     hops: &Hops,
@@ -70,8 +73,14 @@ pub fn mcast_trees(
             growth.graph.find_used(lft, path_sl);
         }
         let mut failed = Vec::new();
+        let end = growth.graph.looked_at() + PATIENCE;
         while let Some((&first, others)) = pending.split_first() {
-            let mut grow = |classes: &[usize]| roots.iter().find_map(|&root| growth.grow(root, classes));
+            let mut grow = |classes: &[usize]| {
+                let patient = |growth: &Growth<'_>| growth.graph.looked_at() < end;
+                roots
+                    .iter()
+                    .find_map(|&root| if patient(&growth) { growth.grow(root, classes) } else { None })
+            };
             let whole = if others.is_empty() { None } else { grow(&pending) };
             let (edges, served) = match whole {
                 Some(edges) => (edges, pending.clone()),
