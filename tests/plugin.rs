@@ -385,7 +385,7 @@ fn clipped_tables_are_found_and_sent_again() {
     assert!(verdict.vls > 1);
 }
 
-/// OpenSM takes a row of zeros whose MAD failed for sent. After a failure all rows of the switch are
+/// OpenSM takes a row of zeros whose MAD failed for sent. Rows that were not acknowledged are
 /// sent again, so that what is called in place is in place.
 #[test]
 fn rows_whose_mads_failed_are_sent_again() {

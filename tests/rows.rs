@@ -95,9 +95,11 @@ fn a_switch_that_comes_back_in_a_sweep_that_fails_keeps_no_old_row() {
     let mut bench = Bench::start(tools);
     bench.cut("Unlink");
     assert_eq!(bench.sweep(TWO_CLASSES), End::Up);
+    // A ring of six has a diameter of three. Set before the cables are back: OpenSM sweeps when they are.
+    let refused = "engine dfd2\n";
+    fs::write(bench.settings.path(), refused).expect("the settings are written");
     bench.cut("ReLink");
-    // A ring of six has a diameter of three.
-    let end = bench.sweep("engine dfd2\n");
+    let end = bench.sweep(refused);
     assert!(matches!(&end, End::Refused(said) if said.iter().any(|l| l.contains("ERR DF22"))), "{end:?}");
     assert_eq!(bench.sweep(ONE_CLASS), End::Up);
     bench.assert_zeros();
