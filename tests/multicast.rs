@@ -36,6 +36,9 @@ fn fabrics() -> Vec<(String, Fabric)> {
             list.push((format!("{name} without {gone} links"), damaged));
         }
     }
+    // Its tree takes entries of the SL2VL tables that unicast leaves free.
+    let tree = FatTree { k: 6, levels: 3, down: None, cas: None }.build().expect("a fat tree");
+    list.push(("fat tree without 8 links".to_owned(), fail_links(&tree, 8, 5).expect("links to spare")));
     list
 }
 
