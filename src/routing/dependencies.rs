@@ -75,8 +75,6 @@ pub(super) struct Dependencies<'a> {
     pub(super) classes: SlClasses,
     /// One more than the highest data VL in the tables.
     lanes: usize,
-    /// The VLs, as bits, that turns lead to. What holds others was left out: nothing waits for it.
-    entered: u16,
     /// By turn x VL of the second channel: the VLs of the first.
     waits: Vec<u16>,
     /// By channel: its switch at the end, and what its own number has to be added to for the number of
@@ -144,7 +142,6 @@ impl<'a> Dependencies<'a> {
             fabric,
             classes,
             lanes,
-            entered: 0,
             waits: Vec::new(),
             steps,
             vls,
@@ -156,14 +153,7 @@ impl<'a> Dependencies<'a> {
             looked_at: 0,
         };
         let waits = zeros(turns * lanes);
-        // Nothing waits for VLs that no turn leads to, so no circle leads over them.
-        this.entered = this.vls.iter().fold(0, |all, &vl| all | data_bit(Vl(vl)));
-        let entered = this.entered;
-        this.unicast(lft, path_sl, |turn, vl, held, _| {
-            if held & entered != 0 {
-                set(&waits[turn * lanes + vl], held & entered);
-            }
-        });
+        this.unicast(lft, path_sl, |turn, vl, held, _| set(&waits[turn * lanes + vl], held));
         this.waits = inner(waits);
         this.place = this.order()?;
         Some(this)
@@ -293,16 +283,14 @@ impl<'a> Dependencies<'a> {
         data_bit(Vl(self.vls[self.turn(first, second) * self.classes.len() + class]))
     }
 
-    /// The VLs, as bits, that a class may have for a turn, the present one first: all that turns lead to
-    /// already, where no unicast packet of the class takes the turn and that was found out.
+    /// The VLs, as bits, that a class may have for a turn, the present one first: all that are in
+    /// use where no unicast packet of the class takes the turn and that was found out.
     pub(super) fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
         let now = self.vl(first, second, class);
         let turn = self.turn(first, second);
         let mut list = vec![now];
         if self.used.get(turn).is_some_and(|used| used & 1 << class == 0) {
-            list.extend(
-                (0..self.lanes).rev().map(|vl| 1 << vl).filter(|&vl| vl != now && vl & self.entered != 0),
-            );
+            list.extend((0..self.lanes).rev().map(|vl| 1 << vl).filter(|&vl| vl != now));
         }
         list.retain(|&vl| vl != 0);
         list

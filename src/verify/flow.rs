@@ -126,8 +126,9 @@ impl Flow {
         let s = SwitchId::at(to.root);
         plan.fabric.endports_on(s).iter().filter(|&&e| e != to.owner).any(|&source| {
             let row = plan.rows[plan.turn(to.root, to.port, plan.injection_port[source.index()])];
-            let mut sls = bits(self.sls(plan, senders, index, source, to.root));
-            sls.any(|sl| vl_of(row, sl) == Vl::MAX_DATA)
+            let to_nowhere = |&sl: &usize| vl_of(row, sl) == Vl::MAX_DATA;
+            let dropped = bits(u16::MAX).filter(to_nowhere).fold(0, |sls, sl| sls | 1 << sl);
+            dropped != 0 && dropped & self.sls(plan, senders, index, source, to.root) != 0
         })
     }
 
