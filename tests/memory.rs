@@ -157,9 +157,9 @@ fn helgrind_finds_no_race_with_opensm() {
     let with_opensm: Vec<&String> = all
         .iter()
         .filter(|error| {
-            // The result of the engine is written by its own thread onto the stack of the one that sweeps
-            // and waits. Those threads see nothing of OpenSM but the copy that was made before.
-            if error.contains("rayon_core::registry::ThreadBuilder::run") {
+            // Threads of rayon's compute, and write LFTs and hops. They start and end within a callback, while
+            // OpenSM waits; what they hand each other Helgrind does not see.
+            if error.contains("rayon_core::") {
                 return false;
             }
             // The C library counts, atomically, the threads that have something to clean up in the library that
