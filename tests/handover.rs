@@ -9,7 +9,7 @@ use dfdn::verify::verify;
 
 use crate::host::ibsim::Ibsim;
 use crate::host::opensm::{Config, OpenSm};
-use crate::host::readback::Readback;
+use crate::host::readback::{self, Readback};
 use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, Tools, plugin, saquery};
 
@@ -31,9 +31,14 @@ fn net(fabric: &Fabric) -> String {
 }
 
 /// The default waits of a standby, 50 s in all, made short.
+/// With a library that keeps the time as the kernel does: a request between two subnet managers that the
+/// simulator loses on a busy machine would be waited for without end.
 fn config(engine: &str, priority: u8) -> Config {
     let extra = format!("sm_priority {priority}\nsminfo_polling_timeout 300\npolling_retry_number 2\n");
-    Config { engine: format!("{engine},no_fallback"), extra, ..plugin::config(engine) }
+    let timeouts = readback::compile_shared("timeouts").expect("a C compiler");
+    let loader = "/lib64/ld-linux-x86-64.so.2".to_owned();
+    let under = vec![loader, "--preload".to_owned(), timeouts.display().to_string()];
+    Config { engine: format!("{engine},no_fallback"), extra, under, ..plugin::config(engine) }
 }
 
 /// SLs of some pairs, as the SA tells them.
