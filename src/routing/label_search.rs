@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Hops;
-use super::legal::{Lookahead, Ways};
+use super::legal::{Legal, Lookahead};
 use super::outward::for_each_target;
 use super::ranked_sssp::{Probe, Tally};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
@@ -101,15 +101,15 @@ fn measure(
 ) -> Probe {
     let Rule::Labelled { labels, .. } = rule else { unreachable!("the search makes labelled rules") };
     let mut tally = Tally::new(fabric);
-    let mut ways = Ways::new(fabric, rule, search.lookahead);
+    let mut walk = Legal::new(fabric, rule, search.lookahead);
     for pair in pairs.iter_mut() {
         pair.weight = pair.weight * MEMORY.0 / MEMORY.1;
     }
     pairs.retain(|p| p.weight > 0);
     for_each_target(fabric, hops, search.targets, |dag| {
         let here = fabric.num_adapters_on(dag.target) as u64;
-        tally.walk(&mut ways, dag, here);
-        ways.each_pair(|channels, flow, legal| {
+        tally.walk(&mut walk, dag, here);
+        walk.each_pair(|channels, flow, legal| {
             let [first, middle, last] = channels;
             pairs.push(Pair {
                 first: labels.turn(first, middle) as u32,

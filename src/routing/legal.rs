@@ -1,35 +1,13 @@
 //! The ways of all switches to one destination, under a rule.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use super::Hops;
 use super::outward::{Behind, Outward};
-use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
-use crate::ordering::{Rule, Tree};
-use crate::tables::Lft;
+use super::ways::{Detours, Ways};
+use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::ordering::Rule;
 
-/// Where a path stands at one switch. Half a cache line, as the ways of all switches are walked for
-/// each destination.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    /// Routes on the channels of the way.
-    cost: u64,
-    /// The channel that it goes on over; meaningless at the target.
-    channel: ChannelId,
-    /// The switch that this leads to.
-    to: SwitchId,
-    /// [`Rule::place`] of that.
-    place: u32,
-    /// Place of the channel itself in the order, where the rule has but one.
-    rank: u32,
-    /// Consecutive turns on the way that the rule forbids.
-    wrong: u16,
-    /// Channels to the target; [`UNROUTED`] while there is no way.
-    hops: u16,
-}
+/// A way with the place of its channel in the order, where the rule has but one.
+type Way = super::ways::Way<u32>;
 
-const UNROUTED: u16 = u16::MAX;
 const LET_IN: u32 = u32::MAX / 2;
 
 /// How far a switch thinks of those behind it.
@@ -44,79 +22,44 @@ pub enum Lookahead {
 }
 
 /// Chooses the ways of all switches to one destination after the other.
-pub(super) struct Ways<'a> {
-    fabric: &'a Fabric,
+pub(super) struct Legal<'a> {
     rule: &'a Rule,
-    target: SwitchId,
-    ways: Vec<Way>,
-    /// Switches with a way, each after the one that it sends to.
-    grown: Vec<SwitchId>,
+    ways: Ways<'a, u32>,
     any_wrong: bool,
-    /// Switches that must take the tree.
-    forced: Vec<bool>,
     lookahead: Lookahead,
     /// With [`Lookahead::LastChance`], by switch: steps to switches that have not chosen yet;
     /// [`LET_IN`] once one that has lets it in.
     chances: Vec<u32>,
-    flow: Vec<u64>,
-    /// By channel.
-    out_port: Vec<u8>,
     /// By step of the DAG of `counted_for`: how many it shuts out, where that depends on nothing else.
     shut_out: Vec<u8>,
     counted_for: Option<SwitchId>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> Legal<'a> {
     pub(super) fn new(fabric: &'a Fabric, rule: &'a Rule, lookahead: Lookahead) -> Self {
-        let n = fabric.num_switches();
-        let nowhere = Way {
-            cost: 0,
-            channel: ChannelId(0),
-            to: SwitchId(0),
-            place: Rule::END,
-            rank: 0,
-            wrong: 0,
-            hops: UNROUTED,
-        };
         Self {
-            fabric,
             rule,
-            target: SwitchId(0),
-            ways: vec![nowhere; n],
-            grown: Vec::with_capacity(n),
+            ways: Ways::new(fabric),
             any_wrong: false,
-            forced: vec![false; n],
-            out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
             lookahead,
-            chances: vec![0; n],
-            flow: vec![0; n],
+            chances: vec![0; fabric.num_switches()],
             shut_out: Vec::new(),
             counted_for: None,
         }
     }
 
-    /// The way of a switch over a channel, if the switch that it leads to has one.
-    fn over(&self, channel: ChannelId, to: SwitchId, load: &[u64]) -> Way {
-        match self.rule {
-            Rule::Any => self.by(&Free, channel, to, load),
-            Rule::OneVl(rank) => self.by(&Ascending(rank.places()), channel, to, load),
-            Rule::FirstTurnFree(rank) => self.by(&AfterFirst(rank.places()), channel, to, load),
-            Rule::Labelled { .. } => self.by(&General(self.rule), channel, to, load),
-        }
-    }
-
     #[inline(always)]
     fn by(&self, kind: &impl Kind, channel: ChannelId, to: SwitchId, load: &[u64]) -> Way {
-        let ahead = &self.ways[to.index()];
-        let place = kind.place(channel, ahead, to == self.target);
+        let ahead = &self.ways.ways[to.index()];
+        let place = kind.place(channel, ahead, to == self.ways.target);
         Way {
             cost: ahead.cost + load[channel.index()],
             channel,
             to,
             place,
-            rank: kind.rank(channel),
             wrong: ahead.wrong + u16::from(!Rule::legal(place, ahead.place)),
             hops: ahead.hops + 1,
+            more: kind.rank(channel),
         }
     }
 
@@ -142,7 +85,7 @@ impl<'a> Ways<'a> {
     /// Tells those behind a switch, which has chosen, whether it lets them in.
     #[inline(always)]
     fn announce<K: Kind>(&mut self, kind: &K, dag: &Outward, switch: SwitchId) {
-        let way = self.ways[switch.index()];
+        let way = self.ways.ways[switch.index()];
         let behind = dag.behind(switch);
         if way.place == Rule::END || K::ALIKE {
             let shut = |b: &Behind| way.place != Rule::END && kind.shut(b.channel, way.channel, way.place);
@@ -183,10 +126,10 @@ impl<'a> Ways<'a> {
     /// [`choose`](Self::choose) for one kind of rule. `LAST`: [`Lookahead::LastChance`].
     fn choose_minding<K: Kind, const LAST: bool>(&mut self, kind: &K, dag: &Outward, load: &[u64]) {
         let last = LAST && K::SHUTS;
-        self.target = dag.target;
-        self.grown.clear();
-        self.grown.extend_from_slice(&dag.order);
-        self.reset_target();
+        self.ways.target = dag.target;
+        self.ways.grown.clear();
+        self.ways.grown.extend_from_slice(&dag.order);
+        self.ways.arrive();
         if last {
             for (place, s) in dag.order.iter().enumerate() {
                 self.chances[s.index()] = dag.range(place).len() as u32;
@@ -207,7 +150,7 @@ impl<'a> Ways<'a> {
                 let mut alike = None;
                 let mut least = u64::MAX;
                 for (i, step) in steps.iter().enumerate() {
-                    let ahead = &self.ways[step.to.index()];
+                    let ahead = &self.ways.ways[step.to.index()];
                     let place = kind.place(step.channel, ahead, step.to == dag.target);
                     let wrong = ahead.wrong + u16::from(!Rule::legal(place, ahead.place));
                     let blocked = if !K::SHUTS || place == Rule::END {
@@ -237,7 +180,7 @@ impl<'a> Ways<'a> {
             let step = steps[best];
             let way = self.by(kind, step.channel, step.to, load);
             any_wrong |= way.wrong;
-            self.ways[s.index()] = way;
+            self.ways.ways[s.index()] = way;
             if last {
                 self.announce(kind, dag, s);
             }
@@ -256,20 +199,10 @@ impl<'a> Ways<'a> {
                 continue;
             }
             for (i, step) in dag.range(place).zip(steps) {
-                let place = kind.place(step.channel, &self.ways[step.to.index()], step.to == dag.target);
+                let place = kind.place(step.channel, &self.ways.ways[step.to.index()], step.to == dag.target);
                 self.shut_out[i] = self.blocked(kind, dag, s, (step.channel, place)) as u8;
             }
         }
-    }
-
-    fn arrive(&mut self) {
-        self.reset_target();
-        self.grown.push(self.target);
-    }
-
-    fn reset_target(&mut self) {
-        let target = &mut self.ways[self.target.index()];
-        (target.place, target.wrong, target.hops, target.cost) = (Rule::END, 0, 0, 0);
     }
 
     /// Whether a way breaks the rule.
@@ -277,187 +210,63 @@ impl<'a> Ways<'a> {
         self.any_wrong
     }
 
-    /// The switches whose ways break the rule.
-    pub(super) fn wrong(&self) -> impl Iterator<Item = SwitchId> {
-        let wrong = self.ways.iter().enumerate().filter(|(_, w)| w.wrong > 0);
-        wrong.map(|(s, _)| SwitchId::at(s))
-    }
-
-    /// Replaces ways that break the rule by longer ones that keep to it.
-    ///
-    /// First by a search outward from the switches that have a legal way, in order of hops and then
-    /// of load. A switch that this does not reach is sent along the tree, with all switches on its
-    /// way; then everything else is chosen anew around these, until nothing is left. The ways along
-    /// the tree are legal and agree with each other, so it ends with the whole tree at the latest.
-    ///
-    /// Returns whether every switch has a legal way in the end.
-    pub(super) fn detour(&mut self, dag: &Outward, hops: &Hops, load: &[u64], tree: Option<&Tree>) -> bool {
-        self.search(load);
-        let Some(tree) = tree.filter(|_| self.grown.len() < self.ways.len()) else {
-            return self.grown.len() == self.ways.len();
-        };
-        self.forced.fill(false);
-        while self.grown.len() < self.ways.len() {
-            for s in 0..self.ways.len() {
-                if self.ways[s].hops == UNROUTED {
-                    self.force(SwitchId::at(s), tree);
-                }
-            }
-            self.choose_around(dag, hops, load, tree);
-            self.search(load);
-        }
-        true
-    }
-
-    /// Replaces all ways that break the rule by longer ones that keep to it, or none where a search
-    /// does not find them all.
-    pub(super) fn detour_some(&mut self, load: &[u64]) {
-        let (ways, grown) = (self.ways.clone(), self.grown.clone());
-        self.search(load);
-        if self.grown.len() < ways.len() {
-            (self.ways, self.grown) = (ways, grown);
-        }
-    }
-
-    /// Finds ways for all switches whose own breaks the rule, as far as that can be without
-    /// changing any other.
-    fn search(&mut self, load: &[u64]) {
-        let ways = &mut self.ways;
-        for way in ways.iter_mut().filter(|w| w.wrong > 0) {
-            (way.hops, way.wrong) = (UNROUTED, 0);
-        }
-        self.grown.retain(|s| ways[s.index()].hops != UNROUTED);
-        let channels = self.fabric.channels();
-        let mut found = BinaryHeap::new();
-        let open = |ways: &Self, s: SwitchId| ways.ways[s.index()].hops == UNROUTED;
-        let offer = |ways: &Self, found: &mut BinaryHeap<_>, channel: ChannelId, to: SwitchId| {
-            let way = ways.over(channel, to, load);
-            if way.wrong == 0 {
-                found.push(Reverse((way.hops, way.cost, channel)));
-            }
-        };
-        for s in self.fabric.switch_ids().filter(|&s| open(self, s)) {
-            for (id, c) in channels.out(s).filter(|(_, c)| !open(self, c.to)) {
-                offer(self, &mut found, id, c.to);
-            }
-        }
-        while let Some(Reverse((_, _, channel))) = found.pop() {
-            let c = channels.get(channel);
-            if !open(self, c.from) {
-                continue;
-            }
-            self.ways[c.from.index()] = self.over(channel, c.to, load);
-            self.grown.push(c.from);
-            for (_, back) in channels.out(c.from).filter(|(_, back)| open(self, back.to)) {
-                offer(self, &mut found, back.reverse, c.from);
-            }
-        }
-    }
-
-    fn force(&mut self, from: SwitchId, tree: &Tree) {
-        let mut at = from;
-        while at != self.target && !std::mem::replace(&mut self.forced[at.index()], true) {
-            let Some(next) = tree.next(self.fabric, at, self.target) else { break };
-            at = self.fabric.channels().get(next).to;
-        }
-    }
-
-    /// As [`choose`](Self::choose), with the forced switches on the tree. A minimal way over a
-    /// forced switch whose own is not minimal counts as broken.
-    fn choose_around(&mut self, dag: &Outward, hops: &Hops, load: &[u64], tree: &Tree) {
-        let channels = self.fabric.channels();
-        for way in &mut self.ways {
-            (way.hops, way.wrong) = (UNROUTED, 0);
-        }
-        self.grown.clear();
-        self.arrive();
-        let mut path = Vec::new();
-        for s in self.fabric.switch_ids().filter(|s| self.forced[s.index()]) {
-            let mut at = s;
-            while self.ways[at.index()].hops == UNROUTED {
-                let Some(next) = tree.next(self.fabric, at, self.target) else { break };
-                path.push(next);
-                at = channels.get(next).to;
-            }
-            while let Some(next) = path.pop() {
-                let c = channels.get(next);
-                self.ways[c.from.index()] = self.over(next, c.to, load);
-                self.grown.push(c.from);
-            }
-        }
-        let row = hops.row(dag.target);
-        for (place, &s) in dag.order.iter().enumerate().skip(1) {
-            if self.forced[s.index()] {
-                continue;
-            }
-            let mut best: Option<((u16, u32, u64), Way)> = None;
-            for step in dag.steps(place) {
-                let mut way = self.over(step.channel, step.to, load);
-                way.wrong += u16::from(way.hops > u16::from(row[s.index()]));
-                let blocked = self.blocked(&General(self.rule), dag, s, (way.channel, way.place));
-                let key = (way.wrong, blocked, way.cost);
-                if best.as_ref().is_none_or(|(least, _)| key < *least) {
-                    best = Some((key, way));
-                }
-            }
-            if let Some((_, mut way)) = best {
-                way.hops = u16::from(row[s.index()]);
-                self.ways[s.index()] = way;
-                self.grown.push(s);
-            }
-        }
-    }
-
-    /// Writes the ways into the tables of a LID on the target.
-    pub(super) fn write(&self, lid: Lid, lft: &mut Lft) {
-        let ports = lft.to_mut(lid);
-        for &s in &self.grown[1..] {
-            ports[s.index()] = self.out_port[self.ways[s.index()].channel.index()];
-        }
-    }
-
-    /// Counts `times` the routes of all adapters to the target on the channels of the ways.
-    pub(super) fn count(&mut self, adapters: &[u64], times: u64, load: &mut [u64]) {
-        self.flow.copy_from_slice(adapters);
-        for &s in self.grown[1..].iter().rev() {
-            let way = &self.ways[s.index()];
-            let flow = self.flow[s.index()];
-            load[way.channel.index()] += times * flow;
-            self.flow[way.to.index()] += flow;
-        }
-    }
-
-    /// The switches but the target and the channels that they take, each after the one that it
-    /// sends to.
-    pub(super) fn outward(&self) -> impl Iterator<Item = (SwitchId, ChannelId)> {
-        self.grown[1..].iter().map(|&s| (s, self.ways[s.index()].channel))
-    }
-
     /// Calls `visit` for each two turns in a row, as three channels, with the routes over them and
-    /// whether the rule allows them. After [`count`](Self::count).
+    /// whether the rule allows them. After [`count`](Ways::count).
     pub(super) fn each_pair(&self, mut visit: impl FnMut([ChannelId; 3], u64, bool)) {
-        for &s in &self.grown[1..] {
-            let way = &self.ways[s.index()];
+        for &s in &self.ways.grown[1..] {
+            let way = &self.ways.ways[s.index()];
             let middle = way.to;
-            if middle == self.target {
+            if middle == self.ways.target {
                 continue;
             }
-            let ahead = &self.ways[middle.index()];
+            let ahead = &self.ways.ways[middle.index()];
             let last = ahead.to;
-            if last == self.target {
+            if last == self.ways.target {
                 continue;
             }
-            let beyond = &self.ways[last.index()];
+            let beyond = &self.ways.ways[last.index()];
             let legal = way.wrong == ahead.wrong;
-            visit([way.channel, ahead.channel, beyond.channel], self.flow[s.index()], legal);
+            visit([way.channel, ahead.channel, beyond.channel], self.ways.flow[s.index()], legal);
+        }
+    }
+}
+
+impl<'a> Detours<'a> for Legal<'a> {
+    type More = u32;
+    /// The load by channel.
+    type Goal<'g> = &'g [u64];
+    type Price = u64;
+
+    fn ways(&self) -> &Ways<'a, u32> {
+        &self.ways
+    }
+
+    fn ways_mut(&mut self) -> &mut Ways<'a, u32> {
+        &mut self.ways
+    }
+
+    fn over(&self, channel: ChannelId, to: SwitchId, load: &[u64]) -> Way {
+        match self.rule {
+            Rule::Any => self.by(&Free, channel, to, load),
+            Rule::OneVl(rank) => self.by(&Ascending(rank.places()), channel, to, load),
+            Rule::FirstTurnFree(rank) => self.by(&AfterFirst(rank.places()), channel, to, load),
+            Rule::Labelled { .. } => self.by(&General(self.rule), channel, to, load),
         }
     }
 
-    /// Switches whose way is not minimal, and by how many hops.
-    pub(super) fn detours<'b>(&'b self, hops: &'b Hops) -> impl Iterator<Item = (SwitchId, u32)> + 'b {
-        let row = hops.row(self.target);
-        let extra = move |(s, way): (usize, &Way)| (SwitchId::at(s), u32::from(way.hops) - u32::from(row[s]));
-        self.ways.iter().enumerate().map(extra).filter(|&(_, extra)| extra > 0)
+    fn price(&self, way: &Way, _: &[u64]) -> u64 {
+        way.cost
+    }
+
+    fn minimal(&mut self, dag: &Outward, place: usize, hops: u16, load: &[u64]) -> Option<Way> {
+        let ways = dag.steps(place).iter().map(|step| {
+            let way = self.over(step.channel, step.to, load);
+            let wrong = way.wrong + u16::from(way.hops > hops);
+            let way = Way { wrong, hops, ..way };
+            let blocked = self.blocked(&General(self.rule), dag, dag.order[place], (way.channel, way.place));
+            ((wrong, blocked, way.cost), way)
+        });
+        ways.min_by_key(|(key, _)| *key).map(|(_, way)| way)
     }
 }
 
@@ -476,7 +285,7 @@ trait Kind {
     /// Whether `behind` cannot be followed by a way over `channel` at `place`, which is not the end.
     fn shut(&self, behind: ChannelId, channel: ChannelId, place: u32) -> bool;
 
-    /// Of a channel, for [`Way::rank`].
+    /// Of a channel, for [`Way::more`](super::ways::Way::more).
     fn rank(&self, _channel: ChannelId) -> u32 {
         0
     }
@@ -524,7 +333,7 @@ impl Kind for AfterFirst<'_> {
 
     #[inline(always)]
     fn place(&self, _: ChannelId, ahead: &Way, at_target: bool) -> u32 {
-        if at_target { Rule::END } else { ahead.rank }
+        if at_target { Rule::END } else { ahead.more }
     }
 
     #[inline(always)]

@@ -24,6 +24,7 @@ mod stable;
 #[cfg(test)]
 mod tests;
 mod updn_trees;
+mod ways;
 
 use thiserror::Error;
 

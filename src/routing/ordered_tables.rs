@@ -12,7 +12,7 @@
 
 use rayon::prelude::*;
 
-use super::ends_on;
+use super::{adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::ordering::Layers;
 use crate::tables::Lft;
@@ -80,7 +80,7 @@ impl Labels {
 /// as a route and ties are as there.
 pub(super) fn tables(fabric: &Fabric, layers: &Layers, labels: impl Fn(SwitchId) -> Labels + Sync) -> Lft {
     let mut lft = Lft::new(fabric);
-    let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
+    let adapters = adapters_by_switch(fabric);
     let mut load = vec![0_u64; fabric.channels().len()];
     let targets: Vec<SwitchId> = fabric.switch_ids().collect();
     for block in targets.chunks(BLOCK) {

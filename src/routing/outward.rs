@@ -37,7 +37,7 @@ pub(super) struct Outward {
 }
 
 impl Outward {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             target: SwitchId(0),
             order: Vec::new(),
@@ -48,13 +48,6 @@ impl Outward {
             first_by_switch: Vec::new(),
             by_switch: Vec::new(),
         }
-    }
-
-    /// Replaces it by that of another destination.
-    ///
-    /// Cost: O(S + C).
-    pub(super) fn rebuild(&mut self, fabric: &Fabric, hops: &Hops, target: SwitchId) {
-        build(std::slice::from_mut(self), fabric, hops, &[target]);
     }
 
     /// Sorts the switches by their distance, and what belongs to them.
@@ -137,11 +130,12 @@ const CHUNK: usize = 16;
 /// One in each byte of a word.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Makes the DAGs of at most [`CHUNK`] targets, as many as there are `dags`. Distances lie side by side, a byte for each target,
+/// Makes the DAGs of at most [`CHUNK`] targets. Distances lie side by side, a byte for each target,
 /// so that one comparison of words tells for eight targets whether a channel leads nearer.
 ///
 /// Cost: O(C + T S + E) with T the targets and E the steps of all their DAGs.
-fn build(dags: &mut [Outward], fabric: &Fabric, hops: &Hops, targets: &[SwitchId]) {
+fn build(dags: &mut Vec<Outward>, fabric: &Fabric, hops: &Hops, targets: &[SwitchId]) {
+    dags.resize_with(targets.len(), Outward::new);
     let mut near = vec![[0_u64; CHUNK / 8]; fabric.num_switches()];
     for (i, (dag, &target)) in dags.iter_mut().zip(targets).enumerate() {
         dag.target = target;
@@ -187,17 +181,27 @@ pub(super) fn for_each_target(
     targets: &[SwitchId],
     mut visit: impl FnMut(&Outward) + Send,
 ) {
-    let make = |dags: &mut Vec<Outward>, targets: &[SwitchId]| {
-        dags.resize_with(targets.len(), Outward::new);
-        build(dags, fabric, hops, targets);
-    };
     let mut chunks = targets.chunks(CHUNK);
     let (mut now, mut next) = (Vec::new(), Vec::new());
-    make(&mut now, chunks.next().unwrap_or_default());
+    build(&mut now, fabric, hops, chunks.next().unwrap_or_default());
     while !now.is_empty() {
         let coming = chunks.next().unwrap_or_default();
-        rayon::join(|| now.iter().for_each(&mut visit), || make(&mut next, coming));
+        rayon::join(|| now.iter().for_each(&mut visit), || build(&mut next, fabric, hops, coming));
         std::mem::swap(&mut now, &mut next);
+    }
+}
+
+/// As [`for_each_target`] on the calling thread alone, for those who share out the targets themselves.
+pub(super) fn for_each_target_here(
+    fabric: &Fabric,
+    hops: &Hops,
+    targets: &[SwitchId],
+    mut visit: impl FnMut(&Outward),
+) {
+    let mut dags = Vec::new();
+    for targets in targets.chunks(CHUNK) {
+        build(&mut dags, fabric, hops, targets);
+        dags.iter().for_each(&mut visit);
     }
 }
 

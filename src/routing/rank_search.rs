@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Hops;
-use super::legal::{Lookahead, Ways};
+use super::legal::{Legal, Lookahead};
 use super::outward::for_each_target;
 use super::ranked_sssp::{Probe, Tally};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
@@ -48,15 +48,15 @@ pub fn search_rank(
     for _ in 0..rounds {
         let rule = Rule::FirstTurnFree(rank.clone());
         let mut tally = Tally::new(fabric);
-        let mut ways = Ways::new(fabric, &rule, lookahead);
+        let mut walk = Legal::new(fabric, &rule, lookahead);
         for want in &mut wants {
             want.weight = want.weight * MEMORY.0 / MEMORY.1;
         }
         wants.retain(|want| want.weight > 0);
         for_each_target(fabric, hops, targets, |dag| {
             let here = fabric.num_adapters_on(dag.target) as u64;
-            tally.walk(&mut ways, dag, here);
-            ways.each_pair(|[_, low, high]: [ChannelId; 3], flow, legal| {
+            tally.walk(&mut walk, dag, here);
+            walk.each_pair(|[_, low, high]: [ChannelId; 3], flow, legal| {
                 let weight = UNIT * here.max(1) * flow.max(1) * if legal { 1 } else { BROKEN_WEIGHT };
                 wants.push(Want { low, high, weight });
             });

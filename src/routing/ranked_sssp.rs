@@ -1,8 +1,9 @@
 //! P-SSSP that keeps to a rule.
 
-use super::Hops;
-use super::legal::{Lookahead, Ways};
+use super::legal::{Legal, Lookahead};
 use super::outward::{Outward, for_each_target};
+use super::ways::Detours;
+use super::{Hops, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
@@ -38,6 +39,19 @@ pub struct Ranked {
 }
 
 impl Ranked {
+    /// Before any destination.
+    pub(super) fn nothing(fabric: &Fabric) -> Self {
+        Self {
+            lft: Lft::new(fabric),
+            broken: Vec::new(),
+            pairs: 0,
+            broken_pairs: 0,
+            detours: 0,
+            load: vec![0; fabric.channels().len()],
+            complete: true,
+        }
+    }
+
     /// Share of the adapter pairs that take a detour.
     pub fn nonminimal_share(&self) -> f64 {
         self.detours as f64 / self.pairs.max(1) as f64
@@ -47,7 +61,7 @@ impl Ranked {
     ///
     /// Cost: O(S D) with S switches and D destination LIDs.
     pub fn bandwidth(&self, fabric: &Fabric) -> f64 {
-        let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
+        let adapters = adapters_by_switch(fabric);
         let chance = 0.5 / adapters.iter().sum::<u64>().max(1) as f64;
         let channels = fabric.channels();
         let (mut sum, mut routes) = (0.0, 0);
@@ -107,54 +121,43 @@ pub fn ranked_sssp(
     lookahead: Lookahead,
     stuck: Stuck<'_>,
 ) -> Ranked {
-    let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
+    let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
-    let mut result = Ranked {
-        lft: Lft::new(fabric),
-        broken: Vec::new(),
-        pairs: 0,
-        broken_pairs: 0,
-        detours: 0,
-        load: vec![0; fabric.channels().len()],
-        complete: true,
-    };
-    let mut ways = Ways::new(fabric, rule, lookahead);
+    let mut result = Ranked::nothing(fabric);
+    let mut walk = Legal::new(fabric, rule, lookahead);
     let targets: Vec<SwitchId> = fabric.switch_ids().collect();
     for_each_target(fabric, hops, &targets, |dag| {
         if !result.complete {
             return;
         }
         let target = dag.target;
-        let mut endports: Vec<_> = fabric.endports_on(target).iter().map(|&e| fabric.endport(e)).collect();
-        endports.sort_by_key(|e| !e.is_adapter());
-        for end in endports {
-            let Some((_, port)) = end.attachment else { continue };
+        for (end, port) in ends_on(fabric, target) {
             for lid in end.lids() {
-                ways.choose(dag, &result.load);
+                walk.choose(dag, &result.load);
                 let weight = |s: SwitchId| if end.is_adapter() { adapters[s.index()] } else { 0 };
-                if ways.any_wrong() {
+                if walk.any_wrong() {
                     match stuck {
                         Stuck::Break => {
                             if !end.is_adapter() {
-                                ways.detour_some(&result.load);
+                                walk.detour_some(&result.load);
                             }
-                            result.broken.extend(ways.wrong().map(|s| (s, lid)));
-                            result.broken_pairs += ways.wrong().map(weight).sum::<u64>();
+                            result.broken.extend(walk.ways().wrong().map(|s| (s, lid)));
+                            result.broken_pairs += walk.ways().wrong().map(weight).sum::<u64>();
                         }
                         Stuck::Detour(tree) => {
-                            if !ways.detour(dag, hops, &result.load, tree) {
+                            if !walk.detour(dag, hops, &result.load, tree) {
                                 result.complete = false;
                                 return;
                             }
-                            result.detours += ways.detours(hops).map(|(s, _)| weight(s)).sum::<u64>();
+                            result.detours += walk.ways().detours(hops).map(|(s, _)| weight(s)).sum::<u64>();
                         }
                     }
                 }
-                ways.write(lid, &mut result.lft);
+                walk.ways().write(result.lft.to_mut(lid));
                 result.lft.set(target, lid, port);
                 if end.is_adapter() {
                     result.pairs += all - 1;
-                    ways.count(&adapters, 1, &mut result.load);
+                    walk.ways_mut().count(&adapters, 1, &mut result.load);
                 }
             }
         }
@@ -197,12 +200,12 @@ pub fn probe(
     trees: usize,
 ) -> Probe {
     let mut tally = Tally::new(fabric);
-    let mut ways = Ways::new(fabric, rule, lookahead);
+    let mut walk = Legal::new(fabric, rule, lookahead);
     for_each_target(fabric, hops, targets, |dag| {
         let here = fabric.num_adapters_on(dag.target);
         let trees = trees.clamp(1, here.max(1));
         for i in 0..trees {
-            tally.walk(&mut ways, dag, ((i + 1) * here / trees - i * here / trees) as u64);
+            tally.walk(&mut walk, dag, ((i + 1) * here / trees - i * here / trees) as u64);
         }
     });
     tally.finish(fabric)
@@ -224,7 +227,7 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn new(fabric: &Fabric) -> Self {
         Self {
-            adapters: fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect(),
+            adapters: adapters_by_switch(fabric),
             load: vec![0; fabric.channels().len()],
             pairs: 0,
             broken: 0,
@@ -235,15 +238,15 @@ impl Tally {
     }
 
     /// One tree for `here` adapters on the target.
-    pub(super) fn walk(&mut self, ways: &mut Ways<'_>, dag: &Outward, here: u64) {
-        ways.choose(dag, &self.load);
-        if ways.any_wrong() {
-            self.broken_switches += ways.wrong().count();
-            self.broken += here * ways.wrong().map(|s| self.adapters[s.index()]).sum::<u64>();
+    pub(super) fn walk(&mut self, walk: &mut Legal<'_>, dag: &Outward, here: u64) {
+        walk.choose(dag, &self.load);
+        if walk.any_wrong() {
+            self.broken_switches += walk.ways().wrong().count();
+            self.broken += here * walk.ways().wrong().map(|s| self.adapters[s.index()]).sum::<u64>();
         }
         self.pairs += here * self.adapters.iter().sum::<u64>();
-        ways.count(&self.adapters, here, &mut self.load);
-        self.trees.extend(ways.outward());
+        walk.ways_mut().count(&self.adapters, here, &mut self.load);
+        self.trees.extend(walk.ways().outward());
         self.targets.push((dag.target, here));
     }
 

@@ -4,16 +4,15 @@ use rayon::prelude::*;
 
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::routing::Hops;
-use crate::routing::outward::Outward;
+use crate::routing::outward::{Outward, for_each_target_here};
 
 /// One route, so that it can be split many times before it is lost to rounding.
 const ROUTE: u64 = 1 << 20;
 /// Targets that one thread adds up before it hands over.
-const CHUNK: usize = 32;
+pub(super) const CHUNK: usize = 32;
 
 /// Flows to one switch after the other, each switch splitting what it has to send evenly.
 pub(super) struct Split {
-    dag: Outward,
     /// By switch: what it has to send.
     flow: Vec<u64>,
 }
@@ -21,31 +20,24 @@ pub(super) struct Split {
 impl Split {
     pub(super) fn new(fabric: &Fabric) -> Self {
         let n = fabric.num_switches();
-        Self { dag: Outward::new(), flow: vec![0; n] }
+        Self { flow: vec![0; n] }
     }
 
-    /// Calls `visit` for each channel on minimal ways to a target that carries some of the routes of
+    /// Calls `visit` for each channel on the minimal ways to the target of a DAG that carries some of the routes of
     /// all adapters there, farther switches first.
     ///
     /// Cost: O(S + C).
-    pub(super) fn each(
-        &mut self,
-        fabric: &Fabric,
-        hops: &Hops,
-        target: SwitchId,
-        mut visit: impl FnMut(ChannelId, u64),
-    ) {
-        let here = fabric.num_adapters_on(target) as u64 * ROUTE;
-        self.dag.rebuild(fabric, hops, target);
+    pub(super) fn each(&mut self, fabric: &Fabric, dag: &Outward, mut visit: impl FnMut(ChannelId, u64)) {
+        let here = fabric.num_adapters_on(dag.target) as u64 * ROUTE;
         for s in fabric.switch_ids() {
             self.flow[s.index()] = fabric.num_adapters_on(s) as u64 * here;
         }
-        for (place, &s) in self.dag.order.iter().enumerate().skip(1).rev() {
+        for (place, &s) in dag.order.iter().enumerate().skip(1).rev() {
             let flow = self.flow[s.index()];
             if flow == 0 {
                 continue;
             }
-            let steps = self.dag.steps(place);
+            let steps = dag.steps(place);
             let share = flow / steps.len() as u64;
             for step in steps {
                 visit(step.channel, share);
@@ -65,9 +57,9 @@ pub(super) fn expected(fabric: &Fabric, hops: &Hops) -> Vec<u64> {
     let zero = || vec![0_u64; fabric.channels().len()];
     let part = |targets: &[SwitchId]| {
         let (mut split, mut load) = (Split::new(fabric), zero());
-        for &target in targets {
-            split.each(fabric, hops, target, |channel, share| load[channel.index()] += share);
-        }
+        for_each_target_here(fabric, hops, targets, |dag| {
+            split.each(fabric, dag, |channel, share| load[channel.index()] += share);
+        });
         load
     };
     targets.par_chunks(CHUNK).map(part).reduce(zero, |mut sum, part| {

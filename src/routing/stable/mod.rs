@@ -1,17 +1,18 @@
 //! Globally balanced minimal paths that stay where they are when something else fails.
 
 mod expected;
+mod local;
 mod tails;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 use rayon::prelude::*;
 
 use self::expected::expected;
+use self::local::{Goal, Local};
 use self::tails::Tails;
-use self::ways::{Goal, Ways};
-use super::outward::Outward;
+use super::outward::{Outward, for_each_target_here};
+use super::ways::Detours;
 use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
@@ -66,15 +67,7 @@ pub fn stable_sssp(
     let guide = Guide::new(fabric, hops);
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
-    let mut result = Ranked {
-        lft: Lft::new(fabric),
-        broken: Vec::new(),
-        pairs: 0,
-        broken_pairs: 0,
-        detours: 0,
-        load: vec![0; fabric.channels().len()],
-        complete: true,
-    };
+    let mut result = Ranked::nothing(fabric);
     let targets: Vec<SwitchId> = fabric.switch_ids().collect();
     for wave in targets.chunks(WAVE) {
         let parts = wave.par_chunks(CHUNK).map(|targets| {
@@ -85,12 +78,9 @@ pub fn stable_sssp(
                 adapters: &adapters,
                 guide: &guide,
                 stuck,
-                dag: Outward::new(),
-                ways: Ways::new(fabric, rule, lookahead, &guide),
+                walk: Local::new(fabric, rule, lookahead, &guide),
             };
-            for &target in targets {
-                walk.to(target, &mut part);
-            }
+            for_each_target_here(fabric, hops, targets, |dag| walk.to(dag, &mut part));
             part
         });
         let parts: Vec<Part> = parts.collect();
@@ -211,22 +201,21 @@ struct Walk<'a> {
     adapters: &'a [u64],
     guide: &'a Guide,
     stuck: Stuck<'a>,
-    dag: Outward,
-    ways: Ways<'a>,
+    walk: Local<'a>,
 }
 
 impl Walk<'_> {
-    /// All destinations on one switch, adapters before port 0.
-    fn to(&mut self, target: SwitchId, part: &mut Part) {
-        self.dag.rebuild(self.fabric, self.hops, target);
-        self.ways.turn_to(target);
+    /// All destinations on the target of a DAG, adapters before port 0.
+    fn to(&mut self, dag: &Outward, part: &mut Part) {
+        let target = dag.target;
+        self.walk.turn_to(target);
         let target_key = mix(self.fabric.switch(target).guid.0);
         for (end, port) in ends_on(self.fabric, target) {
             for (lid, n) in end.lids().zip(0..) {
                 let tail = self.guide.tails.as_ref().map_or(&[][..], |tails| tails.of(lid));
                 let goal = Goal { lid, key: key_of(end, n), target_key, tail };
-                self.ways.choose(&self.dag, goal);
-                if self.ways.any_wrong() && !self.mend(end, goal, part) {
+                self.walk.choose(dag, goal);
+                if self.walk.any_wrong() && !self.mend(dag, end, goal, part) {
                     part.complete = false;
                     return;
                 }
@@ -234,31 +223,31 @@ impl Walk<'_> {
                 part.lids.push(lid);
                 part.ports.resize(row + self.adapters.len(), Lft::NO_PATH);
                 let ports = &mut part.ports[row..];
-                self.ways.write(ports);
+                self.walk.ways().write(ports);
                 ports[target.index()] = port.0;
                 if end.is_adapter() {
                     part.routed += 1;
-                    self.ways.count(self.adapters, &mut part.load);
+                    self.walk.ways_mut().count(self.adapters, 1, &mut part.load);
                 }
             }
         }
     }
 
     /// Does about ways that break the rule what is to be done. Returns whether that went well.
-    fn mend(&mut self, end: &EndPort, goal: Goal<'_>, part: &mut Part) -> bool {
+    fn mend(&mut self, dag: &Outward, end: &EndPort, goal: Goal<'_>, part: &mut Part) -> bool {
         let weight = |s: SwitchId| if end.is_adapter() { self.adapters[s.index()] } else { 0 };
         match self.stuck {
             Stuck::Break => {
                 if !end.is_adapter() {
-                    self.ways.detour_some(goal);
+                    self.walk.detour_some(goal);
                 }
-                part.broken.extend(self.ways.wrong().map(|s| (s, goal.lid)));
-                part.broken_pairs += self.ways.wrong().map(weight).sum::<u64>();
+                part.broken.extend(self.walk.ways().wrong().map(|s| (s, goal.lid)));
+                part.broken_pairs += self.walk.ways().wrong().map(weight).sum::<u64>();
                 true
             }
             Stuck::Detour(tree) => {
-                let complete = self.ways.detour(&self.dag, self.hops, goal, tree);
-                part.detours += self.ways.detours(self.hops).map(weight).sum::<u64>();
+                let complete = self.walk.detour(dag, self.hops, goal, tree);
+                part.detours += self.walk.ways().detours(self.hops).map(|(s, _)| weight(s)).sum::<u64>();
                 complete
             }
         }

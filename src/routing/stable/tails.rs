@@ -2,10 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::expected::Split;
+use super::expected::{CHUNK, Split};
 use super::{Keys, mix};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::routing::Hops;
+use crate::routing::outward::for_each_target_here;
 
 /// The most channels that are marked for a LID: trees of four levels have that many down.
 const DEPTH: u8 = 3;
@@ -49,17 +50,17 @@ impl Tails {
         let leaves: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
         let longest = leaves.iter().flat_map(|&a| leaves.iter().map(move |&b| hops.get(a, b))).max();
         let depth = longest.unwrap_or(0).div_ceil(2).min(DEPTH);
-        let entrances: Vec<Entrances> = leaves
-            .par_iter()
-            .map_init(
-                || (Split::new(fabric), vec![0; fabric.channels().len()]),
-                |(split, flow), &target| {
-                    flow.fill(0);
-                    split.each(fabric, hops, target, |c, share| flow[c.index()] = share);
-                    entrances(fabric, hops.row(target), depth, flow)
-                },
-            )
-            .collect();
+        let parts = leaves.par_chunks(CHUNK).map(|targets| {
+            let (mut split, mut flow) = (Split::new(fabric), vec![0; fabric.channels().len()]);
+            let mut part = Vec::with_capacity(targets.len());
+            for_each_target_here(fabric, hops, targets, |dag| {
+                flow.fill(0);
+                split.each(fabric, dag, |c, share| flow[c.index()] = share);
+                part.push(entrances(fabric, hops.row(dag.target), depth, &flow));
+            });
+            part
+        });
+        let entrances: Vec<Entrances> = parts.collect::<Vec<_>>().concat();
         let mut place = vec![usize::MAX; fabric.num_switches()];
         let mut guests: Vec<Vec<Guest>> = vec![Vec::new(); fabric.num_switches()];
         for (i, &target) in leaves.iter().enumerate() {
