@@ -1,6 +1,6 @@
 //! The ways of all switches to one destination, under a rule.
 
-use super::outward::{Behind, Outward};
+use super::outward::{Behind, Outward, Step};
 use super::ways::{Detours, Ways};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -30,10 +30,35 @@ pub(super) struct Legal<'a> {
     /// With [`Lookahead::LastChance`], by switch: steps to switches that have not chosen yet;
     /// [`LET_IN`] once one that has lets it in.
     chances: Vec<u32>,
-    /// By step of the DAG of `counted_for`: how many it shuts out, where that depends on nothing else.
-    shut_out: Vec<u8>,
-    counted_for: Option<SwitchId>,
+    /// By step of the DAG of `known_for`: what is the same for all destinations on a switch, where
+    /// there is such a thing.
+    known: Vec<Known>,
+    known_for: Option<SwitchId>,
+    /// By switch, beside its way.
+    heads: Vec<Head>,
 }
+
+/// What a step is worth with [`Rule::OneVl`], whatever else is chosen.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// How many it shuts out, where a key has that.
+    shut_out: u64,
+    place: u32,
+}
+
+/// As much of a way as one behind it has to know.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    /// Forbidden turns and cost.
+    key: u64,
+    place: u32,
+}
+
+/// Where a key has the forbidden turns and the switches that are shut out; the cost is below. Both
+/// are fewer than 256, and a way carries less than 2^48: the square of the LIDs, on at most 254
+/// channels.
+const WRONG: u32 = 56;
+const SHUT_OUT: u32 = 48;
 
 impl<'a> Legal<'a> {
     pub(super) fn new(fabric: &'a Fabric, rule: &'a Rule, lookahead: Lookahead) -> Self {
@@ -43,8 +68,9 @@ impl<'a> Legal<'a> {
             any_wrong: false,
             lookahead,
             chances: vec![0; fabric.num_switches()],
-            shut_out: Vec::new(),
-            counted_for: None,
+            known: Vec::new(),
+            known_for: None,
+            heads: vec![Head { key: 0, place: Rule::END }; fabric.num_switches()],
         }
     }
 
@@ -110,6 +136,9 @@ impl<'a> Legal<'a> {
         let rule = self.rule;
         match rule {
             Rule::Any => self.choose_by(&Free, dag, load),
+            Rule::OneVl(rank) if self.lookahead == Lookahead::Every => {
+                self.choose_ascending(rank.places(), dag, load)
+            }
             Rule::OneVl(rank) => self.choose_by(&Ascending(rank.places()), dag, load),
             Rule::FirstTurnFree(rank) => self.choose_by(&AfterFirst(rank.places()), dag, load),
             Rule::Labelled { .. } => self.choose_by(&General(rule), dag, load),
@@ -126,22 +155,14 @@ impl<'a> Legal<'a> {
     /// [`choose`](Self::choose) for one kind of rule. `LAST`: [`Lookahead::LastChance`].
     fn choose_minding<K: Kind, const LAST: bool>(&mut self, kind: &K, dag: &Outward, load: &[u64]) {
         let last = LAST && K::SHUTS;
-        self.ways.target = dag.target;
-        self.ways.grown.clear();
-        self.ways.grown.extend_from_slice(&dag.order);
-        self.ways.arrive();
+        self.set_out(dag);
         if last {
             for (place, s) in dag.order.iter().enumerate() {
                 self.chances[s.index()] = dag.range(place).len() as u32;
             }
         }
-        let fixed = !LAST && K::FIXED;
-        if fixed && self.counted_for != Some(dag.target) {
-            self.count_shut_out(kind, dag);
-        }
         let mut any_wrong = 0;
         for (place, &s) in dag.order.iter().enumerate().skip(1) {
-            let range = dag.range(place);
             let steps = dag.steps(place);
             let mut best = 0;
             if steps.len() > 1 {
@@ -155,8 +176,6 @@ impl<'a> Legal<'a> {
                     let wrong = ahead.wrong + u16::from(!Rule::legal(place, ahead.place));
                     let blocked = if !K::SHUTS || place == Rule::END {
                         0
-                    } else if fixed {
-                        u32::from(self.shut_out[range.start + i])
                     } else if K::ALIKE {
                         let shut = has_behind && kind.shut(step.channel, step.channel, place);
                         match (shut, LAST) {
@@ -170,10 +189,8 @@ impl<'a> Legal<'a> {
                     } else {
                         self.blocked(kind, dag, s, (step.channel, place))
                     };
-                    // Forbidden turns and switches behind are fewer than 256, and a way carries less
-                    // than 2^48: the square of the LIDs, on at most 254 channels.
                     let cost = ahead.cost + load[step.channel.index()];
-                    let key = u64::from(wrong) << 56 | u64::from(blocked) << 48 | cost;
+                    let key = u64::from(wrong) << WRONG | u64::from(blocked) << SHUT_OUT | cost;
                     (best, least) = if key < least { (i, key) } else { (best, least) };
                 }
             }
@@ -188,20 +205,65 @@ impl<'a> Legal<'a> {
         self.any_wrong = any_wrong > 0;
     }
 
+    fn set_out(&mut self, dag: &Outward) {
+        self.ways.target = dag.target;
+        self.ways.grown.clear();
+        self.ways.grown.extend_from_slice(&dag.order);
+        self.ways.arrive();
+    }
+
+    /// [`choose`](Self::choose) with one VL and [`Lookahead::Every`]: what most large fabrics take, and
+    /// by far the most of their time.
+    fn choose_ascending(&mut self, rank: &[u32], dag: &Outward, load: &[u64]) {
+        self.set_out(dag);
+        if self.known_for != Some(dag.target) {
+            self.get_to_know(rank, dag);
+        }
+        let heads = self.heads.as_mut_slice();
+        heads[dag.target.index()] = Head { key: 0, place: Rule::END };
+        let mut any_wrong = 0;
+        for (i, &s) in dag.order.iter().enumerate().skip(1) {
+            let range = dag.range(i);
+            let steps = dag.steps(i);
+            let (mut best, mut least) = (0, u64::MAX);
+            if steps.len() > 1 {
+                for (i, (step, known)) in steps.iter().zip(&self.known[range]).enumerate() {
+                    let head = heads[step.to.index()];
+                    let wrong = u64::from(known.place >= head.place) << WRONG;
+                    let key = head.key + load[step.channel.index()] + known.shut_out + wrong;
+                    (best, least) = if key < least { (i, key) } else { (best, least) };
+                }
+            }
+            let Step { channel, to } = steps[best];
+            let (place, head) = (rank[channel.index()], heads[to.index()]);
+            let wrong = u64::from(place >= head.place) << WRONG;
+            let key = head.key + load[channel.index()] + wrong;
+            any_wrong |= key >> WRONG;
+            heads[s.index()] = Head { key, place };
+            let hops = self.ways.ways[to.index()].hops + 1;
+            let (cost, wrong) = (key & !(u64::MAX << WRONG), (key >> WRONG) as u16);
+            self.ways.ways[s.index()] = Way { cost, channel, to, place, wrong, hops, more: 0 };
+        }
+        self.any_wrong = any_wrong > 0;
+    }
+
     /// Counts, once for all destinations on a switch, what does not depend on them.
-    fn count_shut_out<K: Kind>(&mut self, kind: &K, dag: &Outward) {
-        self.counted_for = Some(dag.target);
-        self.shut_out.clear();
-        self.shut_out.resize(dag.len(), 0);
-        for (place, &s) in dag.order.iter().enumerate().skip(1) {
-            let steps = dag.steps(place);
-            if steps.len() < 2 {
-                continue;
-            }
-            for (i, step) in dag.range(place).zip(steps) {
-                let place = kind.place(step.channel, &self.ways.ways[step.to.index()], step.to == dag.target);
-                self.shut_out[i] = self.blocked(kind, dag, s, (step.channel, place)) as u8;
-            }
+    fn get_to_know(&mut self, rank: &[u32], dag: &Outward) {
+        self.known_for = Some(dag.target);
+        self.known.clear();
+        for (i, &s) in dag.order.iter().enumerate() {
+            let steps = dag.steps(i);
+            let behind = || dag.behind(s).iter().map(|b| rank[b.channel.index()]);
+            let (least, most) = behind().fold((u32::MAX, 0), |(least, most), p| (least.min(p), most.max(p)));
+            self.known.extend(steps.iter().map(|step| {
+                let place = rank[step.channel.index()];
+                let shut_out = match () {
+                    _ if steps.len() < 2 || place > most => 0,
+                    _ if place <= least => dag.behind(s).len(),
+                    _ => behind().filter(|&behind| behind >= place).count(),
+                };
+                Known { shut_out: (shut_out as u64) << SHUT_OUT, place }
+            }));
         }
     }
 
@@ -276,8 +338,6 @@ trait Kind {
     const SHUTS: bool = true;
     /// Whether a way shuts out all behind it or none.
     const ALIKE: bool = false;
-    /// Whether it depends on the channel of a way alone what that shuts out.
-    const FIXED: bool = false;
 
     /// [`Rule::place`] over `channel` to the switch whose way is `ahead`.
     fn place(&self, channel: ChannelId, ahead: &Way, at_target: bool) -> u32;
@@ -312,8 +372,6 @@ impl Kind for Free {
 struct Ascending<'a>(&'a [u32]);
 
 impl Kind for Ascending<'_> {
-    const FIXED: bool = true;
-
     #[inline(always)]
     fn place(&self, channel: ChannelId, _: &Way, _: bool) -> u32 {
         self.0[channel.index()]

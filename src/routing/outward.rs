@@ -112,11 +112,6 @@ impl Outward {
         self.first[place] as usize..self.first[place + 1] as usize
     }
 
-    /// How many steps there are.
-    pub(super) fn len(&self) -> usize {
-        self.steps.len()
-    }
-
     /// The channels that lead into a switch from one hop farther away.
     pub(super) fn behind(&self, switch: SwitchId) -> &[Behind] {
         let first = &self.first_behind[switch.index()..][..2];
@@ -232,7 +227,7 @@ mod tests {
                         behind += 1;
                     }
                 }
-                assert_eq!((behind, dag.order.len()), (dag.len(), f.num_switches()), "{name}");
+                assert_eq!((behind, dag.order.len()), (dag.steps.len(), f.num_switches()), "{name}");
                 seen.push(dag.target);
             });
             assert_eq!(seen, targets, "{name}");
