@@ -7,7 +7,9 @@ use rayon::prelude::*;
 use super::Balance;
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::{Dimensions, Rank, Rule, Tree, bfs, host_levels, triangles};
-use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, search_labels, search_rank};
+use crate::routing::{
+    Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, probe_all, search_labels, search_rank,
+};
 
 /// The most VLs that one SL is given: with four, detours are rare wherever they can be.
 const ONE_SL_VLS: u8 = 4;
@@ -152,30 +154,22 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         let targets = sample(fabric, work.targets(fabric, rounds * (tries.len() + 1)));
         let trees = work.rounds(2 * rounds * targets.len() * (tries.len() + 1)).max(1);
         work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
-        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, trees);
-        let mut tried: Vec<(usize, Found)> = tries
-            .into_par_iter()
-            .map(|(i, lookahead, rule)| {
-                let order = &orders[i];
-                let probe = probe(fabric, hops, &rule, lookahead, &targets, trees);
-                // A gain on a sample is chance more often than not.
-                let sampled = targets.len() < fabric.num_switches();
-                let most = if sampled { plain.bandwidth } else { f64::INFINITY };
-                let seen = Probe { bandwidth: probe.bandwidth.min(most), ..probe };
-                let price = price(order, &rule, &seen, &plain);
-                (
-                    i,
-                    Found {
-                        rule,
-                        name: order.name.clone(),
-                        lookahead,
-                        probe,
-                        tree: order.tree.clone(),
-                        price,
-                    },
-                )
-            })
-            .collect();
+        let no_rule = std::iter::once((&Rule::Any, Lookahead::Every));
+        let rules: Vec<_> =
+            no_rule.chain(tries.iter().map(|(_, lookahead, rule)| (rule, *lookahead))).collect();
+        let probes = probe_all(fabric, hops, &rules, &targets, trees);
+        let plain = probes[0];
+        // A gain on a sample is chance more often than not.
+        let sampled = targets.len() < fabric.num_switches();
+        let most = if sampled { plain.bandwidth } else { f64::INFINITY };
+        let judged = tries.into_iter().zip(&probes[1..]).map(|((i, lookahead, rule), &probe)| {
+            let order = &orders[i];
+            let seen = Probe { bandwidth: probe.bandwidth.min(most), ..probe };
+            let price = price(order, &rule, &seen, &plain);
+            let (name, tree) = (order.name.clone(), order.tree.clone());
+            (i, Found { rule, name, lookahead, probe, tree, price })
+        });
+        let mut tried: Vec<(usize, Found)> = judged.collect();
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
         rounds -= 1;
         if rounds == 0 || targets.len() == fabric.num_switches() {

@@ -176,12 +176,22 @@ pub(super) fn for_each_target(
     targets: &[SwitchId],
     mut visit: impl FnMut(&Outward) + Send,
 ) {
+    for_each_block(fabric, hops, targets, |dags| dags.iter().for_each(&mut visit));
+}
+
+/// As [`for_each_target`], with the DAGs of [`CHUNK`] targets at a time.
+pub(super) fn for_each_block(
+    fabric: &Fabric,
+    hops: &Hops,
+    targets: &[SwitchId],
+    mut visit: impl FnMut(&[Outward]) + Send,
+) {
     let mut chunks = targets.chunks(CHUNK);
     let (mut now, mut next) = (Vec::new(), Vec::new());
     build(&mut now, fabric, hops, chunks.next().unwrap_or_default());
     while !now.is_empty() {
         let coming = chunks.next().unwrap_or_default();
-        rayon::join(|| now.iter().for_each(&mut visit), || build(&mut next, fabric, hops, coming));
+        rayon::join(|| visit(&now), || build(&mut next, fabric, hops, coming));
         std::mem::swap(&mut now, &mut next);
     }
 }

@@ -1,7 +1,9 @@
 //! P-SSSP that keeps to a rule.
 
+use rayon::prelude::*;
+
 use super::legal::{Legal, Lookahead};
-use super::outward::{Outward, for_each_target};
+use super::outward::{Outward, for_each_block, for_each_target};
 use super::ways::Detours;
 use super::{Hops, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
@@ -199,16 +201,33 @@ pub fn probe(
     targets: &[SwitchId],
     trees: usize,
 ) -> Probe {
-    let mut tally = Tally::new(fabric);
-    let mut walk = Legal::new(fabric, rule, lookahead);
-    for_each_target(fabric, hops, targets, |dag| {
-        let here = fabric.num_adapters_on(dag.target);
-        let trees = trees.clamp(1, here.max(1));
-        for i in 0..trees {
-            tally.walk(&mut walk, dag, ((i + 1) * here / trees - i * here / trees) as u64);
-        }
+    probe_all(fabric, hops, &[(rule, lookahead)], targets, trees)[0]
+}
+
+/// [`probe`] for several rules, side by side on all cores; minimal-path DAGs are made once for all.
+///
+/// Memory: O(T S) a rule with T the trees of all targets.
+pub fn probe_all(
+    fabric: &Fabric,
+    hops: &Hops,
+    rules: &[(&Rule, Lookahead)],
+    targets: &[SwitchId],
+    trees: usize,
+) -> Vec<Probe> {
+    let trial = |&(rule, lookahead)| (Tally::new(fabric), Legal::new(fabric, rule, lookahead));
+    let mut trials: Vec<(Tally, Legal<'_>)> = rules.iter().map(trial).collect();
+    for_each_block(fabric, hops, targets, |dags| {
+        trials.par_iter_mut().for_each(|(tally, walk)| {
+            for dag in dags {
+                let here = fabric.num_adapters_on(dag.target);
+                let trees = trees.clamp(1, here.max(1));
+                for i in 0..trees {
+                    tally.walk(walk, dag, ((i + 1) * here / trees - i * here / trees) as u64);
+                }
+            }
+        });
     });
-    tally.finish(fabric)
+    trials.par_iter().map(|(tally, _)| tally.finish(fabric)).collect()
 }
 
 /// A [`Probe`] in the making.
