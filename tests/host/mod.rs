@@ -84,6 +84,7 @@ impl Tools {
     }
 
     /// A command that sees the simulated subnet from the adapter `host`; `env` is for itself.
+    /// `DFDN_PRELOAD` names a library that is to be loaded before all others.
     fn simulated(
         &self,
         socket: &str,
@@ -95,6 +96,10 @@ impl Tools {
         // The preload is for the program alone, or setpriv and env would attach to the simulator too.
         let mut command = self.tied(Path::new("env"));
         let mut preload = std::ffi::OsString::from("LD_PRELOAD=");
+        if let Some(first) = std::env::var_os("DFDN_PRELOAD") {
+            preload.push(first);
+            preload.push(":");
+        }
         preload.push(&self.umad2sim);
         command.arg(preload).env("IBSIM_SOCKNAME", socket).env("SIM_HOST", host).arg(program);
         // umad2sim makes folders where it runs, and leaves them there when it is killed.

@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 
 use super::opensm::Config;
 
-/// The folder of the `libdfdn.so` that belongs to the sources and the profile under test.
+/// The folder of the `libdfdn.so` that belongs to the sources and the profile under test, or of the one
+/// that `DFDN_PLUGIN` names.
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        if let Some(built) = super::built() {
-            return built;
+        if let Some(named) = std::env::var_os("DFDN_PLUGIN").map(PathBuf::from).or_else(super::built) {
+            return named;
         }
         // Tests are given the command but not the library, so it may be missing or old.
         let mut build = Command::new(env!("CARGO"));
