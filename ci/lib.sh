@@ -1,6 +1,8 @@
 # Shared by the scripts in this folder, which source it first; it moves to the package's root.
 # shellcheck shell=bash
 set -euo pipefail
+# What a script says of itself is the comment that it begins with.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0" && exit 0 ;; esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 die() { echo "${0##*/}: $*" >&2; exit 1; }
@@ -29,6 +31,12 @@ install_missing() {
   [ "$(id -u)" = 0 ] || sudo=(sudo)
   "${sudo[@]}" apt-get update -q
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+}
+
+# host_tests: the modules of tests that start a simulator, a line each.
+host_tests() {
+  grep -l 'Ibsim::start' tests/*.rs | sed -E 's|tests/(.*)\.rs|\1::|'
+  echo host::
 }
 
 # What the scripts that run OpenSM over ibsim share. "work" is a folder that is gone when they end.

@@ -1,6 +1,7 @@
 //! What `docs/deploy.md` shows. `packaging/test` runs its blocks for the subnet manager's host, in a
 //! container; here is what needs none.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -9,9 +10,9 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The fenced blocks: what stands behind the fence, and the text.
-fn blocks() -> Vec<(String, String)> {
-    let text = fs::read_to_string(root().join("docs/deploy.md")).expect("there is a guide");
+/// The fenced blocks of a file: what stands behind the fence, and the text.
+fn blocks(file: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join(file)).expect("there is the file");
     let mut pieces = text.split("```");
     pieces.next();
     let mut blocks = Vec::new();
@@ -25,7 +26,7 @@ fn blocks() -> Vec<(String, String)> {
 
 #[test]
 fn every_block_is_of_a_kind_that_something_runs() {
-    let blocks = blocks();
+    let blocks = blocks("docs/deploy.md");
     for (kind, text) in &blocks {
         assert!(["sh manager", "sh build", "sh rhel"].contains(&kind.as_str()), "{kind}:\n{text}");
         let output = Command::new("bash").args(["-n", "-c", text]).output().expect("bash starts");
@@ -33,22 +34,51 @@ fn every_block_is_of_a_kind_that_something_runs() {
     }
     let script = fs::read_to_string(root().join("packaging/manager")).expect("there is packaging/manager");
     let shown = blocks.iter().filter(|(kind, _)| kind == "sh manager").count();
-    let run = script.lines().filter(|line| line.starts_with("run block_")).count();
+    let run: HashSet<&str> = script.lines().filter(|line| line.starts_with("run block_")).collect();
+    let run = run.len();
     assert!(shown >= 6 && shown == run, "packaging/manager runs {run} of {shown} blocks");
 }
 
 #[test]
 fn scripts_that_build_exist_and_ci_runs_them() {
-    let ci = ["ci/docker", "ci/test", "packaging/reproducible"]
+    let ci = ["ci/docker", "ci/patches", "ci/test", "packaging/reproducible"]
         .map(|name| fs::read_to_string(root().join(name)).expect("there is the script"))
         .concat();
-    for (_, text) in blocks().iter().filter(|(kind, _)| kind == "sh build") {
-        for line in text.lines() {
-            assert!(root().join(line).is_file(), "{line}");
-            // ci/install is what install_missing of ci/lib.sh does.
-            assert!(ci.contains(line) || line == "ci/install" && ci.contains("install_missing"), "{line}");
+    let mut shown = blocks("docs/deploy.md");
+    shown.retain(|(kind, _)| kind == "sh build");
+    shown.extend(blocks("docker/README.md"));
+    shown.extend(blocks("opensm-patches/README.md"));
+    assert!(shown.len() >= 3, "{shown:?}");
+    for line in shown.iter().flat_map(|(_, text)| text.lines()) {
+        assert!(root().join(line).is_file(), "{line}");
+        // ci/install is what install_missing of ci/lib.sh does.
+        let run = ci.lines().any(|run| run == line || run.starts_with(&format!("{line} ")));
+        assert!(run || line == "ci/install" && ci.contains("install_missing"), "{line}");
+    }
+}
+
+/// Every script says what it is for and how to call it, and does nothing else then.
+#[test]
+fn scripts_say_what_they_are_for() {
+    // Those that others run inside containers and packages take no options.
+    let inside = ["lib.sh", "role", "manager", "postinst", "prerm"];
+    let mut asked = 0;
+    for folder in ["ci", "docker", "packaging", "opensm-patches"] {
+        for entry in fs::read_dir(root().join(folder)).expect("there is the folder") {
+            let path = entry.expect("it can be listed").path();
+            let text = fs::read_to_string(&path).expect("text");
+            if !text.starts_with("#!") || inside.iter().any(|name| path.ends_with(name)) {
+                continue;
+            }
+            let output = Command::new(&path).arg("--help").output().expect("the script starts");
+            let said = String::from_utf8_lossy(&output.stdout);
+            let name = path.strip_prefix(root()).expect("below the root").display().to_string();
+            assert!(output.status.success() && output.stderr.is_empty(), "{name}: {said}");
+            assert!(said.contains(&format!("Usage: {name}")), "{name}: {said}");
+            asked += 1;
         }
     }
+    assert!(asked >= 20, "{asked}");
 }
 
 /// The two lines are the same wherever an administrator meets them.

@@ -133,22 +133,25 @@ fn no_query_is_told_a_wrong_sl_while_the_fabric_is_routed() {
         .collect();
     let at = |n: usize| &hosts[n * hosts.len() / 4];
 
-    let mut clients: Vec<Client> = (0..4).map(|n| Client::start(&sim, at(n), &moving, 6000)).collect();
     let port = format!("\"S-{:016x}\"[{}]", whole.node(cut.node).guid.0, cut.port);
-    let mut reroutes = 0;
-    while clients.iter_mut().any(Client::running) {
-        for command in ["Unlink", "ReLink"] {
-            sim.commands(&[format!("{command} {port}")]);
-            assert_eq!(sweeps.settle(&mut sm), End::Up, "{}", sm.log());
-            reroutes += 1;
+    let (mut reroutes, mut counts) = (0, Vec::new());
+    // Where the machine is busy a sweep may take as long as all queries: ask again then.
+    while reroutes < 4 {
+        let mut clients: Vec<Client> = (0..4).map(|n| Client::start(&sim, at(n), &moving, 6000)).collect();
+        while clients.iter_mut().any(Client::running) {
+            for command in ["Unlink", "ReLink"] {
+                sim.commands(&[format!("{command} {port}")]);
+                assert_eq!(sweeps.settle(&mut sm), End::Up, "{}", sm.log());
+                reroutes += 1;
+            }
         }
+        counts.extend(clients.into_iter().map(|c| c.end("while the fabric is routed")));
     }
-    let counts: Vec<_> = clients.into_iter().map(|c| c.end("while the fabric is routed")).collect();
     let answered: usize = counts.iter().map(|c| c.0).sum();
     let none: usize = counts.iter().map(|c| c.1).sum();
     eprintln!("{answered} answers and {none} times no path while the fabric was routed {reroutes} times");
     // Between the cut and the new tables OpenSM finds no way over the cut cable.
-    assert!(answered >= 20_000 && none < answered / 10 && reroutes >= 4, "{counts:?}, {reroutes}");
+    assert!(answered >= 20_000 && none < answered / 10, "{counts:?}, {reroutes}");
 
     let (answered, none) = Client::start(&sim, at(1), &still, 2000).end("at rest");
     assert_eq!((answered, none), (2000, 0));
