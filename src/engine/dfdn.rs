@@ -5,13 +5,14 @@
 
 use rayon::prelude::*;
 
+use super::multicast::find_trees;
 use super::search::{COMPARED, Found, Search, search, worth};
 use super::steady::steady;
 use super::{Balance, EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
-use crate::ordering::Rule;
-use crate::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, sssp};
+use crate::ordering::{Rule, Tree};
+use crate::routing::{Hops, KnownOrder, Lookahead, McastTrees, Ranked, Stuck, ranked_sssp, sssp};
 use crate::tables::{Lft, PathSl};
 
 /// How much larger than its limit the share of detours has to look on the sample before one SL is
@@ -45,17 +46,23 @@ pub(super) fn dfdn(
     if settings.balance == Balance::Stable
         && let Some(mut steady) = steady(fabric, hops, offer.vls)
     {
-        let ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
-        if ranked.complete && ranked.nonminimal_share() <= limit {
-            return Ok(one_sl(
-                fabric,
-                offer,
-                OneSl { rule: steady.rule, name: steady.name, ranked, bandwidth: 1.0 },
-            ));
+        let mut ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
+        for again in [true, false] {
+            if ranked.complete && ranked.nonminimal_share() <= limit {
+                let by = (&steady.rule, steady.name.as_str(), &steady.tree);
+                let plan = one_sl(fabric, hops, offer, by, &ranked);
+                if serves_multicast(&plan) {
+                    return Ok(plan);
+                }
+            }
+            if again {
+                ranked = steady.along_tree(fabric, hops, settings.balance);
+            }
         }
     }
     let Search { found, compare } = search(fabric, hops, offer.vls, settings.search_effort);
     let mut rejected = None;
+    let mut treeless = None;
     if found[0].probe.broken <= HOPELESS * limit {
         let mut one = best_of(fabric, hops, settings.balance, &found[..compare.min(found.len())]);
         if compare == 1 && found[0].probe.broken == 0.0 && one.ranked.detours > 0 {
@@ -64,23 +71,52 @@ pub(super) fn dfdn(
         }
         let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
         if one.ranked.nonminimal_share() <= limit && !slow {
-            return Ok(one_sl(fabric, offer, one));
+            let plan = one.plan(fabric, hops, offer);
+            if serves_multicast(&plan) {
+                return Ok(plan);
+            }
+            treeless = Some(plan);
+            one = one.along_tree(fabric, hops, settings.balance);
+            if one.ranked.nonminimal_share() <= limit {
+                return Ok(one.plan(fabric, hops, offer));
+            }
         }
         rejected = Some(one);
     }
-    let needed = match minimal(fabric, hops, settings.balance, offer, &found, compare) {
-        Ok(plan) => return Ok(plan),
-        Err(needed) => needed,
+    let several = |along_tree| minimal(fabric, hops, settings.balance, offer, &found, compare, along_tree);
+    let needed = match several(false) {
+        Ok(plan) if serves_multicast(&plan) => return Ok(plan),
+        Ok(plan) => {
+            if let Ok(along) = several(true) {
+                return Ok(along);
+            }
+            treeless.get_or_insert(plan);
+            None
+        }
+        Err(needed) => Some(needed),
     };
-    let lft = sssp(fabric, hops);
-    if let Ok(lanes) = df_dn(fabric, &lft, offer) {
-        return Ok(plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned()));
+    if treeless.is_none() {
+        let lft = sssp(fabric, hops);
+        if let Ok(lanes) = df_dn(fabric, &lft, offer) {
+            return Ok(plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned(), None));
+        }
     }
-    if settings.max_nonminimal.is_none() {
-        let one = rejected.unwrap_or_else(|| best_of(fabric, hops, settings.balance, &found[..1]));
-        return Ok(one_sl(fabric, offer, one));
+    if settings.max_nonminimal.is_none() && (treeless.is_none() || settings.prefer != Prefer::Minimal) {
+        let mut one = rejected.unwrap_or_else(|| best_of(fabric, hops, settings.balance, &found[..1]));
+        let plan = one.plan(fabric, hops, offer);
+        if serves_multicast(&plan) {
+            return Ok(plan);
+        }
+        one = one.along_tree(fabric, hops, settings.balance);
+        return Ok(one.plan(fabric, hops, offer));
     }
-    Err(EngineError::Lanes { engine: "dfdn", source: needed })
+    match (treeless, needed) {
+        (Some(plan), _) => Ok(plan),
+        (None, needed) => {
+            let source = needed.unwrap_or(LanesError::TooFewVls { needed: 2, offered: offer.vls });
+            Err(EngineError::Lanes { engine: "dfdn", source })
+        }
+    }
 }
 
 /// The search alone.
@@ -94,11 +130,24 @@ pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<St
 
 /// A routing on one SL.
 struct OneSl {
-    rule: Rule,
-    name: String,
+    found: Found,
     ranked: Ranked,
     /// What is to be expected in relation to P-SSSP without a rule; 1 where that was not found out.
     bandwidth: f64,
+}
+
+impl OneSl {
+    fn plan(&self, fabric: &Fabric, hops: &Hops, offer: Offer) -> Plan {
+        let Found { rule, name, tree, .. } = &self.found;
+        one_sl(fabric, hops, offer, (rule, name, tree), &self.ranked)
+    }
+
+    /// The same with the paths of a tree legal under the rule, so that multicast may take it.
+    fn along_tree(self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Self {
+        let mut found = self.found;
+        let ranked = found.along_tree(fabric, hops, balance);
+        Self { found, ranked, bandwidth: self.bandwidth }
+    }
 }
 
 /// Routes by each of some rules on one SL and keeps what is worth most.
@@ -106,7 +155,7 @@ fn best_of(fabric: &Fabric, hops: &Hops, balance: Balance, rules: &[Found]) -> O
     let route = |found: &Found| {
         let mut found = found.clone();
         let ranked = found.one_sl(fabric, hops, balance);
-        OneSl { rule: found.rule, name: found.name, ranked, bandwidth: 1.0 }
+        OneSl { found, ranked, bandwidth: 1.0 }
     };
     if let [only] = rules {
         return route(only);
@@ -115,15 +164,18 @@ fn best_of(fabric: &Fabric, hops: &Hops, balance: Balance, rules: &[Found]) -> O
     let compared = rules.par_iter().map(|found| {
         let mut one = route(found);
         one.bandwidth = one.ranked.bandwidth(fabric) / plain;
-        (worth(one.ranked.nonminimal_share(), one.bandwidth, &one.rule), one)
+        (worth(one.ranked.nonminimal_share(), one.bandwidth, &one.found.rule), one)
     });
     let compared: Vec<(f64, OneSl)> = compared.collect();
     let best = compared.into_iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
     best.expect("there is a rule").1
 }
 
-fn one_sl(fabric: &Fabric, offer: Offer, one: OneSl) -> Plan {
-    let OneSl { rule, name, ranked, .. } = one;
+/// Tables for one SL, with multicast trees.
+///
+/// - `by`: the rule, the name of its order, and a tree whose paths may be legal under it.
+fn one_sl(fabric: &Fabric, hops: &Hops, offer: Offer, by: (&Rule, &str, &Tree), ranked: &Ranked) -> Plan {
+    let (rule, name, tree) = by;
     let all = u16::MAX >> (Sl::COUNT - usize::from(offer.sls));
     let detours = match ranked.detours {
         0 => "all adapter pairs on shortest paths".to_owned(),
@@ -138,11 +190,24 @@ fn one_sl(fabric: &Fabric, offer: Offer, one: OneSl) -> Plan {
     let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
     let remark = format!("one SL, {lanes_used}, {detours}: {how} ({name})");
     let lanes = Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
-    plan(lanes, ranked.lft, remark)
+    let mut plan = plan(lanes, ranked.lft.clone(), remark, known(rule, tree));
+    find_trees(fabric, hops, &mut plan, offer);
+    plan
+}
+
+fn known(rule: &Rule, tree: &Tree) -> Option<KnownOrder> {
+    rule.lane_order().map(|lanes| KnownOrder { lanes, tree: tree.clone() })
+}
+
+/// Whether there is a multicast tree for groups that nobody configured.
+fn serves_multicast(plan: &Plan) -> bool {
+    plan.trees.as_ref().is_some_and(McastTrees::serve_default)
 }
 
 /// Several SLs over one of the orders that were found, the one that takes the fewest SLs; its labels
-/// are those of SL 0.
+/// are those of SL 0. With multicast trees.
+///
+/// - `along_tree`: whether the orders are to be changed so that the paths of a tree are legal.
 fn minimal(
     fabric: &Fabric,
     hops: &Hops,
@@ -150,18 +215,23 @@ fn minimal(
     offer: Offer,
     found: &[Found],
     compare: usize,
+    along_tree: bool,
 ) -> Result<Plan, LanesError> {
     let rules: Vec<&Found> =
         found.iter().filter(|f| !matches!(f.rule, Rule::OneVl(_) | Rule::Any)).take(compare).collect();
-    let tried: Vec<Result<(Lanes, Lft, &Found), LanesError>> = rules
+    let tried: Vec<Result<(Lanes, Lft, Found), LanesError>> = rules
         .into_par_iter()
         .map(|found| {
+            let mut found = found.clone();
+            if along_tree {
+                found.with_tree(fabric, hops);
+            }
             let ranked = balance.route(fabric, hops, &found.rule, Lookahead::LastChance, Stuck::Break);
             let lanes = ordered(fabric, &found.rule, &ranked.lft, &ranked.broken, offer)?;
             Ok((lanes, ranked.lft, found))
         })
         .collect();
-    let mut least: Result<(Lanes, Lft, &Found), LanesError> =
+    let mut least: Result<(Lanes, Lft, Found), LanesError> =
         Err(LanesError::TooFewVls { needed: 2, offered: offer.vls });
     for result in tried {
         least = match (result, least) {
@@ -177,14 +247,16 @@ fn minimal(
          VL after its first turn ({})",
         lanes.sls, lanes.vls, found.name
     );
-    Ok(plan(lanes, lft, remark))
+    let mut plan = plan(lanes, lft, remark, known(&found.rule, &found.tree));
+    find_trees(fabric, hops, &mut plan, offer);
+    Ok(plan)
 }
 
-fn plan(lanes: Lanes, lft: Lft, remark: String) -> Plan {
+fn plan(lanes: Lanes, lft: Lft, remark: String, known: Option<KnownOrder>) -> Plan {
     let mut remarks = vec![remark];
     if let PathSl::Any(_) = lanes.path_sl {
         let text = "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
         remarks.push(text.to_owned());
     }
-    Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks }
+    Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks, known, trees: None }
 }

@@ -91,6 +91,15 @@ impl Tree {
         Some(self.up[from.index()])
     }
 
+    /// The channels away from the root, each after the one that leads to its switch.
+    ///
+    /// Cost: O(S log S).
+    pub fn channels_down(&self, fabric: &Fabric) -> Vec<ChannelId> {
+        let mut switches: Vec<SwitchId> = fabric.switch_ids().filter(|&s| s != self.root).collect();
+        switches.sort_by_key(|s| self.depth[s.index()]);
+        switches.into_iter().map(|s| fabric.channels().get(self.up[s.index()]).reverse).collect()
+    }
+
     /// Whether a channel leads to a parent or to a child.
     pub fn contains(&self, fabric: &Fabric, channel: ChannelId) -> bool {
         let c = fabric.channels().get(channel);
