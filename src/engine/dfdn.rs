@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::multicast::find_trees;
 use super::search::{COMPARED, Found, Search, search, worth};
-use super::steady::steady;
+use super::steady::{Steady, steady};
 use super::{Balance, EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
@@ -29,6 +29,10 @@ const HOPELESS: f64 = 2.0;
 /// 4. DF-DN as printed;
 /// 5. one SL with detours without limit, where no limit was stated.
 ///
+/// Each of them needs a multicast tree for SL 0. Where the first three have none, the rule is changed so
+/// that the paths of a tree are legal. Only where nothing of that has one, tables without come out: with
+/// all adapter pairs minimal, or within a limit that was stated.
+///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
 pub(super) fn dfdn(
@@ -46,17 +50,16 @@ pub(super) fn dfdn(
     if settings.balance == Balance::Stable
         && let Some(mut steady) = steady(fabric, hops, offer.vls)
     {
+        let fits = |ranked: &Ranked| ranked.complete && ranked.nonminimal_share() <= limit;
         let mut ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
-        for again in [true, false] {
-            if ranked.complete && ranked.nonminimal_share() <= limit {
-                let by = (&steady.rule, steady.name.as_str(), &steady.tree);
-                let plan = one_sl(fabric, hops, offer, by, &ranked);
-                if serves_multicast(&plan) {
-                    return Ok(plan);
-                }
+        if fits(&ranked) {
+            let plan = steady.plan(fabric, hops, offer, &ranked);
+            if serves_multicast(&plan) {
+                return Ok(plan);
             }
-            if again {
-                ranked = steady.along_tree(fabric, hops, settings.balance);
+            ranked = steady.along_tree(fabric, hops, settings.balance);
+            if fits(&ranked) {
+                return Ok(steady.plan(fabric, hops, offer, &ranked));
             }
         }
     }
@@ -98,7 +101,12 @@ pub(super) fn dfdn(
     if treeless.is_none() {
         let lft = sssp(fabric, hops);
         if let Ok(lanes) = df_dn(fabric, &lft, offer) {
-            return Ok(plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned(), None));
+            let mut plan = plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned(), None);
+            find_trees(fabric, hops, &mut plan, offer);
+            if serves_multicast(&plan) {
+                return Ok(plan);
+            }
+            treeless = Some(plan);
         }
     }
     if settings.max_nonminimal.is_none() && (treeless.is_none() || settings.prefer != Prefer::Minimal) {
@@ -134,6 +142,12 @@ struct OneSl {
     ranked: Ranked,
     /// What is to be expected in relation to P-SSSP without a rule; 1 where that was not found out.
     bandwidth: f64,
+}
+
+impl Steady {
+    fn plan(&self, fabric: &Fabric, hops: &Hops, offer: Offer, ranked: &Ranked) -> Plan {
+        one_sl(fabric, hops, offer, (&self.rule, &self.name, &self.tree), ranked)
+    }
 }
 
 impl OneSl {

@@ -46,3 +46,29 @@ pub(super) fn place(ranks: &[Rank], channel: ChannelId, vl: u8) -> u32 {
     let rank = ranks.get(usize::from(vl)).unwrap_or(&ranks[ranks.len() - 1]);
     u32::from(vl) << VL_SHIFT | rank.of(channel)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::SwitchId;
+    use crate::ordering::bfs;
+    use crate::topology::Ring;
+
+    #[test]
+    fn the_vl_comes_before_the_rank_of_that_vl() {
+        let f = Ring { switches: 5, cas: 1 }.build().unwrap();
+        let ranks = [0, 2, 4].map(|root| bfs(&f, SwitchId(root)));
+        let order = LaneOrder::new(ranks[..2].to_vec());
+        let other = order.with_lowest(ranks[2].clone());
+        let only = LaneOrder::new(ranks[..1].to_vec()).with_lowest(ranks[2].clone());
+        for (a, b) in f.channels().iter().flat_map(|(a, _)| f.channels().iter().map(move |(b, _)| (a, b))) {
+            for (v, w) in (0..4).flat_map(|v| (0..4).map(move |w| (Vl(v), Vl(w)))) {
+                let before = |order: &LaneOrder| order.place(a, v) < order.place(b, w);
+                let under = |rank: &Rank| v < w || v == w && rank.of(a) < rank.of(b);
+                assert_eq!(before(&order), under(&ranks[usize::from(v.0).min(1)]));
+                assert_eq!(before(&other), under(&ranks[if v.0 == 0 { 2 } else { 1 }]));
+                assert_eq!(before(&only), under(&ranks[if v.0 == 0 { 2 } else { 0 }]));
+            }
+        }
+    }
+}

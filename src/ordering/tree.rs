@@ -183,6 +183,12 @@ mod tests {
                     assert!(path.iter().all(|&c| tree.contains(&f, c)), "{name}");
                 }
             }
+            let mut met = vec![false; f.num_switches()];
+            met[root.index()] = true;
+            for c in tree.channels_down(&f).into_iter().map(|c| f.channels().get(c)) {
+                assert!(met[c.from.index()] && !std::mem::replace(&mut met[c.to.index()], true), "{name}");
+            }
+            assert!(met.into_iter().all(|met| met), "{name}");
             let others: Vec<_> = rank.order().into_iter().filter(|&c| !tree.contains(&f, c)).collect();
             assert!(others.is_sorted_by_key(|&c| own.of(c)), "{name}: the others keep their order");
             assert_eq!(own.order().len(), others.len() + 2 * (f.num_switches() - 1), "{name}");

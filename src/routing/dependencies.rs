@@ -120,6 +120,8 @@ pub(super) struct Dependencies<'a> {
     steps: Vec<(u32, u32)>,
     /// By turn x class: the VL.
     vls: Vec<u8>,
+    /// By class: the VLs that turns have, as bits.
+    entered: Vec<u16>,
     /// By turn: the classes whose unicast packets take it, as bits; empty until it is asked for.
     used: Vec<u16>,
     /// By channel x class: the VLs with which the end ports of its switch send into it.
@@ -139,7 +141,8 @@ impl<'a> Dependencies<'a> {
     /// where they have a circle.
     ///
     /// For each LID the ways to it are followed from every switch, up to where a packet with the
-    /// same SL and VL was before.
+    /// same SL and VL was before. What waits on a VL that no turn leads to is left out: nothing waits for
+    /// it, so it is in no circle.
     ///
     /// Cost: O(L S V) time with L LIDs, S switches and V virtual channels of one channel in use,
     /// shared by all threads; O(turns x VLs) memory.
@@ -153,6 +156,7 @@ impl<'a> Dependencies<'a> {
         let channels = fabric.channels();
         let mut steps = Vec::with_capacity(channels.len());
         let mut vls = Vec::new();
+        let mut entered = vec![0; classes.len()];
         let (mut turns, mut highest) = (0, 0);
         for (_, c) in channels.iter() {
             let after = channels.out_range(c.to);
@@ -161,10 +165,11 @@ impl<'a> Dependencies<'a> {
             turns += after.len();
             for (_, d) in channels.out(c.to) {
                 let row = sl2vl.row(c.to, c.in_port, d.out_port);
-                for class in 0..classes.len() {
-                    let vl = row.get(classes.sl(class)).0;
-                    highest = highest.max(vl % Vl::MAX_DATA);
-                    vls.push(vl);
+                for (class, entered) in entered.iter_mut().enumerate() {
+                    let vl = row.get(classes.sl(class));
+                    highest = highest.max(vl.0 % Vl::MAX_DATA);
+                    *entered |= data_bit(vl);
+                    vls.push(vl.0);
                 }
             }
         }
@@ -182,6 +187,7 @@ impl<'a> Dependencies<'a> {
             waits: Vec::new(),
             steps,
             vls,
+            entered,
             used: Vec::new(),
             injected,
             place: Vec::new(),
@@ -190,7 +196,8 @@ impl<'a> Dependencies<'a> {
             looked_at: 0,
         };
         let waits = zeros(turns * lanes);
-        this.unicast(lft, path_sl, |turn, vl, held, _| set(&waits[turn * lanes + vl], held));
+        let entered = this.entered.iter().fold(0, |all, vls| all | vls);
+        this.unicast(lft, path_sl, entered, |turn, vl, held, _| set(&waits[turn * lanes + vl], held));
         this.waits = inner(waits);
         this.place = this.order()?;
         Some(this)
@@ -203,7 +210,15 @@ impl<'a> Dependencies<'a> {
 
     /// Visits what unicast packets wait for: turn, VL of the second channel, VLs of the first as bits,
     /// class. More than once where several LIDs make the same dependency, in no certain order.
-    fn unicast(&self, lft: &Lft, path_sl: &PathSl, visit: impl Fn(usize, usize, u16, usize) + Sync) {
+    ///
+    /// - `from`: VLs, as bits. Packets that wait on other VLs may be left out.
+    fn unicast(
+        &self,
+        lft: &Lft,
+        path_sl: &PathSl,
+        from: u16,
+        visit: impl Fn(usize, usize, u16, usize) + Sync,
+    ) {
         let (fabric, channels) = (self.fabric, self.fabric.channels());
         let (switches, classes) = (fabric.num_switches(), self.classes.len());
         let lids: Vec<(Lid, SwitchId)> = fabric
@@ -232,12 +247,17 @@ impl<'a> Dependencies<'a> {
                         let (mut at, mut channel) = (source, first);
                         let mut held = self.injected[channel as usize * classes + class];
                         loop {
-                            let seen = &mut seen[at * classes + class];
-                            held &= !*seen;
-                            *seen |= held;
+                            let here = &mut seen[at * classes + class];
+                            held &= !*here;
+                            *here |= held;
                             let (to, offset) = self.steps[channel as usize];
                             let ahead = way[to as usize];
                             if held == 0 || ahead == NONE {
+                                break;
+                            }
+                            // Nothing to be said here, and every way on was followed.
+                            let followed = self.entered[class] & !seen[to as usize * classes + class] == 0;
+                            if followed && held & from == 0 {
                                 break;
                             }
                             let turn = offset.wrapping_add(ahead) as usize;
@@ -254,11 +274,20 @@ impl<'a> Dependencies<'a> {
         });
     }
 
-    /// Finds out which turns unicast packets take, for [`Graph::choices`].
+    /// Finds out which turns unicast packets take, for [`Graph::choices`]. As turns may get any VL
+    /// from then on, all that packets wait on counts.
     pub(super) fn find_used(&mut self, lft: &Lft, path_sl: &PathSl) {
         let used = zeros(self.waits.len() / self.lanes);
-        self.unicast(lft, path_sl, |turn, _, _, class| set(&used[turn], 1 << class));
+        let waits: Vec<AtomicU16> = std::mem::take(&mut self.waits).into_iter().map(AtomicU16::new).collect();
+        self.unicast(lft, path_sl, u16::MAX, |turn, vl, held, class| {
+            set(&used[turn], 1 << class);
+            set(&waits[turn * self.lanes + vl], held);
+        });
         self.used = inner(used);
+        self.waits = inner(waits);
+        if let Some(place) = self.order() {
+            self.place = place;
+        }
     }
 
     /// A topological order (Kahn); `None` where there is a circle.

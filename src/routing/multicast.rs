@@ -25,7 +25,7 @@ use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl};
 const ROOTS: usize = 64;
 const WORK: usize = 200_000;
 /// The same where the order is known: more would not help.
-const ORDERED_ROOTS: usize = 16;
+const ORDERED_ROOTS: usize = 6;
 /// Virtual channels that may be looked at before no further root is tried: a fraction of a second.
 const PATIENCE: usize = 1_000_000;
 /// Roots tried for a tree that serves many SLs at once: if none of these does, hardly any will.
