@@ -121,23 +121,22 @@ fn crowded() -> Vec<(String, Fabric)> {
     let torus = |dims: &[u32]| Torus { dims: dims.to_vec(), cas: 1 }.build();
     let random = |switches, degree| Random { switches, degree, cas: 2, seed: 1 }.build();
     let whole = [
-        ("fat tree", FatTree { k: 8, levels: 3, down: None, cas: None }.build()),
-        ("torus 8x8", torus(&[8, 8])),
-        ("torus 5x5x5", torus(&[5, 5, 5])),
+        ("fat tree", FatTree { k: 6, levels: 3, down: None, cas: None }.build()),
+        ("torus 7x7", torus(&[7, 7])),
         ("mesh 7x7", Mesh { dims: vec![7, 7], cas: 1 }.build()),
         ("hypercube", Hypercube { n: 5, cas: 1 }.build()),
         ("ring", Ring { switches: 20, cas: 1 }.build()),
         ("Dragonfly", Dragonfly::balanced(2).build()),
         ("Slim Fly", SlimFly { q: 5, cas: Some(2) }.build()),
         ("Kautz", Kautz { d: 3, n: 3, cas: 1 }.build()),
-        ("random, degree 4", random(64, 4)),
+        ("random, degree 4", random(48, 4)),
         ("random, degree 6", random(40, 6)),
     ];
     let damage = |(name, fabric): (&str, Result<Fabric, _>)| {
         let fabric: Fabric = fabric.expect("a valid fabric");
         let links = fabric.channels().len() / 2;
         let spare = links + 1 - fabric.num_switches();
-        let gone = [(0, 1), (spare / 10, 2), (spare / 3, 3), (spare, 4)];
+        let gone = [(0, 1), (spare / 10, 2), (spare / 3, 3)];
         gone.map(|(gone, seed)| {
             let damaged = fail_links(&fabric, gone, seed).expect("links to spare");
             (format!("{name} without {gone} links"), damaged)
@@ -187,7 +186,7 @@ fn groups_that_nobody_configured_have_a_tree_wherever_dfdn_routes() {
             apart += usize::from(said);
         }
     }
-    assert!(routed_all > 250 && apart > 5, "{apart} of {routed_all} with SL 0 for multicast alone");
+    assert!(routed_all > 150 && apart > 5, "{apart} of {routed_all} with SL 0 for multicast alone");
 }
 
 #[test]
@@ -202,15 +201,18 @@ fn ordered_trees_have_a_tree_for_multicast_among_them() {
     }
 }
 
-/// The fabric that had none: with one SL, and with the ten that its shortest paths take.
+/// Tori that are too large for a tree beside just any unicast: with one SL, for which rules are changed,
+/// and with all the SLs that shortest paths take.
 #[test]
-fn a_torus_of_512_switches_has_a_tree() {
-    let torus = Torus { dims: vec![8, 8, 8], cas: 1 }.build().expect("a torus");
-    for prefer in [Prefer::OneSl, Prefer::Default] {
-        let routed = route(&torus, &Settings { prefer, ..Settings::default() }).expect("it is routed");
-        let found = multicast(&routed.verdict);
-        assert!(found.is_safe() && found.sls & 1 == 1, "{prefer}");
-        assert_eq!(routed.verdict.minimal, prefer == Prefer::Default);
+fn large_tori_have_a_tree() {
+    for dims in [vec![5, 5, 5], vec![8, 8, 8]] {
+        let torus = Torus { dims: dims.clone(), cas: 1 }.build().expect("a torus");
+        for prefer in [Prefer::OneSl, Prefer::Minimal] {
+            let routed = route(&torus, &Settings { prefer, ..Settings::default() }).expect("it is routed");
+            let found = multicast(&routed.verdict);
+            assert!(found.is_safe() && found.sls & 1 == 1, "{dims:?}, {prefer}");
+            assert_eq!(routed.verdict.minimal, prefer == Prefer::Minimal, "{dims:?}, {prefer}");
+        }
     }
 }
 
