@@ -53,13 +53,13 @@ pub(super) fn dfdn(
         let fits = |ranked: &Ranked| ranked.complete && ranked.nonminimal_share() <= limit;
         let mut ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
         if fits(&ranked) {
-            let plan = steady.plan(fabric, hops, offer, &ranked);
+            let plan = steady.plan(fabric, hops, offer, ranked);
             if serves_multicast(&plan) {
                 return Ok(plan);
             }
             ranked = steady.along_tree(fabric, hops, settings.balance);
             if fits(&ranked) {
-                return Ok(steady.plan(fabric, hops, offer, &ranked));
+                return Ok(steady.plan(fabric, hops, offer, ranked));
             }
         }
     }
@@ -74,14 +74,14 @@ pub(super) fn dfdn(
         }
         let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
         if one.ranked.nonminimal_share() <= limit && !slow {
-            let plan = one.plan(fabric, hops, offer);
+            let (plan, found) = one.plan(fabric, hops, offer);
             if serves_multicast(&plan) {
                 return Ok(plan);
             }
             treeless = Some(plan);
-            one = one.along_tree(fabric, hops, settings.balance);
+            one = OneSl::along_tree(found, fabric, hops, settings.balance);
             if one.ranked.nonminimal_share() <= limit {
-                return Ok(one.plan(fabric, hops, offer));
+                return Ok(one.plan(fabric, hops, offer).0);
             }
         }
         rejected = Some(one);
@@ -110,13 +110,12 @@ pub(super) fn dfdn(
         }
     }
     if settings.max_nonminimal.is_none() && (treeless.is_none() || settings.prefer != Prefer::Minimal) {
-        let mut one = rejected.unwrap_or_else(|| best_of(fabric, hops, settings.balance, &found[..1]));
-        let plan = one.plan(fabric, hops, offer);
+        let one = rejected.unwrap_or_else(|| best_of(fabric, hops, settings.balance, &found[..1]));
+        let (plan, found) = one.plan(fabric, hops, offer);
         if serves_multicast(&plan) {
             return Ok(plan);
         }
-        one = one.along_tree(fabric, hops, settings.balance);
-        return Ok(one.plan(fabric, hops, offer));
+        return Ok(OneSl::along_tree(found, fabric, hops, settings.balance).plan(fabric, hops, offer).0);
     }
     match (treeless, needed) {
         (Some(plan), _) => Ok(plan),
@@ -145,22 +144,22 @@ struct OneSl {
 }
 
 impl Steady {
-    fn plan(&self, fabric: &Fabric, hops: &Hops, offer: Offer, ranked: &Ranked) -> Plan {
+    fn plan(&self, fabric: &Fabric, hops: &Hops, offer: Offer, ranked: Ranked) -> Plan {
         one_sl(fabric, hops, offer, (&self.rule, &self.name, &self.tree), ranked)
     }
 }
 
 impl OneSl {
-    fn plan(&self, fabric: &Fabric, hops: &Hops, offer: Offer) -> Plan {
-        let Found { rule, name, tree, .. } = &self.found;
-        one_sl(fabric, hops, offer, (rule, name, tree), &self.ranked)
+    /// The tables, and what they were made by.
+    fn plan(self, fabric: &Fabric, hops: &Hops, offer: Offer) -> (Plan, Found) {
+        let Self { found, ranked, .. } = self;
+        (one_sl(fabric, hops, offer, (&found.rule, &found.name, &found.tree), ranked), found)
     }
 
-    /// The same with the paths of a tree legal under the rule, so that multicast may take it.
-    fn along_tree(self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Self {
-        let mut found = self.found;
+    /// A routing with the paths of a tree legal under the rule, so that multicast may take it.
+    fn along_tree(mut found: Found, fabric: &Fabric, hops: &Hops, balance: Balance) -> Self {
         let ranked = found.along_tree(fabric, hops, balance);
-        Self { found, ranked, bandwidth: self.bandwidth }
+        Self { found, ranked, bandwidth: 1.0 }
     }
 }
 
@@ -188,7 +187,7 @@ fn best_of(fabric: &Fabric, hops: &Hops, balance: Balance, rules: &[Found]) -> O
 /// Tables for one SL, with multicast trees.
 ///
 /// - `by`: the rule, the name of its order, and a tree whose paths may be legal under it.
-fn one_sl(fabric: &Fabric, hops: &Hops, offer: Offer, by: (&Rule, &str, &Tree), ranked: &Ranked) -> Plan {
+fn one_sl(fabric: &Fabric, hops: &Hops, offer: Offer, by: (&Rule, &str, &Tree), ranked: Ranked) -> Plan {
     let (rule, name, tree) = by;
     let all = u16::MAX >> (Sl::COUNT - usize::from(offer.sls));
     let detours = match ranked.detours {
@@ -204,7 +203,7 @@ fn one_sl(fabric: &Fabric, hops: &Hops, offer: Offer, by: (&Rule, &str, &Tree), 
     let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
     let remark = format!("one SL, {lanes_used}, {detours}: {how} ({name})");
     let lanes = Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
-    let mut plan = plan(lanes, ranked.lft.clone(), remark, known(rule, tree));
+    let mut plan = plan(lanes, ranked.lft, remark, known(rule, tree));
     find_trees(fabric, hops, &mut plan, offer);
     plan
 }
