@@ -26,8 +26,10 @@ const ROOTS: usize = 64;
 const WORK: usize = 200_000;
 /// The same where the order is known: more would not help.
 const ORDERED_ROOTS: usize = 6;
-/// Virtual channels that may be looked at before no further root is tried: a fraction of a second.
-const PATIENCE: usize = 1_000_000;
+/// Virtual channels that may be looked at before no further root is tried: about a second. Less where an
+/// order is known, as the routing can make room in it then.
+const PATIENCE: usize = 10_000_000;
+const ORDERED_PATIENCE: usize = 1_000_000;
 /// Roots tried for a tree that serves many SLs at once: if none of these does, hardly any will.
 const SHARED_ROOTS: usize = 8;
 
@@ -104,7 +106,10 @@ pub fn mcast_trees(
     if !pending.is_empty() {
         match Dependencies::new(fabric, &classes, lft, sl2vl, path_sl) {
             None => forest.trees.clear(),
-            Some(graph) => forest.search(graph, &roots, &mut pending, lft, sl2vl, path_sl),
+            Some(graph) => {
+                let patience = if known.is_some() { ORDERED_PATIENCE } else { PATIENCE };
+                forest.search(graph, (&roots, patience), &mut pending, lft, sl2vl, path_sl);
+            }
         }
     }
     forest.finish()
@@ -198,7 +203,7 @@ impl Forest<'_> {
     fn search(
         &mut self,
         graph: Dependencies<'_>,
-        roots: &Roots,
+        (roots, patience): (&Roots, usize),
         pending: &mut Vec<usize>,
         lft: &Lft,
         sl2vl: &mut Sl2Vl,
@@ -216,7 +221,7 @@ impl Forest<'_> {
             if free {
                 growth.graph.find_used(lft, path_sl);
             }
-            let end = growth.graph.looked_at() + PATIENCE;
+            let end = growth.graph.looked_at() + patience;
             self.add(&mut growth, pending, |growth, classes| {
                 let tried = if classes.len() > 1 { SHARED_ROOTS } else { ROOTS };
                 roots.list.iter().take(tried).find_map(|&(root, _)| {
