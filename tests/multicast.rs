@@ -3,11 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use dfdn::engine::{ENGINES, Prefer, Settings, route};
+use dfdn::engine::{Balance, ENGINES, Prefer, Settings, route};
 use dfdn::fabric::{ChannelId, Fabric, Guid, PortNum, Sl, SwitchId};
 use dfdn::formats;
 use dfdn::tables::{McastGroup, PortSet, Routes};
-use dfdn::topology::{Dragonfly, FatTree, Mesh, Ring, Torus, fail_links, small_members};
+use dfdn::topology::{
+    Dragonfly, FatTree, Hypercube, Kautz, Mesh, Random, Ring, SlimFly, Torus, fail_links, small_members,
+};
 use dfdn::verify::{Cause, McastFault, McastVerdict, Verdict, Witness, verify};
 
 use crate::host::ibsim::Ibsim;
@@ -112,6 +114,130 @@ fn every_engine_has_trees_that_are_safe_together_with_unicast() {
         }
     }
     assert!(routed_all > 700 && one_tree * 10 > routed_all * 8, "{one_tree} of {routed_all}");
+}
+
+/// Fabrics with few ways beside those of unicast, each whole and with ever more links gone.
+fn crowded() -> Vec<(String, Fabric)> {
+    let torus = |dims: &[u32]| Torus { dims: dims.to_vec(), cas: 1 }.build();
+    let random = |switches, degree| Random { switches, degree, cas: 2, seed: 1 }.build();
+    let whole = [
+        ("fat tree", FatTree { k: 6, levels: 3, down: None, cas: None }.build()),
+        ("torus 7x7", torus(&[7, 7])),
+        ("mesh 7x7", Mesh { dims: vec![7, 7], cas: 1 }.build()),
+        ("hypercube", Hypercube { n: 5, cas: 1 }.build()),
+        ("ring", Ring { switches: 20, cas: 1 }.build()),
+        ("Dragonfly", Dragonfly::balanced(2).build()),
+        ("Slim Fly", SlimFly { q: 5, cas: Some(2) }.build()),
+        ("Kautz", Kautz { d: 3, n: 3, cas: 1 }.build()),
+        ("random, degree 4", random(48, 4)),
+        ("random, degree 6", random(40, 6)),
+    ];
+    let damage = |(name, fabric): (&str, Result<Fabric, _>)| {
+        let fabric: Fabric = fabric.expect("a valid fabric");
+        let links = fabric.channels().len() / 2;
+        let spare = links + 1 - fabric.num_switches();
+        let gone = [(0, 1), (spare / 10, 2), (spare / 3, 3)];
+        gone.map(|(gone, seed)| {
+            let damaged = fail_links(&fabric, gone, seed).expect("links to spare");
+            (format!("{name} without {gone} links"), damaged)
+        })
+    };
+    whole.into_iter().flat_map(damage).collect()
+}
+
+/// Settings of dfdn under which it has one SL or several, on few VLs and on many.
+fn settings_of_dfdn() -> Vec<Settings> {
+    let with = |prefer, vls| Settings { prefer, vls: Some(vls), ..Settings::default() };
+    let one_sl = [1, 2, 8].map(|vls| with(Prefer::OneSl, vls));
+    let others = [
+        with(Prefer::Default, 8),
+        with(Prefer::Minimal, 8),
+        Settings { classes: 2, ..with(Prefer::Default, 8) },
+        Settings { balance: Balance::Stable, ..with(Prefer::Default, 8) },
+    ];
+    one_sl.into_iter().chain(others).collect()
+}
+
+#[test]
+fn groups_that_nobody_configured_have_a_tree_wherever_dfdn_routes() {
+    let (mut routed_all, mut apart) = (0, 0);
+    for (name, fabric) in crowded() {
+        for settings in settings_of_dfdn() {
+            let label = format!(
+                "{name}, {} on {:?} VLs, {} classes, {}",
+                settings.prefer, settings.vls, settings.classes, settings.balance
+            );
+            let Ok(routed) = route(&fabric, &settings) else { continue };
+            let found = multicast(&routed.verdict);
+            assert!(found.is_safe(), "{label}");
+            let wanted = (1 << settings.classes) - 1;
+            assert_eq!(found.sls & wanted, wanted, "{label}: the SLs that name the classes");
+            assert!(settings.prefer != Prefer::Minimal || routed.verdict.minimal, "{label}");
+            routed_all += 1;
+            let said = routed.routes.remarks.iter().any(|r| r.starts_with("SL 0 is for multicast alone"));
+            let told = fabric.endports().iter().any(|to| {
+                fabric.endports().iter().enumerate().any(|(from, _)| {
+                    let allowed =
+                        routed.routes.path_sl.allowed(&fabric, dfdn::fabric::EndPortId::at(from), to.lid);
+                    allowed & 1 != 0
+                })
+            });
+            assert_eq!(said, !told, "{label}: paths have SL 0 unless it is said that they have not");
+            apart += usize::from(said);
+        }
+    }
+    assert!(routed_all > 150 && apart > 5, "{apart} of {routed_all} with SL 0 for multicast alone");
+}
+
+#[test]
+fn ordered_trees_have_a_tree_for_multicast_among_them() {
+    for (name, fabric) in crowded() {
+        for engine in ["apot", "bfot", "bfot-plus"] {
+            let settings = Settings { engine: engine.into(), ..Settings::default() };
+            let routed = route(&fabric, &settings).expect("one VL is enough");
+            let found = multicast(&routed.verdict);
+            assert!(found.is_safe() && found.sls == u16::MAX && found.groups == 1, "{engine} on {name}");
+        }
+    }
+}
+
+/// Tori that are too large for a tree beside just any unicast: with one SL, for which rules are changed,
+/// and with all the SLs that shortest paths take.
+#[test]
+fn large_tori_have_a_tree() {
+    for dims in [vec![5, 5, 5], vec![8, 8, 8]] {
+        let torus = Torus { dims: dims.clone(), cas: 1 }.build().expect("a torus");
+        for prefer in [Prefer::OneSl, Prefer::Minimal] {
+            let routed = route(&torus, &Settings { prefer, ..Settings::default() }).expect("it is routed");
+            let found = multicast(&routed.verdict);
+            assert!(found.is_safe() && found.sls & 1 == 1, "{dims:?}, {prefer}");
+            assert_eq!(routed.verdict.minimal, prefer == Prefer::Minimal, "{dims:?}, {prefer}");
+        }
+    }
+}
+
+/// Adapters on a fat tree are as near to each other on the tree as they are by unicast.
+#[test]
+fn the_tree_of_a_fat_tree_is_rooted_at_its_top() {
+    let fabric = FatTree { k: 8, levels: 3, down: None, cas: None }.build().expect("a fat tree");
+    let routed = route(&fabric, &Settings::default()).expect("it is routed");
+    let tree = routed.routes.multicast.first().expect("a tree");
+    let leaves: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+    for &leaf in &leaves {
+        let mut hops = vec![usize::MAX; fabric.num_switches()];
+        hops[leaf.index()] = 0;
+        let mut queue = vec![leaf];
+        while let Some(s) = queue.pop() {
+            for c in tree.at(s).iter().filter_map(|port| fabric.channels().at_port(s, port)) {
+                let to = fabric.channels().get(c).to;
+                if hops[to.index()] == usize::MAX {
+                    hops[to.index()] = hops[s.index()] + 1;
+                    queue.push(to);
+                }
+            }
+        }
+        assert!(leaves.iter().all(|l| hops[l.index()] <= usize::from(routed.hops.diameter())));
+    }
 }
 
 /// (channel, VL).

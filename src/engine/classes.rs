@@ -1,6 +1,6 @@
 //! Classes of service over any engine, and destinations spread over what is left.
 
-use super::{Engine, EngineError, Plan, Prefer, Settings};
+use super::{Engine, EngineError, Plan, Prefer, Settings, multicast};
 use crate::fabric::Fabric;
 use crate::lanes::{Lanes, LanesError, Offer, classes};
 use crate::routing::Hops;
@@ -33,8 +33,14 @@ pub(super) fn plan(
         }
         (engine.run)(fabric, hops, &settings, part)
     };
+    let part = Offer { vls: offer.vls / wanted, sls: offer.sls / wanted };
     let lacks = match run(wanted) {
-        Ok(plan) => return Ok(divided(fabric, plan, settings, offer)),
+        Ok(mut plan) => {
+            if engine.deadlock_free {
+                multicast::find_trees(fabric, hops, &mut plan, part);
+            }
+            return Ok(divided(fabric, plan, settings, offer));
+        }
         Err(EngineError::Lanes { source, .. }) if wanted > 1 => source,
         Err(error) => return Err(error),
     };
@@ -43,7 +49,7 @@ pub(super) fn plan(
         engine: engine.name,
         classes: wanted,
         offer,
-        part: Offer { vls: offer.vls / wanted, sls: offer.sls / wanted },
+        part,
         fit,
         takes: Offer { vls: plan.vls, sls: sls_of(&plan.path_sl) },
     })
@@ -106,18 +112,19 @@ fn divided(fabric: &Fabric, plan: Plan, settings: &Settings, offer: Offer) -> (P
     if settings.classes == 1 && !settings.spread {
         return (plan, parts);
     }
-    let Plan { lft, sl2vl, path_sl, vls, mut remarks } = plan;
+    let Plan { lft, sl2vl, path_sl, vls, mut remarks, known, trees } = plan;
     if settings.spread {
         parts.ways =
             (offer.vls / settings.classes / vls).min(offer.sls / settings.classes / parts.sls).max(1);
     }
     remarks.extend(in_words(parts, settings.spread, path_sl.any().is_some()));
     if parts.blocks() == 1 {
-        return (Plan { lft, sl2vl, path_sl, vls, remarks }, parts);
+        return (Plan { lft, sl2vl, path_sl, vls, remarks, known, trees }, parts);
     }
+    let trees = trees.map(|trees| multicast::divided(trees, parts, path_sl.any()));
     let lanes = Lanes { sl2vl, path_sl, vls, sls: parts.sls };
     let Lanes { sl2vl, path_sl, vls, .. } = classes(fabric, lanes, parts, offer.sls);
-    (Plan { lft, sl2vl, path_sl, vls, remarks }, parts)
+    (Plan { lft, sl2vl, path_sl, vls, remarks, known: None, trees }, parts)
 }
 
 /// What an administrator has to know of it.

@@ -5,13 +5,14 @@
 
 use rayon::prelude::*;
 
+use super::multicast::find_trees;
 use super::search::{COMPARED, Found, Search, search, worth};
-use super::steady::steady;
+use super::steady::{Steady, steady};
 use super::{Balance, EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
-use crate::ordering::Rule;
-use crate::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, sssp};
+use crate::ordering::{Rule, Tree};
+use crate::routing::{Hops, KnownOrder, Lookahead, McastTrees, Ranked, Stuck, ranked_sssp, sssp};
 use crate::tables::{Lft, PathSl};
 
 /// How much larger than its limit the share of detours has to look on the sample before one SL is
@@ -27,6 +28,10 @@ const HOPELESS: f64 = 2.0;
 /// 3. several SLs with all adapter pairs minimal;
 /// 4. DF-DN as printed;
 /// 5. one SL with detours without limit, where no limit was stated.
+///
+/// Each of them needs a multicast tree for SL 0. Where the first three have none, the rule is changed so
+/// that the paths of a tree are legal. Only where nothing of that has one, tables without come out: with
+/// all adapter pairs minimal, or within a limit that was stated.
 ///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
@@ -45,17 +50,22 @@ pub(super) fn dfdn(
     if settings.balance == Balance::Stable
         && let Some(mut steady) = steady(fabric, hops, offer.vls)
     {
-        let ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
-        if ranked.complete && ranked.nonminimal_share() <= limit {
-            return Ok(one_sl(
-                fabric,
-                offer,
-                OneSl { rule: steady.rule, name: steady.name, ranked, bandwidth: 1.0 },
-            ));
+        let fits = |ranked: &Ranked| ranked.complete && ranked.nonminimal_share() <= limit;
+        let mut ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
+        if fits(&ranked) {
+            let plan = steady.plan(fabric, hops, offer, ranked);
+            if serves_multicast(&plan) {
+                return Ok(plan);
+            }
+            ranked = steady.along_tree(fabric, hops, settings.balance);
+            if fits(&ranked) {
+                return Ok(steady.plan(fabric, hops, offer, ranked));
+            }
         }
     }
     let Search { found, compare } = search(fabric, hops, offer.vls, settings.search_effort);
     let mut rejected = None;
+    let mut treeless = None;
     if found[0].probe.broken <= HOPELESS * limit {
         let mut one = best_of(fabric, hops, settings.balance, &found[..compare.min(found.len())]);
         if compare == 1 && found[0].probe.broken == 0.0 && one.ranked.detours > 0 {
@@ -64,23 +74,56 @@ pub(super) fn dfdn(
         }
         let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
         if one.ranked.nonminimal_share() <= limit && !slow {
-            return Ok(one_sl(fabric, offer, one));
+            let (plan, found) = one.plan(fabric, hops, offer);
+            if serves_multicast(&plan) {
+                return Ok(plan);
+            }
+            treeless = Some(plan);
+            one = OneSl::along_tree(found, fabric, hops, settings.balance);
+            if one.ranked.nonminimal_share() <= limit {
+                return Ok(one.plan(fabric, hops, offer).0);
+            }
         }
         rejected = Some(one);
     }
-    let needed = match minimal(fabric, hops, settings.balance, offer, &found, compare) {
-        Ok(plan) => return Ok(plan),
-        Err(needed) => needed,
+    let several = |along_tree| minimal(fabric, hops, settings.balance, offer, &found, compare, along_tree);
+    let needed = match several(false) {
+        Ok(plan) if serves_multicast(&plan) => return Ok(plan),
+        Ok(plan) => {
+            if let Ok(along) = several(true) {
+                return Ok(along);
+            }
+            treeless.get_or_insert(plan);
+            None
+        }
+        Err(needed) => Some(needed),
     };
-    let lft = sssp(fabric, hops);
-    if let Ok(lanes) = df_dn(fabric, &lft, offer) {
-        return Ok(plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned()));
+    if treeless.is_none() {
+        let lft = sssp(fabric, hops);
+        if let Ok(lanes) = df_dn(fabric, &lft, offer) {
+            let mut plan = plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned(), None);
+            find_trees(fabric, hops, &mut plan, offer);
+            if serves_multicast(&plan) {
+                return Ok(plan);
+            }
+            treeless = Some(plan);
+        }
     }
-    if settings.max_nonminimal.is_none() {
+    if settings.max_nonminimal.is_none() && (treeless.is_none() || settings.prefer != Prefer::Minimal) {
         let one = rejected.unwrap_or_else(|| best_of(fabric, hops, settings.balance, &found[..1]));
-        return Ok(one_sl(fabric, offer, one));
+        let (plan, found) = one.plan(fabric, hops, offer);
+        if serves_multicast(&plan) {
+            return Ok(plan);
+        }
+        return Ok(OneSl::along_tree(found, fabric, hops, settings.balance).plan(fabric, hops, offer).0);
     }
-    Err(EngineError::Lanes { engine: "dfdn", source: needed })
+    match (treeless, needed) {
+        (Some(plan), _) => Ok(plan),
+        (None, needed) => {
+            let source = needed.unwrap_or(LanesError::TooFewVls { needed: 2, offered: offer.vls });
+            Err(EngineError::Lanes { engine: "dfdn", source })
+        }
+    }
 }
 
 /// The search alone.
@@ -94,11 +137,30 @@ pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<St
 
 /// A routing on one SL.
 struct OneSl {
-    rule: Rule,
-    name: String,
+    found: Found,
     ranked: Ranked,
     /// What is to be expected in relation to P-SSSP without a rule; 1 where that was not found out.
     bandwidth: f64,
+}
+
+impl Steady {
+    fn plan(&self, fabric: &Fabric, hops: &Hops, offer: Offer, ranked: Ranked) -> Plan {
+        one_sl(fabric, hops, offer, (&self.rule, &self.name, &self.tree), ranked)
+    }
+}
+
+impl OneSl {
+    /// The tables, and what they were made by.
+    fn plan(self, fabric: &Fabric, hops: &Hops, offer: Offer) -> (Plan, Found) {
+        let Self { found, ranked, .. } = self;
+        (one_sl(fabric, hops, offer, (&found.rule, &found.name, &found.tree), ranked), found)
+    }
+
+    /// A routing with the paths of a tree legal under the rule, so that multicast may take it.
+    fn along_tree(mut found: Found, fabric: &Fabric, hops: &Hops, balance: Balance) -> Self {
+        let ranked = found.along_tree(fabric, hops, balance);
+        Self { found, ranked, bandwidth: 1.0 }
+    }
 }
 
 /// Routes by each of some rules on one SL and keeps what is worth most.
@@ -106,7 +168,7 @@ fn best_of(fabric: &Fabric, hops: &Hops, balance: Balance, rules: &[Found]) -> O
     let route = |found: &Found| {
         let mut found = found.clone();
         let ranked = found.one_sl(fabric, hops, balance);
-        OneSl { rule: found.rule, name: found.name, ranked, bandwidth: 1.0 }
+        OneSl { found, ranked, bandwidth: 1.0 }
     };
     if let [only] = rules {
         return route(only);
@@ -115,15 +177,18 @@ fn best_of(fabric: &Fabric, hops: &Hops, balance: Balance, rules: &[Found]) -> O
     let compared = rules.par_iter().map(|found| {
         let mut one = route(found);
         one.bandwidth = one.ranked.bandwidth(fabric) / plain;
-        (worth(one.ranked.nonminimal_share(), one.bandwidth, &one.rule), one)
+        (worth(one.ranked.nonminimal_share(), one.bandwidth, &one.found.rule), one)
     });
     let compared: Vec<(f64, OneSl)> = compared.collect();
     let best = compared.into_iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
     best.expect("there is a rule").1
 }
 
-fn one_sl(fabric: &Fabric, offer: Offer, one: OneSl) -> Plan {
-    let OneSl { rule, name, ranked, .. } = one;
+/// Tables for one SL, with multicast trees.
+///
+/// - `by`: the rule, the name of its order, and a tree whose paths may be legal under it.
+fn one_sl(fabric: &Fabric, hops: &Hops, offer: Offer, by: (&Rule, &str, &Tree), ranked: Ranked) -> Plan {
+    let (rule, name, tree) = by;
     let all = u16::MAX >> (Sl::COUNT - usize::from(offer.sls));
     let detours = match ranked.detours {
         0 => "all adapter pairs on shortest paths".to_owned(),
@@ -138,11 +203,24 @@ fn one_sl(fabric: &Fabric, offer: Offer, one: OneSl) -> Plan {
     let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
     let remark = format!("one SL, {lanes_used}, {detours}: {how} ({name})");
     let lanes = Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
-    plan(lanes, ranked.lft, remark)
+    let mut plan = plan(lanes, ranked.lft, remark, known(rule, tree));
+    find_trees(fabric, hops, &mut plan, offer);
+    plan
+}
+
+fn known(rule: &Rule, tree: &Tree) -> Option<KnownOrder> {
+    rule.lane_order().map(|lanes| KnownOrder { lanes, tree: tree.clone() })
+}
+
+/// Whether there is a multicast tree for groups that nobody configured.
+fn serves_multicast(plan: &Plan) -> bool {
+    plan.trees.as_ref().is_some_and(McastTrees::serve_default)
 }
 
 /// Several SLs over one of the orders that were found, the one that takes the fewest SLs; its labels
-/// are those of SL 0.
+/// are those of SL 0. With multicast trees.
+///
+/// - `along_tree`: whether the orders are to be changed so that the paths of a tree are legal.
 fn minimal(
     fabric: &Fabric,
     hops: &Hops,
@@ -150,18 +228,23 @@ fn minimal(
     offer: Offer,
     found: &[Found],
     compare: usize,
+    along_tree: bool,
 ) -> Result<Plan, LanesError> {
     let rules: Vec<&Found> =
         found.iter().filter(|f| !matches!(f.rule, Rule::OneVl(_) | Rule::Any)).take(compare).collect();
-    let tried: Vec<Result<(Lanes, Lft, &Found), LanesError>> = rules
+    let tried: Vec<Result<(Lanes, Lft, Found), LanesError>> = rules
         .into_par_iter()
         .map(|found| {
+            let mut found = found.clone();
+            if along_tree {
+                found.with_tree(fabric, hops);
+            }
             let ranked = balance.route(fabric, hops, &found.rule, Lookahead::LastChance, Stuck::Break);
             let lanes = ordered(fabric, &found.rule, &ranked.lft, &ranked.broken, offer)?;
             Ok((lanes, ranked.lft, found))
         })
         .collect();
-    let mut least: Result<(Lanes, Lft, &Found), LanesError> =
+    let mut least: Result<(Lanes, Lft, Found), LanesError> =
         Err(LanesError::TooFewVls { needed: 2, offered: offer.vls });
     for result in tried {
         least = match (result, least) {
@@ -177,14 +260,16 @@ fn minimal(
          VL after its first turn ({})",
         lanes.sls, lanes.vls, found.name
     );
-    Ok(plan(lanes, lft, remark))
+    let mut plan = plan(lanes, lft, remark, known(&found.rule, &found.tree));
+    find_trees(fabric, hops, &mut plan, offer);
+    Ok(plan)
 }
 
-fn plan(lanes: Lanes, lft: Lft, remark: String) -> Plan {
+fn plan(lanes: Lanes, lft: Lft, remark: String, known: Option<KnownOrder>) -> Plan {
     let mut remarks = vec![remark];
     if let PathSl::Any(_) = lanes.path_sl {
         let text = "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
         remarks.push(text.to_owned());
     }
-    Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks }
+    Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks, known, trees: None }
 }

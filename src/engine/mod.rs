@@ -27,7 +27,7 @@ pub use host_options::{UNHEEDED, Unheeded, unheeded_options};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
-use crate::routing::{Hops, RoutingError};
+use crate::routing::{Hops, KnownOrder, McastTrees, RoutingError};
 use crate::tables::{Classes, Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 
@@ -314,6 +314,10 @@ struct Plan {
     path_sl: PathSl,
     vls: u8,
     remarks: Vec<String>,
+    /// An order that all of unicast ascends in, if one is known.
+    known: Option<KnownOrder>,
+    /// Multicast trees, as soon as they were looked for.
+    trees: Option<McastTrees>,
 }
 
 /// Tables that passed the judge, with what was found out on the way.
@@ -361,15 +365,16 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let start = Instant::now();
     let hops = Hops::new(fabric)?;
     let (mut plan, classes) = classes::plan(fabric, &hops, engine, settings, offer)?;
-    let multicast =
-        if engine.deadlock_free { multicast::add_trees(fabric, &hops, &mut plan) } else { Vec::new() };
+    if let Some(trees) = &mut plan.trees {
+        plan.remarks.push(multicast::in_words(trees));
+    }
     let mut routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
         sl2vl: plan.sl2vl,
         path_sl: plan.path_sl,
         vlarb: VlArb::fair(plan.vls),
-        multicast,
+        multicast: plan.trees.map_or_else(Vec::new, |found| found.trees),
         remarks: plan.remarks,
     };
     let computing = start.elapsed();

@@ -1,10 +1,10 @@
 //! The engines of the papers that are not dfdn's own: bare routings, and lanes over them as printed.
 
 use super::{EngineError, Plan, Settings};
-use crate::fabric::{Fabric, Vl};
+use crate::fabric::{Fabric, SwitchId, Vl};
 use crate::lanes::{Lanes, LanesError, Offer, df_d2, df_dn, tree_lanes};
-use crate::ordering::{LinkSort, ordered_trees};
-use crate::routing::{self, Hops};
+use crate::ordering::{LaneOrder, Layers, LinkSort, Rank, Tree, ordered_trees};
+use crate::routing::{self, Hops, KnownOrder};
 use crate::tables::{Lft, PathSl, Sl2Vl};
 
 /// The remark where [`PathSl::Any`] holds.
@@ -77,24 +77,27 @@ pub(super) fn updn_trees(
 /// APOT for forwarding tables (Chiu et al.).
 pub(super) fn apot(fabric: &Fabric, _: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
     let layers = ordered_trees(fabric, LinkSort::Guid);
-    Ok(ordered(fabric, LinkSort::Guid, routing::apot(fabric, &layers)))
+    Ok(ordered(fabric, LinkSort::Guid, &layers, routing::apot(fabric, &layers)))
 }
 
 /// BFOT (Chiu et al.).
 pub(super) fn bfot(fabric: &Fabric, _: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
     let layers = ordered_trees(fabric, LinkSort::Guid);
-    Ok(ordered(fabric, LinkSort::Guid, routing::bfot(fabric, &layers)))
+    Ok(ordered(fabric, LinkSort::Guid, &layers, routing::bfot(fabric, &layers)))
 }
 
 /// BFOT+ (Chiu et al.).
 pub(super) fn bfot_plus(fabric: &Fabric, _: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
     let (sort, lft) = routing::bfot_plus(fabric);
-    Ok(ordered(fabric, sort, lft))
+    Ok(ordered(fabric, sort, &ordered_trees(fabric, sort), lft))
 }
 
-/// Tables over ordered trees, which need no lanes.
-fn ordered(fabric: &Fabric, sort: LinkSort, lft: Lft) -> Plan {
+/// Tables over ordered trees, which need no lanes. Multicast may take the first of the trees.
+fn ordered(fabric: &Fabric, sort: LinkSort, layers: &Layers, lft: Lft) -> Plan {
     let mut plan = bare(fabric, lft);
+    let rank = Rank::by_key(fabric, |channel, _| layers.rank(channel));
+    let tree = Tree::lowest(fabric, &rank, SwitchId(0));
+    plan.known = Some(KnownOrder { lanes: LaneOrder::new(vec![rank]), tree });
     plan.remarks.push(format!("ordered trees from links sorted by {sort}"));
     plan.remarks.push(ONE_SL.to_owned());
     plan
@@ -102,7 +105,15 @@ fn ordered(fabric: &Fabric, sort: LinkSort, lft: Lft) -> Plan {
 
 /// Tables on one lane that any SL leads to.
 fn bare(fabric: &Fabric, lft: Lft) -> Plan {
-    Plan { lft, sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, remarks: Vec::new() }
+    Plan {
+        lft,
+        sl2vl: Sl2Vl::new(fabric),
+        path_sl: PathSl::Any(u16::MAX),
+        vls: 1,
+        remarks: Vec::new(),
+        known: None,
+        trees: None,
+    }
 }
 
 /// Tables with the lanes that were found for them.
@@ -113,5 +124,13 @@ fn with_lanes(engine: &'static str, lft: Lft, lanes: Result<Lanes, LanesError>) 
         _ => "the SL depends on the path: hosts must query PathRecords",
     };
     let remarks = vec![remark.to_owned()];
-    Ok(Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks })
+    Ok(Plan {
+        lft,
+        sl2vl: lanes.sl2vl,
+        path_sl: lanes.path_sl,
+        vls: lanes.vls,
+        remarks,
+        known: None,
+        trees: None,
+    })
 }

@@ -69,7 +69,7 @@ pub(super) struct Found {
     pub(super) name: String,
     pub(super) lookahead: Lookahead,
     pub(super) probe: Probe,
-    tree: Tree,
+    pub(super) tree: Tree,
     price: f64,
 }
 
@@ -342,12 +342,17 @@ impl Found {
         if ranked.complete {
             return ranked;
         }
+        self.along_tree(fabric, hops, balance)
+    }
+
+    /// Routes with the paths of the tree legal under the rule, which it is changed for.
+    pub(super) fn along_tree(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Ranked {
         self.with_tree(fabric, hops);
         balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
     }
 
     /// Makes the paths of the tree legal under the rule.
-    fn with_tree(&mut self, fabric: &Fabric, hops: &Hops) {
+    pub(super) fn with_tree(&mut self, fabric: &Fabric, hops: &Hops) {
         let tree = &self.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
         self.rule = match &self.rule {

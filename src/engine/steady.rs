@@ -15,6 +15,8 @@ const TARGETS: usize = 256;
 const GLANCE: usize = 16;
 const HOPELESS: f64 = 5.0 * BROKEN;
 
+/// What the name of an order ends with where turns are labelled.
+const WITH_LABELS: &str = ", with labels";
 /// Rounds of a search for labels, and VLs for it.
 const ROUNDS: usize = 8;
 const MOST_VLS: u8 = 4;
@@ -25,7 +27,8 @@ pub(super) struct Steady {
     /// What its rank is, in words.
     pub(super) name: String,
     lookahead: Lookahead,
-    root: SwitchId,
+    /// Its paths may be legal under the rule.
+    pub(super) tree: Tree,
 }
 
 type Kind = fn(Rank) -> Rule;
@@ -57,7 +60,9 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
     let many = sample(fabric, TARGETS);
     let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &many, 1);
     for (name, kind, make) in list {
-        let rule = kind(make());
+        let rank = make();
+        let tree = Tree::new(fabric, &rank, root);
+        let rule = kind(rank);
         if rule.vls() > vls {
             continue;
         }
@@ -68,7 +73,7 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
         let enough = |p: &Probe| p.broken <= BROKEN && p.bandwidth >= BANDWIDTH * plain.bandwidth;
         for lookahead in [Lookahead::Every, Lookahead::LastChance] {
             if enough(&judge(lookahead, &many)) {
-                return Some(Steady { rule, name: name.to_owned(), lookahead, root });
+                return Some(Steady { rule, name: name.to_owned(), lookahead, tree });
             }
         }
     }
@@ -101,17 +106,25 @@ impl Steady {
                 let ranked = route(&rule, Stuck::Detour(None));
                 if ranked.complete {
                     self.rule = rule;
-                    self.name.push_str(", with labels");
+                    self.name.push_str(WITH_LABELS);
                     return ranked;
                 }
             }
         }
+        self.along_tree(fabric, hops, balance)
+    }
+
+    /// Routes with the paths of a tree legal under the rule, which it is changed for.
+    pub(super) fn along_tree(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Ranked {
+        if let Rule::Labelled { ranks, .. } = &self.rule {
+            self.rule = Rule::FirstTurnFree(ranks[1].clone());
+            self.name.truncate(self.name.len() - WITH_LABELS.len());
+        }
         let (Rule::OneVl(rank) | Rule::FirstTurnFree(rank)) = &mut self.rule else {
             unreachable!("the list has no others")
         };
-        let tree = Tree::new(fabric, rank, self.root);
-        *rank = tree.own_place(fabric, rank);
-        balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&tree)))
+        *rank = self.tree.own_place(fabric, rank);
+        balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
     }
 }
 

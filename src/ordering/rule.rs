@@ -1,6 +1,7 @@
 //! Which turns a path may take one after the other, and on which VL.
 
-use super::Rank;
+use super::lane_order::place;
+use super::{LaneOrder, Rank};
 use crate::fabric::{ChannelId, Fabric, Vl};
 use crate::tables::{Sl2Vl, SlVlRow};
 
@@ -94,11 +95,7 @@ impl Rule {
             (Self::OneVl(rank), _) => rank.of(channel),
             (Self::Any, _) | (_, None) => Self::END,
             (Self::FirstTurnFree(rank), Some(next)) => rank.of(next),
-            (Self::Labelled { ranks, labels }, Some(next)) => {
-                let label = labels.get(channel, next);
-                let rank = ranks.get(usize::from(label)).unwrap_or(&ranks[ranks.len() - 1]);
-                u32::from(label) << LABEL_SHIFT | rank.of(next)
-            }
+            (Self::Labelled { ranks, labels }, Some(next)) => place(ranks, next, labels.get(channel, next)),
         }
     }
 
@@ -106,6 +103,16 @@ impl Rule {
     #[inline(always)]
     pub fn legal(place: u32, ahead: u32) -> bool {
         place < ahead || place == Self::END
+    }
+
+    /// The order of virtual channels that packets of legal paths ascend in, on the VLs of
+    /// [`Rule::sl2vl`]; `None` where everything is allowed.
+    pub fn lane_order(&self) -> Option<LaneOrder> {
+        match self {
+            Self::Any => None,
+            Self::OneVl(rank) | Self::FirstTurnFree(rank) => Some(LaneOrder::new(vec![rank.clone()])),
+            Self::Labelled { ranks, .. } => Some(LaneOrder::new(ranks.clone())),
+        }
     }
 
     /// How many VLs it needs.
@@ -135,9 +142,6 @@ impl Rule {
         sl2vl
     }
 }
-
-/// Places hold the label above this many bits of rank. A subnet has fewer than 2^14 * 3 * 2^8 channels.
-const LABEL_SHIFT: u32 = 27;
 
 #[cfg(test)]
 mod tests {

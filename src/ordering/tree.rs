@@ -91,6 +91,15 @@ impl Tree {
         Some(self.up[from.index()])
     }
 
+    /// The channels away from the root, each after the one that leads to its switch.
+    ///
+    /// Cost: O(S log S).
+    pub fn channels_down(&self, fabric: &Fabric) -> Vec<ChannelId> {
+        let mut switches: Vec<SwitchId> = fabric.switch_ids().filter(|&s| s != self.root).collect();
+        switches.sort_by_key(|s| self.depth[s.index()]);
+        switches.into_iter().map(|s| fabric.channels().get(self.up[s.index()]).reverse).collect()
+    }
+
     /// Whether a channel leads to a parent or to a child.
     pub fn contains(&self, fabric: &Fabric, channel: ChannelId) -> bool {
         let c = fabric.channels().get(channel);
@@ -174,6 +183,12 @@ mod tests {
                     assert!(path.iter().all(|&c| tree.contains(&f, c)), "{name}");
                 }
             }
+            let mut met = vec![false; f.num_switches()];
+            met[root.index()] = true;
+            for c in tree.channels_down(&f).into_iter().map(|c| f.channels().get(c)) {
+                assert!(met[c.from.index()] && !std::mem::replace(&mut met[c.to.index()], true), "{name}");
+            }
+            assert!(met.into_iter().all(|met| met), "{name}");
             let others: Vec<_> = rank.order().into_iter().filter(|&c| !tree.contains(&f, c)).collect();
             assert!(others.is_sorted_by_key(|&c| own.of(c)), "{name}: the others keep their order");
             assert_eq!(own.order().len(), others.len() + 2 * (f.num_switches() - 1), "{name}");

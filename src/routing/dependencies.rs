@@ -19,7 +19,7 @@ pub(super) struct SlClasses {
 }
 
 impl SlClasses {
-    fn new(sl2vl: &Sl2Vl) -> Self {
+    pub(super) fn new(sl2vl: &Sl2Vl) -> Self {
         let mut alike = [u16::MAX; Sl::COUNT];
         let mut last = SlVlRow::default();
         for &row in sl2vl.rows() {
@@ -50,8 +50,16 @@ impl SlClasses {
     }
 
     /// An SL of a class.
-    fn sl(&self, class: usize) -> Sl {
+    pub(super) fn sl(&self, class: usize) -> Sl {
         Sl(self.members[class].trailing_zeros() as u8)
+    }
+
+    /// The VLs, as bits, with which end ports of a class send into a channel.
+    pub(super) fn injected(&self, fabric: &Fabric, sl2vl: &Sl2Vl, channel: ChannelId, class: usize) -> u16 {
+        let c = fabric.channels().get(channel);
+        let ports = fabric.endports_on(c.from).iter().filter_map(|&e| fabric.endport(e).attachment);
+        let vls = ports.map(|(_, port)| sl2vl.row(c.from, port, c.out_port).get(self.sl(class)));
+        vls.fold(0, |all, vl| all | data_bit(vl))
     }
 
     /// The classes, bit `n` = class `n`, of some SLs.
@@ -59,6 +67,36 @@ impl SlClasses {
         let met = |&(_, &set): &(usize, &u16)| set & sls != 0;
         self.members.iter().enumerate().filter(met).fold(0, |all, (class, _)| all | 1 << class)
     }
+}
+
+/// What packets wait for, as far as a tree that grows has to know.
+pub(super) trait Graph {
+    /// The VLs, as bits, with which end ports of a class send into a channel.
+    fn injected(&self, channel: ChannelId, class: usize) -> u16;
+
+    /// The VL, as a bit, of a class for a turn; 0 where packets are dropped.
+    fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16;
+
+    /// The VLs, as bits, that a class may have for a turn, the present one first.
+    fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
+        let now = self.vl(first, second, class);
+        if now == 0 { Vec::new() } else { vec![now] }
+    }
+
+    /// Sets the VL, given as a bit, of a class for a turn: one of its choices.
+    fn set_vl(&mut self, _: ChannelId, _: ChannelId, _: usize, _: u16) {}
+
+    /// Adds that packets on any of some VLs of the first channel wait for a VL of the second, all
+    /// given as bits. False where that would close a circle; then some may have been added.
+    fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool;
+
+    /// What [`Graph::roll_back`] goes back to.
+    fn checkpoint(&self) -> usize {
+        0
+    }
+
+    /// Takes back what was added and set since a checkpoint.
+    fn roll_back(&mut self, _: usize) {}
 }
 
 enum Change {
@@ -72,7 +110,7 @@ enum Change {
 /// second. With a topological order, so an edge is refused where it would close a circle.
 pub(super) struct Dependencies<'a> {
     fabric: &'a Fabric,
-    pub(super) classes: SlClasses,
+    classes: &'a SlClasses,
     /// One more than the highest data VL in the tables.
     lanes: usize,
     /// By turn x VL of the second channel: the VLs of the first.
@@ -82,6 +120,8 @@ pub(super) struct Dependencies<'a> {
     steps: Vec<(u32, u32)>,
     /// By turn x class: the VL.
     vls: Vec<u8>,
+    /// By class: the VLs that turns have, as bits.
+    entered: Vec<u16>,
     /// By turn: the classes whose unicast packets take it, as bits; empty until it is asked for.
     used: Vec<u16>,
     /// By channel x class: the VLs with which the end ports of its switch send into it.
@@ -101,15 +141,22 @@ impl<'a> Dependencies<'a> {
     /// where they have a circle.
     ///
     /// For each LID the ways to it are followed from every switch, up to where a packet with the
-    /// same SL and VL was before.
+    /// same SL and VL was before. What waits on a VL that no turn leads to is left out: nothing waits for
+    /// it, so it is in no circle.
     ///
     /// Cost: O(L S V) time with L LIDs, S switches and V virtual channels of one channel in use,
     /// shared by all threads; O(turns x VLs) memory.
-    pub(super) fn new(fabric: &'a Fabric, lft: &Lft, sl2vl: &Sl2Vl, path_sl: &PathSl) -> Option<Self> {
+    pub(super) fn new(
+        fabric: &'a Fabric,
+        classes: &'a SlClasses,
+        lft: &Lft,
+        sl2vl: &Sl2Vl,
+        path_sl: &PathSl,
+    ) -> Option<Self> {
         let channels = fabric.channels();
-        let classes = SlClasses::new(sl2vl);
         let mut steps = Vec::with_capacity(channels.len());
         let mut vls = Vec::new();
+        let mut entered = vec![0; classes.len()];
         let (mut turns, mut highest) = (0, 0);
         for (_, c) in channels.iter() {
             let after = channels.out_range(c.to);
@@ -118,25 +165,20 @@ impl<'a> Dependencies<'a> {
             turns += after.len();
             for (_, d) in channels.out(c.to) {
                 let row = sl2vl.row(c.to, c.in_port, d.out_port);
-                for class in 0..classes.len() {
-                    let vl = row.get(classes.sl(class)).0;
-                    highest = highest.max(vl % Vl::MAX_DATA);
-                    vls.push(vl);
-                }
-            }
-        }
-        let mut injected = vec![0_u16; channels.len() * classes.len()];
-        for (id, c) in channels.iter() {
-            for &source in fabric.endports_on(c.from) {
-                let Some((_, port)) = fabric.endport(source).attachment else { continue };
-                let row = sl2vl.row(c.from, port, c.out_port);
-                for class in 0..classes.len() {
+                for (class, entered) in entered.iter_mut().enumerate() {
                     let vl = row.get(classes.sl(class));
                     highest = highest.max(vl.0 % Vl::MAX_DATA);
-                    injected[id.index() * classes.len() + class] |= data_bit(vl);
+                    *entered |= data_bit(vl);
+                    vls.push(vl.0);
                 }
             }
         }
+        let mut injected = Vec::with_capacity(channels.len() * classes.len());
+        for (id, _) in channels.iter() {
+            injected.extend((0..classes.len()).map(|class| classes.injected(fabric, sl2vl, id, class)));
+        }
+        let sent: u16 = injected.iter().fold(0, |all, vls| all | vls);
+        highest = highest.max(sent.checked_ilog2().unwrap_or(0) as u8);
         let lanes = usize::from(highest) + 1;
         let mut this = Self {
             fabric,
@@ -145,6 +187,7 @@ impl<'a> Dependencies<'a> {
             waits: Vec::new(),
             steps,
             vls,
+            entered,
             used: Vec::new(),
             injected,
             place: Vec::new(),
@@ -153,7 +196,8 @@ impl<'a> Dependencies<'a> {
             looked_at: 0,
         };
         let waits = zeros(turns * lanes);
-        this.unicast(lft, path_sl, |turn, vl, held, _| set(&waits[turn * lanes + vl], held));
+        let entered = this.entered.iter().fold(0, |all, vls| all | vls);
+        this.unicast(lft, path_sl, entered, |turn, vl, held, _| set(&waits[turn * lanes + vl], held));
         this.waits = inner(waits);
         this.place = this.order()?;
         Some(this)
@@ -166,7 +210,15 @@ impl<'a> Dependencies<'a> {
 
     /// Visits what unicast packets wait for: turn, VL of the second channel, VLs of the first as bits,
     /// class. More than once where several LIDs make the same dependency, in no certain order.
-    fn unicast(&self, lft: &Lft, path_sl: &PathSl, visit: impl Fn(usize, usize, u16, usize) + Sync) {
+    ///
+    /// - `from`: VLs, as bits. Packets that wait on other VLs may be left out.
+    fn unicast(
+        &self,
+        lft: &Lft,
+        path_sl: &PathSl,
+        from: u16,
+        visit: impl Fn(usize, usize, u16, usize) + Sync,
+    ) {
         let (fabric, channels) = (self.fabric, self.fabric.channels());
         let (switches, classes) = (fabric.num_switches(), self.classes.len());
         let lids: Vec<(Lid, SwitchId)> = fabric
@@ -195,12 +247,17 @@ impl<'a> Dependencies<'a> {
                         let (mut at, mut channel) = (source, first);
                         let mut held = self.injected[channel as usize * classes + class];
                         loop {
-                            let seen = &mut seen[at * classes + class];
-                            held &= !*seen;
-                            *seen |= held;
+                            let here = &mut seen[at * classes + class];
+                            held &= !*here;
+                            *here |= held;
                             let (to, offset) = self.steps[channel as usize];
                             let ahead = way[to as usize];
                             if held == 0 || ahead == NONE {
+                                break;
+                            }
+                            // Nothing to be said here, and every way on was followed.
+                            let followed = self.entered[class] & !seen[to as usize * classes + class] == 0;
+                            if followed && held & from == 0 {
                                 break;
                             }
                             let turn = offset.wrapping_add(ahead) as usize;
@@ -217,11 +274,20 @@ impl<'a> Dependencies<'a> {
         });
     }
 
-    /// Finds out which turns unicast packets take, for [`Dependencies::choices`].
+    /// Finds out which turns unicast packets take, for [`Graph::choices`]. As turns may get any VL
+    /// from then on, all that packets wait on counts.
     pub(super) fn find_used(&mut self, lft: &Lft, path_sl: &PathSl) {
         let used = zeros(self.waits.len() / self.lanes);
-        self.unicast(lft, path_sl, |turn, _, _, class| set(&used[turn], 1 << class));
+        let waits: Vec<AtomicU16> = std::mem::take(&mut self.waits).into_iter().map(AtomicU16::new).collect();
+        self.unicast(lft, path_sl, u16::MAX, |turn, vl, held, class| {
+            set(&used[turn], 1 << class);
+            set(&waits[turn * self.lanes + vl], held);
+        });
         self.used = inner(used);
+        self.waits = inner(waits);
+        if let Some(place) = self.order() {
+            self.place = place;
+        }
     }
 
     /// A topological order (Kahn); `None` where there is a circle.
@@ -273,39 +339,6 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// The VLs, as bits, with which end ports of a class send into a channel.
-    pub(super) fn injected(&self, channel: ChannelId, class: usize) -> u16 {
-        self.injected[channel.index() * self.classes.len() + class]
-    }
-
-    /// The VL, as a bit, of a class for a turn; 0 where packets are dropped.
-    pub(super) fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
-        data_bit(Vl(self.vls[self.turn(first, second) * self.classes.len() + class]))
-    }
-
-    /// The VLs, as bits, that a class may have for a turn, the present one first: all that are in
-    /// use where no unicast packet of the class takes the turn and that was found out.
-    pub(super) fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
-        let now = self.vl(first, second, class);
-        let turn = self.turn(first, second);
-        let mut list = vec![now];
-        if self.used.get(turn).is_some_and(|used| used & 1 << class == 0) {
-            list.extend((0..self.lanes).rev().map(|vl| 1 << vl).filter(|&vl| vl != now));
-        }
-        list.retain(|&vl| vl != 0);
-        list
-    }
-
-    /// Sets the VL, given as a bit, of a class for a turn.
-    pub(super) fn set_vl(&mut self, first: ChannelId, second: ChannelId, class: usize, vl: u16) {
-        let entry = self.turn(first, second) * self.classes.len() + class;
-        let new = vl.trailing_zeros() as u8;
-        let old = std::mem::replace(&mut self.vls[entry], new);
-        if new != old {
-            self.changes.push(Change::Vl(entry, old));
-        }
-    }
-
     /// Writes what was set into the tables.
     pub(super) fn write_vls(&self, sl2vl: &mut Sl2Vl) {
         for (first, c) in self.fabric.channels().iter() {
@@ -320,40 +353,9 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Adds that packets on any of some VLs of the first channel wait for a VL of the second, all
-    /// given as bits. False where that would close a circle; then some may have been added.
-    pub(super) fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool {
-        let vl = vl.trailing_zeros() as usize;
-        let entry = self.turn(first, second) * self.lanes + vl;
-        bits(held & !self.waits[entry]).all(|from| {
-            let ordered =
-                self.put_behind(first.index() * self.lanes + from, second.index() * self.lanes + vl);
-            if ordered {
-                self.waits[entry] |= 1 << from;
-                self.changes.push(Change::Edge(entry, 1 << from));
-            }
-            ordered
-        })
-    }
-
     /// Virtual channels that were looked at so far to keep the order: what additions cost.
     pub(super) fn looked_at(&self) -> usize {
         self.looked_at
-    }
-
-    /// What [`Dependencies::roll_back`] goes back to.
-    pub(super) fn checkpoint(&self) -> usize {
-        self.changes.len()
-    }
-
-    /// Takes back what was added and set since a checkpoint. The order stays right.
-    pub(super) fn roll_back(&mut self, checkpoint: usize) {
-        for change in self.changes.drain(checkpoint..).rev() {
-            match change {
-                Change::Edge(entry, bit) => self.waits[entry] &= !bit,
-                Change::Vl(entry, vl) => self.vls[entry] = vl,
-            }
-        }
     }
 
     /// Changes the order so that `a` comes before `b` (Pearce and Kelly, "A Dynamic Topological Sort
@@ -411,6 +413,65 @@ impl<'a> Dependencies<'a> {
     }
 }
 
+impl Graph for Dependencies<'_> {
+    fn injected(&self, channel: ChannelId, class: usize) -> u16 {
+        self.injected[channel.index() * self.classes.len() + class]
+    }
+
+    fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
+        data_bit(Vl(self.vls[self.turn(first, second) * self.classes.len() + class]))
+    }
+
+    /// All that are in use where no unicast packet of the class takes the turn and that was found out.
+    fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
+        let now = self.vl(first, second, class);
+        let turn = self.turn(first, second);
+        let mut list = vec![now];
+        if self.used.get(turn).is_some_and(|used| used & 1 << class == 0) {
+            list.extend((0..self.lanes).rev().map(|vl| 1 << vl).filter(|&vl| vl != now));
+        }
+        list.retain(|&vl| vl != 0);
+        list
+    }
+
+    fn set_vl(&mut self, first: ChannelId, second: ChannelId, class: usize, vl: u16) {
+        let entry = self.turn(first, second) * self.classes.len() + class;
+        let new = vl.trailing_zeros() as u8;
+        let old = std::mem::replace(&mut self.vls[entry], new);
+        if new != old {
+            self.changes.push(Change::Vl(entry, old));
+        }
+    }
+
+    fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool {
+        let vl = vl.trailing_zeros() as usize;
+        let entry = self.turn(first, second) * self.lanes + vl;
+        bits(held & !self.waits[entry]).all(|from| {
+            let ordered =
+                self.put_behind(first.index() * self.lanes + from, second.index() * self.lanes + vl);
+            if ordered {
+                self.waits[entry] |= 1 << from;
+                self.changes.push(Change::Edge(entry, 1 << from));
+            }
+            ordered
+        })
+    }
+
+    fn checkpoint(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The order stays right.
+    fn roll_back(&mut self, checkpoint: usize) {
+        for change in self.changes.drain(checkpoint..).rev() {
+            match change {
+                Change::Edge(entry, bit) => self.waits[entry] &= !bit,
+                Change::Vl(entry, vl) => self.vls[entry] = vl,
+            }
+        }
+    }
+}
+
 fn zeros(len: usize) -> Vec<AtomicU16> {
     (0..len).map(|_| AtomicU16::new(0)).collect()
 }
@@ -427,12 +488,12 @@ fn set(mask: &AtomicU16, bits: u16) {
 }
 
 /// A VL as a bit; none for VL 15.
-fn data_bit(vl: Vl) -> u16 {
+pub(super) fn data_bit(vl: Vl) -> u16 {
     if vl.0 < Vl::MAX_DATA { 1 << vl.0 } else { 0 }
 }
 
 /// The numbers of the bits in a set, ascending.
-fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+pub(super) fn bits(mut set: u16) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = set.trailing_zeros() as usize;
         (set != 0).then(|| {

@@ -3,6 +3,7 @@
 
 mod apot;
 mod apot_matrix;
+mod ascending;
 mod bfot;
 mod bfot_messages;
 mod dag;
@@ -39,7 +40,7 @@ pub use hops::Hops;
 pub use label_search::{LabelSearch, search_labels};
 pub use legal::Lookahead;
 pub use minhop::minhop;
-pub use multicast::{McastTrees, mcast_trees};
+pub use multicast::{KnownOrder, McastTrees, mcast_trees};
 pub use ordered_paths::OrderedPaths;
 pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
 pub use rank_search::search_rank;

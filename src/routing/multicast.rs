@@ -15,15 +15,23 @@
 use std::cmp::Reverse;
 
 use super::Hops;
-use super::dependencies::Dependencies;
+use super::ascending::Ascending;
+use super::dependencies::{Dependencies, Graph, SlClasses};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::ordering::{LaneOrder, Tree};
 use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl};
 
 /// How many roots are tried for a tree at most, and how many switches they may have together.
 const ROOTS: usize = 64;
 const WORK: usize = 200_000;
-/// Virtual channels that may be looked at before no further root is tried: about a second.
+/// The same where the order is known: more would not help.
+const ORDERED_ROOTS: usize = 6;
+/// Virtual channels that may be looked at before no further root is tried: about a second. Less where an
+/// order is known, as the routing can make room in it then.
 const PATIENCE: usize = 10_000_000;
+const ORDERED_PATIENCE: usize = 1_000_000;
+/// Roots tried for a tree that serves many SLs at once: if none of these does, hardly any will.
+const SHARED_ROOTS: usize = 8;
 
 /// Trees for multicast groups.
 #[derive(Clone, Debug, Default)]
@@ -34,81 +42,207 @@ pub struct McastTrees {
     pub unserved: u16,
 }
 
+impl McastTrees {
+    /// Whether groups are served that nobody configured: they have SL 0.
+    pub fn serve_default(&self) -> bool {
+        self.unserved & 1 == 0
+    }
+}
+
+/// What is known of why unicast is free of credit loops.
+#[derive(Clone, Debug)]
+pub struct KnownOrder {
+    /// All packets of unicast ascend in it, with any SL that they may have.
+    pub lanes: LaneOrder,
+    /// A spanning tree that may do so as well.
+    pub tree: Tree,
+}
+
 /// Finds spanning trees whose turns have no circle together with the dependencies of unicast: one
 /// tree for all SLs if there is one, else further trees for the SLs that the first does not serve.
 /// All of them are free of circles together, so groups with different SLs may exist side by side.
 ///
 /// A tree grows breadth first from a root, over each channel that closes no circle. Roots come in
-/// order of their greatest and then of their total distance to other switches, so the first tree
-/// that fits is a shallow one; ties by number of the switch.
+/// order of their greatest and then of their total distance to switches with adapters; ties by number
+/// of the switch.
 ///
-/// Cost: that of finding the dependencies of unicast, O(L S) with L LIDs and S switches times the
-/// VLs in use; then, for each root tried, O(S) insertions into a topological order, each at worst
-/// the graph of dependencies and mostly O(1). Where many SLs fit into hardly any tree, the search ends
-/// after a counted amount of that; SLs that are left then count as not served.
+/// Where the order that unicast keeps to is known, trees that keep to it as well are looked for
+/// first. These close no circle, whatever way unicast goes, so they are found without a look at the
+/// forwarding tables. Of several the one counts whose adapters are nearest to its root. Where none
+/// grows, the tree that comes with the order is tried.
+///
+/// For SLs that are left, the first tree counts that closes no circle with what unicast really
+/// depends on; and then one for which entries of the SL2VL tables are set that no unicast packet uses.
+///
+/// - `known`: an order that all of unicast ascends in, where there is one.
+///
+/// Cost: O(R (S + C)) with R roots, S switches and C channels where the order is known and suffices.
+/// Otherwise that of finding the dependencies of unicast, O(L S) with L LIDs times the VLs in use; then,
+/// for each root tried, O(S) insertions into a topological order, each at worst the graph of
+/// dependencies and mostly O(1). Where many SLs fit into hardly any tree, the search ends after a
+/// counted amount of that; SLs that are left then count as not served.
 pub fn mcast_trees(
     fabric: &Fabric,
     hops: &Hops,
     lft: &Lft,
     sl2vl: &mut Sl2Vl,
     path_sl: &PathSl,
+    known: Option<&KnownOrder>,
 ) -> McastTrees {
-    let mut result = McastTrees::default();
-    let Some(graph) = Dependencies::new(fabric, lft, sl2vl, path_sl) else {
-        result.unserved = u16::MAX;
-        return result;
-    };
-    let mut growth = Growth::new(fabric, graph);
-    let mut roots: Vec<SwitchId> = fabric.switch_ids().collect();
-    let total = |s: SwitchId| hops.row(s).iter().map(|&h| u32::from(h)).sum::<u32>();
-    roots.sort_by_cached_key(|&s| (hops.row(s).iter().copied().max(), total(s), s));
-    roots.truncate((WORK / fabric.num_switches().max(1)).clamp(1, ROOTS));
+    let classes = SlClasses::new(sl2vl);
+    let roots = Roots::new(fabric, hops);
+    let mut forest = Forest { fabric, classes: &classes, trees: Vec::new() };
+    let mut pending: Vec<usize> = (0..classes.len()).collect();
+    if let Some(known) = known {
+        let graph = Ascending { fabric, sl2vl, classes: &classes, order: &known.lanes };
+        let mut growth = Growth::new(fabric, classes.len(), graph);
+        let given = known.tree.channels_down(fabric);
+        forest.add(&mut growth, &mut pending, |growth, classes| {
+            roots
+                .shallowest(growth, classes)
+                .or_else(|| growth.replay(&given, classes).then(|| given.clone()))
+        });
+    }
+    if !pending.is_empty() {
+        match Dependencies::new(fabric, &classes, lft, sl2vl, path_sl) {
+            None => forest.trees.clear(),
+            Some(graph) => {
+                let patience = if known.is_some() { ORDERED_PATIENCE } else { PATIENCE };
+                forest.search(graph, (&roots, patience), &mut pending, lft, sl2vl, path_sl);
+            }
+        }
+    }
+    forest.finish()
+}
 
-    let mut pending: Vec<usize> = (0..growth.graph.classes.len()).collect();
-    for free in [false, true] {
-        if pending.is_empty() {
-            break;
+/// Where trees may begin.
+struct Roots {
+    /// The best first, each with its distance to the farthest switch with adapters.
+    list: Vec<(SwitchId, u8)>,
+}
+
+impl Roots {
+    fn new(fabric: &Fabric, hops: &Hops) -> Self {
+        let adapters: Vec<u16> =
+            fabric.switch_ids().map(|s| u16::from(fabric.num_adapters_on(s) > 0)).collect();
+        let key = |s: SwitchId| {
+            let far = hops.row(s).iter().zip(&adapters).map(|(&h, &has)| u16::from(h) * has);
+            let (most, total) = far.fold((0, 0), |(most, total), h| (h.max(most), total + u32::from(h)));
+            (most, total, s)
+        };
+        let mut keys: Vec<(u16, u32, SwitchId)> = fabric.switch_ids().map(key).collect();
+        keys.sort_unstable();
+        keys.truncate((WORK / fabric.num_switches().max(1)).clamp(1, ROOTS));
+        Self { list: keys.into_iter().map(|(most, _, s)| (s, most as u8)).collect() }
+    }
+
+    /// The tree with the least distance from root to adapters.
+    fn shallowest<G: Graph>(&self, growth: &mut Growth<'_, G>, classes: &[usize]) -> Option<Vec<ChannelId>> {
+        let mut best: Option<(Vec<ChannelId>, u32)> = None;
+        for &(root, far) in self.list.iter().take(ORDERED_ROOTS) {
+            if best.as_ref().is_some_and(|(_, depth)| *depth <= u32::from(far)) {
+                break;
+            }
+            if let Some((edges, depth)) = growth.grow(root, classes)
+                && best.as_ref().is_none_or(|(_, least)| depth < *least)
+            {
+                best = Some((edges, depth));
+            }
         }
-        if free {
-            growth.graph.find_used(lft, path_sl);
-        }
+        best.map(|(edges, _)| edges)
+    }
+}
+
+/// Trees that were found, free of circles together.
+struct Forest<'a> {
+    fabric: &'a Fabric,
+    classes: &'a SlClasses,
+    /// Each with the classes that it serves.
+    trees: Vec<(Vec<ChannelId>, Vec<usize>)>,
+}
+
+impl Forest<'_> {
+    /// Adds trees for some classes until none is found for those that are left.
+    ///
+    /// - `find`: a tree for all of some classes, or none.
+    fn add<G: Graph>(
+        &mut self,
+        growth: &mut Growth<'_, G>,
+        pending: &mut Vec<usize>,
+        mut find: impl FnMut(&mut Growth<'_, G>, &[usize]) -> Option<Vec<ChannelId>>,
+    ) {
         let mut failed = Vec::new();
-        let end = growth.graph.looked_at() + PATIENCE;
         while let Some((&first, others)) = pending.split_first() {
-            let mut grow = |classes: &[usize]| {
-                let patient = |growth: &Growth<'_>| growth.graph.looked_at() < end;
-                roots
-                    .iter()
-                    .find_map(|&root| if patient(&growth) { growth.grow(root, classes) } else { None })
-            };
-            let whole = if others.is_empty() { None } else { grow(&pending) };
+            let whole = if others.is_empty() { None } else { find(growth, pending) };
             let (edges, served) = match whole {
                 Some(edges) => (edges, pending.clone()),
-                None => match grow(&[first]) {
+                None => match find(growth, &[first]) {
                     None => {
+                        // Nothing is worth much without SL 0, which every class comes after.
+                        if first == 0 {
+                            return;
+                        }
                         failed.push(first);
                         pending.remove(0);
                         continue;
                     }
                     Some(edges) => {
-                        let more = others.iter().copied().filter(|&class| growth.replay(&edges, class));
+                        let more = others.iter().copied().filter(|&class| growth.replay(&edges, &[class]));
                         let served = std::iter::once(first).chain(more.collect::<Vec<_>>()).collect();
                         (edges, served)
                     }
                 },
             };
-            let sls = served.iter().fold(0, |all, &class| all | growth.graph.classes.members[class]);
-            let mlid = McastGroup::FIRST_MLID + result.trees.len() as u16;
-            result.trees.push(everyone(fabric, &edges, mlid, sls));
             pending.retain(|class| !served.contains(class));
+            self.trees.push((edges, served));
         }
-        pending = failed;
-        if free {
-            growth.graph.write_vls(sl2vl);
-        }
+        *pending = failed;
     }
-    result.unserved = pending.iter().fold(0, |all, &class| all | growth.graph.classes.members[class]);
-    result
+
+    /// Adds trees that close no circle with what unicast really depends on.
+    fn search(
+        &mut self,
+        graph: Dependencies<'_>,
+        (roots, patience): (&Roots, usize),
+        pending: &mut Vec<usize>,
+        lft: &Lft,
+        sl2vl: &mut Sl2Vl,
+        path_sl: &PathSl,
+    ) {
+        let mut growth = Growth::new(self.fabric, self.classes.len(), graph);
+        // They keep to the order that unicast keeps to, so they fit.
+        for (edges, served) in &self.trees {
+            growth.replay(edges, served);
+        }
+        for free in [false, true] {
+            if pending.is_empty() {
+                return;
+            }
+            if free {
+                growth.graph.find_used(lft, path_sl);
+            }
+            let end = growth.graph.looked_at() + patience;
+            self.add(&mut growth, pending, |growth, classes| {
+                let tried = if classes.len() > 1 { SHARED_ROOTS } else { ROOTS };
+                roots.list.iter().take(tried).find_map(|&(root, _)| {
+                    let patient = growth.graph.looked_at() < end;
+                    if patient { growth.grow(root, classes).map(|(edges, _)| edges) } else { None }
+                })
+            });
+        }
+        growth.graph.write_vls(sl2vl);
+    }
+
+    /// The trees as groups with every end port as a member, that of SL 0 first.
+    fn finish(mut self) -> McastTrees {
+        self.trees.sort_by_key(|(_, served)| served.iter().copied().min());
+        let sls = |served: &[usize]| served.iter().fold(0, |all, &class| all | self.classes.members[class]);
+        let groups = self.trees.iter().zip(McastGroup::FIRST_MLID..);
+        let trees: Vec<McastGroup> =
+            groups.map(|((edges, served), mlid)| everyone(self.fabric, edges, mlid, sls(served))).collect();
+        let served = trees.iter().filter_map(|tree| tree.sls).fold(0, |all, sls| all | sls);
+        McastTrees { trees, unserved: !served }
+    }
 }
 
 /// A tree with every end port as a member.
@@ -126,33 +260,40 @@ fn everyone(fabric: &Fabric, edges: &[ChannelId], mlid: u16, sls: u16) -> McastG
 }
 
 /// A tree that grows.
-struct Growth<'a> {
+struct Growth<'a, G> {
     fabric: &'a Fabric,
-    graph: Dependencies<'a>,
+    graph: G,
+    /// Classes of SLs.
+    classes: usize,
     /// By switch: the tree's channels that leave it.
     out: Vec<Vec<ChannelId>>,
     /// By channel x class: VLs of the multicast packets in it, as bits.
     held: Vec<u16>,
 }
 
-impl<'a> Growth<'a> {
-    fn new(fabric: &'a Fabric, graph: Dependencies<'a>) -> Self {
-        let held = vec![0; fabric.channels().len() * graph.classes.len()];
-        Self { fabric, graph, out: vec![Vec::new(); fabric.num_switches()], held }
+impl<'a, G: Graph> Growth<'a, G> {
+    fn new(fabric: &'a Fabric, classes: usize, graph: G) -> Self {
+        let held = vec![0; fabric.channels().len() * classes];
+        Self { fabric, graph, classes, out: vec![Vec::new(); fabric.num_switches()], held }
     }
 
     /// Grows a tree from a root for some classes of SLs; its channels away from the root in the order
-    /// in which they were added. What it depends on stays in the graph; if there is none nothing does.
-    fn grow(&mut self, root: SwitchId, classes: &[usize]) -> Option<Vec<ChannelId>> {
+    /// in which they were added, and how many lead from the root to the farthest switch with adapters.
+    /// What it depends on stays in the graph; if there is none nothing does.
+    fn grow(&mut self, root: SwitchId, classes: &[usize]) -> Option<(Vec<ChannelId>, u32)> {
         let channels = self.fabric.channels();
         let start = self.graph.checkpoint();
         let mut inside = vec![false; self.fabric.num_switches()];
         inside[root.index()] = true;
-        let mut queue = vec![root];
+        let mut queue = vec![(root, 0)];
+        let mut deepest = 0;
         let mut edges = Vec::with_capacity(inside.len());
         let mut at = 0;
-        while let Some(&s) = queue.get(at) {
+        while let Some(&(s, depth)) = queue.get(at) {
             at += 1;
+            if self.fabric.num_adapters_on(s) > 0 {
+                deepest = depth;
+            }
             // Switches with many ways on first: they are to branch, the others to be leaves.
             let mut ahead: Vec<ChannelId> = channels.out(s).map(|(id, _)| id).collect();
             ahead.sort_by_key(|&id| (Reverse(channels.out_range(channels.get(id).to).len()), id));
@@ -160,7 +301,7 @@ impl<'a> Growth<'a> {
                 let to = channels.get(id).to;
                 if !inside[to.index()] && self.attach(id, classes) {
                     inside[to.index()] = true;
-                    queue.push(to);
+                    queue.push((to, depth + 1));
                     edges.push(id);
                 }
             }
@@ -170,13 +311,13 @@ impl<'a> Growth<'a> {
             self.graph.roll_back(start);
         }
         self.clear();
-        spans.then_some(edges)
+        spans.then_some((edges, deepest))
     }
 
-    /// Whether a tree serves one more class of SLs. If so what it depends on stays in the graph.
-    fn replay(&mut self, edges: &[ChannelId], class: usize) -> bool {
+    /// Whether a tree serves some classes of SLs. If so what it depends on stays in the graph.
+    fn replay(&mut self, edges: &[ChannelId], classes: &[usize]) -> bool {
         let start = self.graph.checkpoint();
-        let serves = edges.iter().all(|&edge| self.attach(edge, &[class]));
+        let serves = edges.iter().all(|&edge| self.attach(edge, classes));
         if !serves {
             self.graph.roll_back(start);
         }
@@ -257,7 +398,7 @@ impl<'a> Growth<'a> {
     }
 
     fn place(&self, channel: ChannelId, class: usize) -> usize {
-        channel.index() * self.graph.classes.len() + class
+        channel.index() * self.classes + class
     }
 
     /// Adds VLs to those of a channel; those that were not there before.
