@@ -45,7 +45,7 @@ pub(super) fn dfdn(
     if settings.balance == Balance::Stable
         && let Some(mut steady) = steady(fabric, hops, offer.vls)
     {
-        let ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
+        let ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls, limit);
         if ranked.complete && ranked.nonminimal_share() <= limit {
             return Ok(one_sl(
                 fabric,

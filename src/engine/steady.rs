@@ -53,8 +53,8 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
     let in_turn = dimensions.iter().map(|d| move || d.in_turn(fabric, root)).collect::<Vec<_>>();
     let grid = in_turn.iter().map(|make| ("dimension by dimension", free, make as Make<'_>));
     let list: [(&str, Kind, Make<'_>); 5] = [
-        (&around, Rule::OneVl, &|| bfs(fabric, root)),
         ("host levels", free, &levels),
+        (&around, Rule::OneVl, &|| bfs(fabric, root)),
         ("global links first", free, &|| triangles(fabric, root, false)),
         (&around, free, &|| bfs(fabric, root)),
         ("local links first", free, &|| triangles(fabric, root, true)),
@@ -82,13 +82,23 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
 }
 
 impl Steady {
-    /// Routes with detours for what is left. Where these do not reach everything, turns are labelled
-    /// for one VL more, or two; and where that does not help, a tree does, at the price of the rank.
-    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance, vls: u8) -> Ranked {
+    /// Routes with detours for what is left. Where these do not reach everything, or are more than so
+    /// few that they hardly matter, turns are labelled for one VL more, or two; and where that does not
+    /// help, a tree does, at the price of the rank.
+    ///
+    /// `limit`: share of the adapter pairs that may take a detour.
+    pub(super) fn one_sl(
+        &mut self,
+        fabric: &Fabric,
+        hops: &Hops,
+        balance: Balance,
+        vls: u8,
+        limit: f64,
+    ) -> Ranked {
         let route = |rule: &Rule, stuck: Stuck<'_>| balance.route(fabric, hops, rule, self.lookahead, stuck);
-        let ranked = route(&self.rule, Stuck::Detour(None));
-        if ranked.complete && ranked.nonminimal_share() <= BROKEN {
-            return ranked;
+        let plain = route(&self.rule, Stuck::Detour(None));
+        if plain.complete && plain.nonminimal_share() <= limit.min(BROKEN) {
+            return plain;
         }
         if let Rule::FirstTurnFree(rank) = &self.rule
             && vls > 2
@@ -111,6 +121,9 @@ impl Steady {
                     return ranked;
                 }
             }
+        }
+        if plain.complete {
+            return plain;
         }
         let (Rule::OneVl(rank) | Rule::FirstTurnFree(rank)) = &mut self.rule else {
             unreachable!("the list has no others")

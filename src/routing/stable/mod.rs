@@ -99,6 +99,9 @@ pub fn stable_sssp(
             result.load.iter_mut().zip(part.load).for_each(|(sum, part)| *sum += part);
             result.complete &= part.complete;
         }
+        if !result.complete {
+            break;
+        }
     }
     result
 }
@@ -204,6 +207,9 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// All destinations on the target of a DAG, adapters before port 0.
     fn to(&mut self, dag: &Outward, part: &mut Part) {
+        if !part.complete {
+            return;
+        }
         let target = dag.target;
         self.walk.turn_to(target);
         let target_key = mix(self.fabric.switch(target).guid.0);
