@@ -53,8 +53,8 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
     let in_turn = dimensions.iter().map(|d| move || d.in_turn(fabric, root)).collect::<Vec<_>>();
     let grid = in_turn.iter().map(|make| ("dimension by dimension", free, make as Make<'_>));
     let list: [(&str, Kind, Make<'_>); 5] = [
-        ("host levels", free, &levels),
         (&around, Rule::OneVl, &|| bfs(fabric, root)),
+        ("host levels", free, &levels),
         ("global links first", free, &|| triangles(fabric, root, false)),
         (&around, free, &|| bfs(fabric, root)),
         ("local links first", free, &|| triangles(fabric, root, true)),
