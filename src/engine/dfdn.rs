@@ -51,7 +51,7 @@ pub(super) fn dfdn(
         && let Some(mut steady) = steady(fabric, hops, offer.vls)
     {
         let fits = |ranked: &Ranked| ranked.complete && ranked.nonminimal_share() <= limit;
-        let mut ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls);
+        let mut ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls, limit);
         if fits(&ranked) {
             let plan = steady.plan(fabric, hops, offer, ranked);
             if serves_multicast(&plan) {

@@ -3,7 +3,7 @@
 
 use super::Balance;
 use crate::fabric::{Fabric, SwitchId};
-use crate::ordering::{Rank, Rule, Tree, bfs, host_levels, triangles};
+use crate::ordering::{Dimensions, Rank, Rule, Tree, bfs, host_levels, triangles};
 use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, search_labels};
 
 /// Share of the adapter pairs without a legal minimal way up to which detours will do.
@@ -42,6 +42,9 @@ type Make<'a> = &'a dyn Fn() -> Rank;
 /// mostly remains so, and its rank hangs on one switch: that with the most adapters and, of several,
 /// the lowest GUID. Pairs that it leaves without a legal minimal way take a detour.
 ///
+/// Grids come first, though in dimension order with the first turn free: on one VL hardly more than one
+/// path a pair is legal, and the first failed links would bring another rule.
+///
 /// Cost: that of routing to 256 destination switches, once for each rule that is not hopeless.
 pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
     let adapters = |s: SwitchId| fabric.num_adapters_on(s);
@@ -49,6 +52,9 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
     let levels = || host_levels(fabric, adapters(root).div_ceil(4));
     let around = format!("up*/down* from {}", fabric.switch(root).description);
     let free: Kind = Rule::FirstTurnFree;
+    let dimensions = Dimensions::find(fabric);
+    let in_turn = dimensions.iter().map(|d| move || d.in_turn(fabric, root)).collect::<Vec<_>>();
+    let grid = in_turn.iter().map(|make| ("dimension by dimension", free, make as Make<'_>));
     let list: [(&str, Kind, Make<'_>); 5] = [
         (&around, Rule::OneVl, &|| bfs(fabric, root)),
         ("host levels", free, &levels),
@@ -59,7 +65,7 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
     let few = sample(fabric, GLANCE);
     let many = sample(fabric, TARGETS);
     let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &many, 1);
-    for (name, kind, make) in list {
+    for (name, kind, make) in grid.chain(list) {
         let rank = make();
         let tree = Tree::new(fabric, &rank, root);
         let rule = kind(rank);
@@ -81,13 +87,23 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
 }
 
 impl Steady {
-    /// Routes with detours for what is left. Where these do not reach everything, turns are labelled
-    /// for one VL more, or two; and where that does not help, a tree does, at the price of the rank.
-    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance, vls: u8) -> Ranked {
+    /// Routes with detours for what is left. Where these do not reach everything, or are more than so
+    /// few that they hardly matter, turns are labelled for one VL more, or two; and where that does not
+    /// help, a tree does, at the price of the rank.
+    ///
+    /// `limit`: share of the adapter pairs that may take a detour.
+    pub(super) fn one_sl(
+        &mut self,
+        fabric: &Fabric,
+        hops: &Hops,
+        balance: Balance,
+        vls: u8,
+        limit: f64,
+    ) -> Ranked {
         let route = |rule: &Rule, stuck: Stuck<'_>| balance.route(fabric, hops, rule, self.lookahead, stuck);
-        let ranked = route(&self.rule, Stuck::Detour(None));
-        if ranked.complete {
-            return ranked;
+        let plain = route(&self.rule, Stuck::Detour(None));
+        if plain.complete && plain.nonminimal_share() <= limit.min(BROKEN) {
+            return plain;
         }
         if let Rule::FirstTurnFree(rank) = &self.rule
             && vls > 2
@@ -110,6 +126,9 @@ impl Steady {
                     return ranked;
                 }
             }
+        }
+        if plain.complete {
+            return plain;
         }
         self.along_tree(fabric, hops, balance)
     }

@@ -29,5 +29,6 @@ pub use ordered_trees::{LinkSort, ordered_trees};
 pub use rank::Rank;
 pub use rule::{Labels, Rule};
 pub use tree::Tree;
+pub(crate) use triangles::common_neighbours;
 pub use triangles::triangles;
 pub use up_down::up_down;

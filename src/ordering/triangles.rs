@@ -14,6 +14,19 @@ use crate::fabric::{Fabric, SwitchId};
 ///
 /// Cost: O(C d) with C channels and d the largest number of channels of a switch.
 pub fn triangles(fabric: &Fabric, root: SwitchId, many_first: bool) -> Rank {
+    let counts = common_neighbours(fabric);
+    let most = counts.iter().copied().max().unwrap_or(0);
+    let position = positions(distances(fabric, [root.index()]));
+    Rank::by_key(fabric, |id, c| {
+        let many = 2 * counts[id.index()] > most;
+        (many != many_first, up_down_key(&position, c))
+    })
+}
+
+/// By channel: links from its second switch to neighbours of its first.
+///
+/// Cost: O(C d).
+pub(crate) fn common_neighbours(fabric: &Fabric) -> Vec<u32> {
     let channels = fabric.channels();
     let mut neighbour_of = vec![u32::MAX; fabric.num_switches()];
     let mut counts = vec![0_u32; channels.len()];
@@ -26,12 +39,7 @@ pub fn triangles(fabric: &Fabric, root: SwitchId, many_first: bool) -> Rank {
                 channels.out(c.to).filter(|(_, d)| neighbour_of[d.to.index()] == s.0).count() as u32;
         }
     }
-    let most = counts.iter().copied().max().unwrap_or(0);
-    let position = positions(distances(fabric, [root.index()]));
-    Rank::by_key(fabric, |id, c| {
-        let many = 2 * counts[id.index()] > most;
-        (many != many_first, up_down_key(&position, c))
-    })
+    counts
 }
 
 #[cfg(test)]

@@ -307,6 +307,10 @@ impl<'a> Detours<'a> for Legal<'a> {
         &mut self.ways
     }
 
+    fn rule(&self) -> &Rule {
+        self.rule
+    }
+
     fn over(&self, channel: ChannelId, to: SwitchId, load: &[u64]) -> Way {
         match self.rule {
             Rule::Any => self.by(&Free, channel, to, load),

@@ -3,12 +3,17 @@
 //! How a switch chooses between minimal ways is told elsewhere: by the load so far in `legal.rs`, by
 //! what is to be expected in `stable/local.rs`.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::Hops;
 use super::outward::Outward;
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{Rule, Tree};
 
 const UNROUTED: u16 = u16::MAX;
+/// Ways to a destination that are given to switches by having others change theirs.
+const MOST_GIVEN: usize = 16;
 
 /// Where a path stands at one switch. Half a cache line, as the ways of all switches are walked for
 /// each destination.
@@ -38,8 +43,8 @@ pub(super) struct Ways<'a, X> {
     pub(super) ways: Vec<Way<X>>,
     /// Switches with a way, each after the one that it sends to; the target first.
     pub(super) grown: Vec<SwitchId>,
-    /// Switches that must take the tree.
-    forced: Vec<bool>,
+    /// By switch: the channel that it must take.
+    forced: Vec<Option<ChannelId>>,
     /// By switch, after [`count`](Self::count): routes that it sends on.
     pub(super) flow: Vec<u64>,
     /// By channel.
@@ -63,7 +68,7 @@ impl<'a, X: Copy + Default> Ways<'a, X> {
             target: SwitchId(0),
             ways: vec![nowhere; n],
             grown: Vec::with_capacity(n),
-            forced: vec![false; n],
+            forced: vec![None; n],
             flow: vec![0; n],
             out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
         }
@@ -117,9 +122,65 @@ impl<'a, X: Copy + Default> Ways<'a, X> {
     /// Has a switch and all on its way along the tree take that.
     fn force(&mut self, from: SwitchId, tree: &Tree) {
         let mut at = from;
-        while at != self.target && !std::mem::replace(&mut self.forced[at.index()], true) {
+        while at != self.target && self.forced[at.index()].is_none() {
             let Some(next) = tree.next(self.fabric, at, self.target) else { break };
+            self.forced[at.index()] = Some(next);
             at = self.fabric.channels().get(next).to;
+        }
+    }
+
+    /// A legal path to the target with the fewest hops and switches on it that have to change their
+    /// way, both counted alike; those that are forced keep it.
+    ///
+    /// Searches backward. Of the paths that begin with a channel, found one after the other, only
+    /// those count that stand at a later place than the ones before, so that more channels may lead to
+    /// them.
+    fn legal_path(&self, rule: &Rule, from: SwitchId) -> Option<Vec<ChannelId>> {
+        let channels = self.fabric.channels();
+        // Paths as their first channel, the place there, and the path that follows.
+        let mut paths: Vec<(ChannelId, u32, Option<usize>)> = Vec::new();
+        let mut best: Vec<Option<u32>> = vec![None; channels.len()];
+        let mut open = BinaryHeap::from([Reverse((0_u32, None))]);
+        while let Some(Reverse((price, path))) = open.pop() {
+            let follow = || std::iter::successors(path, |&i: &usize| paths[i].2).map(|i| paths[i].0);
+            let (here, next, ahead) = match path.map(|i| paths[i]) {
+                None => (self.target, None, Rule::END),
+                Some((channel, place, _)) => {
+                    let here = channels.get(channel).from;
+                    if here == from {
+                        return Some(follow().collect());
+                    }
+                    let best = &mut best[channel.index()];
+                    if best.is_some_and(|best| best >= place) {
+                        continue;
+                    }
+                    *best = Some(place);
+                    (here, Some(channel), place)
+                }
+            };
+            let passed: Vec<SwitchId> = follow().map(|c| channels.get(c).from).collect();
+            for (_, out) in channels.out(here) {
+                let (back, s) = (out.reverse, out.to);
+                let place = rule.place(back, next);
+                let free = self.forced[s.index()].is_none_or(|forced| forced == back);
+                if !free || !Rule::legal(place, ahead) || s == self.target || passed.contains(&s) {
+                    continue;
+                }
+                let stays = s == from || self.has_way(s) && self.ways[s.index()].channel == back;
+                open.push(Reverse((price + 2 - u32::from(stays), Some(paths.len()))));
+                paths.push((back, place, path));
+            }
+        }
+        None
+    }
+
+    /// Takes the channels of a path as the ways of the switches on it, for good.
+    fn force_path(&mut self, path: &[ChannelId]) {
+        for &channel in path {
+            let c = self.fabric.channels().get(channel);
+            self.forced[c.from.index()] = Some(channel);
+            let way = &mut self.ways[c.from.index()];
+            (way.channel, way.to, way.hops) = (channel, c.to, 0);
         }
     }
 
@@ -168,6 +229,9 @@ pub(super) trait Detours<'a> {
     fn ways(&self) -> &Ways<'a, Self::More>;
     fn ways_mut(&mut self) -> &mut Ways<'a, Self::More>;
 
+    /// What ways have to keep to.
+    fn rule(&self) -> &Rule;
+
     /// The way of a switch over a channel, to a switch that has one.
     fn over(&self, channel: ChannelId, to: SwitchId, goal: Self::Goal<'_>) -> Way<Self::More>;
 
@@ -196,7 +260,7 @@ pub(super) trait Detours<'a> {
         let Some(tree) = tree.filter(|_| !self.ways().complete()) else {
             return self.ways().complete();
         };
-        self.ways_mut().forced.fill(false);
+        self.ways_mut().forced.fill(None);
         while !self.ways().complete() {
             let ways = self.ways_mut();
             for s in ways.fabric.switch_ids() {
@@ -204,10 +268,53 @@ pub(super) trait Detours<'a> {
                     ways.force(s, tree);
                 }
             }
-            self.choose_around(dag, hops, goal, tree);
+            self.choose_around(dag, hops, goal);
             self.search(goal);
         }
         true
+    }
+
+    /// Finds ways for the switches that a search has left without by having others change theirs: one
+    /// switch after the other gets a legal path, and what this makes illegal is searched for anew.
+    ///
+    /// Returns whether every switch has a legal way in the end.
+    ///
+    /// Cost: O(C log C) for each path, where few switches are passed by several.
+    fn make_room(&mut self, goal: Self::Goal<'_>) -> bool {
+        self.ways_mut().forced.fill(None);
+        for _ in 0..MOST_GIVEN {
+            let ways = self.ways();
+            let Some(stuck) = ways.fabric.switch_ids().find(|&s| !ways.has_way(s)) else { return true };
+            let Some(path) = ways.legal_path(self.rule(), stuck) else { return false };
+
+            self.ways_mut().force_path(&path);
+            self.follow(goal);
+            self.search(goal);
+        }
+        self.ways().complete()
+    }
+
+    /// Makes up anew how the ways run that the switches have, and takes those away that break the rule
+    /// and all that lead over them.
+    ///
+    /// Cost: O(S).
+    fn follow(&mut self, goal: Self::Goal<'_>) {
+        let ways = self.ways();
+        let mut behind: Vec<Vec<SwitchId>> = vec![Vec::new(); ways.ways.len()];
+        for s in ways.fabric.switch_ids().filter(|&s| s != ways.target && ways.has_way(s)) {
+            behind[ways.ways[s.index()].to.index()].push(s);
+        }
+        self.ways_mut().drop_all();
+        let mut place = 0;
+        while let Some(&to) = self.ways().grown.get(place) {
+            for &s in &behind[to.index()] {
+                let way = self.over(self.ways().ways[s.index()].channel, to, goal);
+                if way.wrong == 0 {
+                    self.ways_mut().set(s, way);
+                }
+            }
+            place += 1;
+        }
     }
 
     /// Replaces all ways that break the rule by longer ones that keep to it, or none where a search
@@ -276,19 +383,16 @@ pub(super) trait Detours<'a> {
         }
     }
 
-    /// Chooses ways anew, with the forced switches on the tree.
-    fn choose_around(&mut self, dag: &Outward, hops: &Hops, goal: Self::Goal<'_>, tree: &Tree) {
+    /// Chooses ways anew around the switches that must take a certain channel.
+    fn choose_around(&mut self, dag: &Outward, hops: &Hops, goal: Self::Goal<'_>) {
         let (fabric, target) = (self.ways().fabric, self.ways().target);
         let channels = fabric.channels();
         self.ways_mut().drop_all();
         let mut path = Vec::new();
         for s in fabric.switch_ids() {
-            if !self.ways().forced[s.index()] {
-                continue;
-            }
             let mut at = s;
             while !self.ways().has_way(at) {
-                let Some(next) = tree.next(fabric, at, target) else { break };
+                let Some(next) = self.ways().forced[at.index()] else { break };
                 path.push(next);
                 at = channels.get(next).to;
             }
@@ -300,7 +404,7 @@ pub(super) trait Detours<'a> {
         }
         let row = hops.row(target);
         for (place, &s) in dag.order.iter().enumerate().skip(1) {
-            if self.ways().forced[s.index()] {
+            if self.ways().forced[s.index()].is_some() {
                 continue;
             }
             if let Some(way) = self.minimal(dag, place, u16::from(row[s.index()]), goal) {

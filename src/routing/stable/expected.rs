@@ -2,7 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
+use crate::ordering::common_neighbours;
 use crate::routing::Hops;
 use crate::routing::outward::{Outward, for_each_target_here};
 
@@ -45,6 +46,64 @@ impl Split {
             }
         }
     }
+}
+
+/// Shares of a least cost by which a way may cost more and still be in choice: a fifth, and a tenth
+/// where prices are means. In regular fabrics most costs are either the same or far apart.
+const MARGIN: u64 = 5;
+const MARGIN_OF_MEANS: u64 = 10;
+/// Share of the channels that each kind has to have for there to be two: a fifth.
+const KIND: usize = 5;
+
+/// What channels cost: their expected load, or its mean over all channels of their kind.
+///
+/// In a Dragonfly the expected loads of single channels are spread widely, so many ways cost near what
+/// is just in choice or just not, and a failed link anywhere carries some of them over the edge. What
+/// matters there is the kind of channel alone: those between the groups are to be passed once and not
+/// twice. Means over hundreds of channels hardly move.
+pub(super) struct Prices {
+    by_channel: Vec<u64>,
+    margin: u64,
+}
+
+impl Prices {
+    /// Cost: that of [`expected`], and O(C d) with d the largest number of channels of a switch.
+    pub(super) fn new(fabric: &Fabric, hops: &Hops) -> Self {
+        let load = expected(fabric, hops);
+        let kinds = kinds(fabric);
+        let all = load.len();
+        let many = kinds.iter().filter(|&&many| many).count();
+        if KIND * many.min(all - many) < all.max(1) {
+            return Self { by_channel: load, margin: MARGIN };
+        }
+        let mean = |kind: bool| {
+            let of =
+                || load.iter().zip(&kinds).filter(move |(_, k)| **k == kind).map(|(load, _)| load / ROUTE);
+            of().sum::<u64>() * ROUTE / (of().count() as u64).max(1)
+        };
+        let mean = [mean(false), mean(true)];
+        let by_channel = kinds.iter().map(|&kind| mean[usize::from(kind)]);
+        Self { by_channel: by_channel.collect(), margin: MARGIN_OF_MEANS }
+    }
+
+    pub(super) fn of(&self, channel: ChannelId) -> u64 {
+        self.by_channel[channel.index()]
+    }
+
+    /// Whether a cost is near enough to the least one to be in choice.
+    pub(super) fn near(&self, cost: u64, least: u64) -> bool {
+        cost <= least + least / self.margin
+    }
+}
+
+/// By channel: whether its ends have a third of their neighbours in common, as the links within a
+/// group have.
+fn kinds(fabric: &Fabric) -> Vec<bool> {
+    let common = common_neighbours(fabric);
+    let channels = fabric.channels();
+    let degree = |s: SwitchId| channels.out(s).len() as u32;
+    let kind = |(id, c): (ChannelId, &Channel)| 3 * common[id.index()] >= degree(c.from).max(degree(c.to));
+    channels.iter().map(kind).collect()
 }
 
 /// Routes between adapters that each channel can expect, in parts of a route, if each switch splits

@@ -1,6 +1,6 @@
 //! The ways of all switches to one destination, chosen without a look at any other destination.
 
-use super::{Guide, mix, near};
+use super::{Guide, mix};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::Lookahead;
@@ -100,7 +100,7 @@ impl<'a> Local<'a> {
         let keys = &self.guide.keys;
         let best = match self.guide.tails {
             None => {
-                let near = self.choice.iter().filter(|way| near(way.cost, least));
+                let near = self.choice.iter().filter(|way| self.guide.prices.near(way.cost, least));
                 let like = |c: ChannelId| mix(keys.channel(c) ^ goal.target_key);
                 near.min_by_key(|way| (self.used[way.channel.index()], like(way.channel))).copied()
             }
@@ -185,13 +185,17 @@ impl<'a> Detours<'a> for Local<'a> {
         &mut self.ways
     }
 
+    fn rule(&self) -> &Rule {
+        self.rule
+    }
+
     #[inline(always)]
     fn over(&self, channel: ChannelId, to: SwitchId, _: Goal<'_>) -> Way {
         let ahead = &self.ways.ways[to.index()];
         let next = (to != self.ways.target).then_some(ahead.channel);
         let place = self.rule.place(channel, next);
         Way {
-            cost: ahead.cost + self.guide.price[channel.index()],
+            cost: ahead.cost + self.guide.prices.of(channel),
             channel,
             to,
             place,

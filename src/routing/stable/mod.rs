@@ -8,7 +8,7 @@ mod tests;
 
 use rayon::prelude::*;
 
-use self::expected::expected;
+use self::expected::Prices;
 use self::local::{Goal, Local};
 use self::tails::Tails;
 use super::outward::{Outward, for_each_target_here};
@@ -31,12 +31,12 @@ const WAVE: usize = 16 * CHUNK;
 ///
 /// 1. What a channel can *expect* to carry takes the place of the load: the routes over it if every
 ///    switch split its traffic evenly over all its minimal next channels. One failed link changes that
-///    by much on few channels only.
+///    by much on few channels only. Where channels fall into links within groups and links between
+///    them, the mean over its kind takes the place of what is expected of a single channel.
 /// 2. Per destination the minimal-path DAG is walked outward. A switch keeps to the rule first and
 ///    thinks of those behind it second, as in [`ranked_sssp`](super::ranked_sssp); then all channels are in
-///    choice by which the expected load along the way is at most a fifth above the least. The margin is
-///    wide, because what a small change does is to carry some choice over its edge, and in regular
-///    fabrics most costs are either the same or far apart.
+///    choice by which the expected load along the way is at most a fifth above the least (a tenth for
+///    means), as what a small change does is to carry some choice over that edge.
 /// 3. Among those the switch deals out the destinations of one destination switch evenly, in an order
 ///    that is a hash of the GUIDs at both ends of the channel and of the destination switch (rendezvous
 ///    hashing, Thaler and Ravishankar 1998). So a destination moves where its own channel is lost, or
@@ -48,8 +48,11 @@ const WAVE: usize = 16 * CHUNK;
 ///
 /// Nothing is remembered, so any subnet manager comes to the same tables, whatever it has seen before.
 ///
+/// A switch without a legal way takes a detour, and where the ways of the others leave it none, some of
+/// these change theirs for it: that moves less than other labels for the whole fabric would.
+///
 /// In a Dragonfly the even split shows that ways over two global links crowd those, and they are
-/// avoided outright: with 1056 adapters the busiest channel carries 1428 routes, where P-SSSP comes to
+/// avoided outright: with 1056 adapters the busiest channel carries 1120 routes, where P-SSSP comes to
 /// 1952 and with an order to keep to 1664.
 ///
 /// Arguments, result and errors are those of [`ranked_sssp`](super::ranked_sssp). The result is the same for any
@@ -96,14 +99,16 @@ pub fn stable_sssp(
             result.load.iter_mut().zip(part.load).for_each(|(sum, part)| *sum += part);
             result.complete &= part.complete;
         }
+        if !result.complete {
+            break;
+        }
     }
     result
 }
 
 /// What choices go by.
 struct Guide {
-    /// Expected load by channel.
-    price: Vec<u64>,
+    prices: Prices,
     keys: Keys,
     /// Where ways are to meet.
     tails: Option<Tails>,
@@ -111,10 +116,10 @@ struct Guide {
 
 impl Guide {
     fn new(fabric: &Fabric, hops: &Hops) -> Self {
-        let price = expected(fabric, hops);
+        let prices = Prices::new(fabric, hops);
         let keys = Keys::new(fabric);
         let tails = indirect(fabric).then(|| Tails::new(fabric, hops, &keys));
-        Self { price, keys, tails }
+        Self { prices, keys, tails }
     }
 }
 
@@ -160,11 +165,6 @@ fn mix(number: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// Whether a cost is near enough to the least one to be in choice.
-fn near(cost: u64, least: u64) -> bool {
-    cost <= least + least / 5
-}
-
 /// What came of some targets.
 struct Part {
     lids: Vec<Lid>,
@@ -207,6 +207,9 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// All destinations on the target of a DAG, adapters before port 0.
     fn to(&mut self, dag: &Outward, part: &mut Part) {
+        if !part.complete {
+            return;
+        }
         let target = dag.target;
         self.walk.turn_to(target);
         let target_key = mix(self.fabric.switch(target).guid.0);
@@ -246,7 +249,8 @@ impl Walk<'_> {
                 true
             }
             Stuck::Detour(tree) => {
-                let complete = self.walk.detour(dag, self.hops, goal, tree);
+                let complete = self.walk.detour(dag, self.hops, goal, tree)
+                    || tree.is_none() && self.walk.make_room(goal);
                 part.detours += self.walk.ways().detours(self.hops).map(|(s, _)| weight(s)).sum::<u64>();
                 complete
             }

@@ -135,28 +135,36 @@ fn deal<'a>(
     if channels.is_empty() {
         return Vec::new();
     }
-    let share = wishes.len().div_ceil(channels.len());
-    let mut held: Vec<Vec<usize>> = vec![Vec::with_capacity(share + 1); channels.len()];
-    let mut asked = vec![0; wishes.len()];
+    // As many as all can have at first, so that none stays empty; then one more.
+    let share = wishes.len() / channels.len();
+    let mut held: Vec<Vec<usize>> = vec![Vec::with_capacity(share + 2); channels.len()];
     let mut got: Vec<Option<ChannelId>> = vec![None; wishes.len()];
     let mut asking: Vec<usize> = (0..wishes.len()).rev().collect();
-    while let Some(i) = asking.pop() {
-        let list = &wishes[i].1;
-        let Some(&channel) = list.get(asked[i]) else {
-            // Full wherever it asked: it goes where it likes best, beyond the share.
-            got[i] = Some(list[0]);
-            continue;
-        };
-        let Ok(at) = channels.binary_search(&channel) else { continue };
-        let held = &mut held[at];
-        held.push(i);
-        if held.len() > share {
-            let least = |&&i: &&usize| (mix(liking(&wishes[i].0, channel)), i);
-            let worst = held.iter().max_by_key(least).copied().unwrap_or(i);
-            held.retain(|&h| h != worst);
-            asked[worst] += 1;
-            asking.push(worst);
+    for share in [share, share + 1] {
+        let mut asked = vec![0; wishes.len()];
+        let mut refused = Vec::new();
+        while let Some(i) = asking.pop() {
+            let Some(&channel) = wishes[i].1.get(asked[i]) else {
+                refused.push(i);
+                continue;
+            };
+            let Ok(at) = channels.binary_search(&channel) else { continue };
+            let held = &mut held[at];
+            held.push(i);
+            if held.len() > share {
+                let least = |&&i: &&usize| (mix(liking(&wishes[i].0, channel)), i);
+                let worst = held.iter().max_by_key(least).copied().unwrap_or(i);
+                held.retain(|&h| h != worst);
+                asked[worst] += 1;
+                asking.push(worst);
+            }
         }
+        refused.sort_unstable_by(|a, b| b.cmp(a));
+        asking = refused;
+    }
+    // Refused wherever they asked: they go where they like best, beyond the share.
+    for i in asking {
+        got[i] = wishes[i].1.first().copied();
     }
     for (channel, held) in channels.iter().zip(held) {
         for i in held {

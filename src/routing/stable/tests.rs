@@ -55,6 +55,10 @@ fn what_is_not_broken_keeps_to_the_rule() {
                     let mended = stable_sssp(&f, &hops, &with_tree, lookahead, Stuck::Detour(Some(&tree)));
                     assert!(mended.complete && mended.broken.is_empty(), "{name}");
                     check(name, &f, &with_tree, &mended);
+                    let roomy = stable_sssp(&f, &hops, &rule, lookahead, Stuck::Detour(None));
+                    if roomy.complete {
+                        check(name, &f, &rule, &roomy);
+                    }
                 }
             }
         }
