@@ -3,10 +3,10 @@
 use rayon::prelude::*;
 
 use super::legal::{Legal, Lookahead};
-use super::outward::{Outward, for_each_block, for_each_target};
+use super::outward::{Outward, for_each_block};
 use super::ways::Detours;
 use super::{Hops, adapters_by_switch, ends_on};
-use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
+use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
 
@@ -54,6 +54,13 @@ impl Ranked {
         }
     }
 
+    fn charge(&mut self, toll: Toll) {
+        self.broken.extend(toll.broken);
+        self.broken_pairs += toll.broken_pairs;
+        self.detours += toll.detours;
+        self.complete &= !toll.incomplete;
+    }
+
     /// Share of the adapter pairs that take a detour.
     pub fn nonminimal_share(&self) -> f64 {
         self.detours as f64 / self.pairs.max(1) as f64
@@ -96,13 +103,16 @@ impl Ranked {
     }
 }
 
+/// How many share the ways to port 0.
+const ASIDE: usize = 4;
+
 /// P-SSSP (Hoefler et al., Fig. 2(a)) that keeps to a rule.
 ///
 /// As [`sssp`](super::sssp()), destination by destination; but per destination the minimal-path DAG
 /// is walked outward, and a switch takes, among the channels to switches that it may enter, those
 /// that let the switches behind it enter in turn, and among these the one with the least load along
-/// the path. Destinations come switch by switch in GUID order, on each switch the adapters before
-/// port 0.
+/// the path. Adapters come switch by switch in GUID order. The ways to port 0, which count as no load,
+/// are found beside them, sixteen switches at a time, by the load from before these.
 ///
 /// - `hops`: distances of the same fabric.
 /// - `rule`: made for the same fabric.
@@ -110,11 +120,11 @@ impl Ranked {
 /// Returns tables that reach every LID of every attached end port from every switch.
 ///
 /// Cost, with S switches, C channels, D destination LIDs and E the channels of a minimal-path DAG:
-/// O(S C / 8 + S E) to make the DAGs, sixteen at a time, on another core while the ones before are
-/// walked; O(D (S + E)) to walk them, one destination after the other, as each is led by the load of
-/// those before. With [`Lookahead::LastChance`] the walk looks at each channel of the DAG twice. A
+/// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S (S + E)) for the ways to port 0, both
+/// on another core meanwhile; O(D (S + E)) to walk the DAGs, one destination after the other, as each
+/// is led by the load of those before. With [`Lookahead::LastChance`] the walk looks at each channel of the DAG twice. A
 /// rule with labels costs O(E d) a destination more, with d the mean number of channels of a switch;
-/// detours O(C log C) a destination, as many times as the tree has to step in. Memory: O(S + C) and
+/// detours O(C) a destination, as many times as the tree has to step in. Memory: O(S + C) and
 /// 32 DAGs of 16 E + 20 S bytes each, beside the tables of D S bytes.
 pub fn ranked_sssp(
     fabric: &Fabric,
@@ -126,45 +136,118 @@ pub fn ranked_sssp(
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
     let mut result = Ranked::nothing(fabric);
+    let mender = Mender { hops, stuck, adapters: &adapters };
     let mut walk = Legal::new(fabric, rule, lookahead);
-    let targets: Vec<SwitchId> = fabric.switch_ids().collect();
-    for_each_target(fabric, hops, &targets, |dag| {
+    let mut walks_aside = [(); ASIDE].map(|()| Legal::new(fabric, rule, lookahead));
+    for_each_block(fabric, hops, &mixed(&adapters), |dags| {
         if !result.complete {
             return;
         }
-        let target = dag.target;
-        for (end, port) in ends_on(fabric, target) {
-            for lid in end.lids() {
-                walk.choose(dag, &result.load);
-                let weight = |s: SwitchId| if end.is_adapter() { adapters[s.index()] } else { 0 };
-                if walk.any_wrong() {
-                    match stuck {
-                        Stuck::Break => {
-                            if !end.is_adapter() {
-                                walk.detour_some(&result.load);
-                            }
-                            result.broken.extend(walk.ways().wrong().map(|s| (s, lid)));
-                            result.broken_pairs += walk.ways().wrong().map(weight).sum::<u64>();
-                        }
-                        Stuck::Detour(tree) => {
-                            if !walk.detour(dag, hops, &result.load, tree) {
-                                result.complete = false;
-                                return;
-                            }
-                            result.detours += walk.ways().detours(hops).map(|(s, _)| weight(s)).sum::<u64>();
-                        }
-                    }
+        let before = result.load.clone();
+        let Ranked { lft, load, pairs, .. } = &mut result;
+        let adapters_of = || {
+            let mut toll = Toll::default();
+            for (dag, (end, port)) in dags.iter().flat_map(|dag| ends(fabric, dag, true)) {
+                for lid in end.lids() {
+                    walk.choose(dag, load);
+                    mender.mend(&mut walk, dag, load, (end, lid), &mut toll);
+                    walk.ways().write(lft.to_mut(lid));
+                    lft.set(dag.target, lid, port);
+                    *pairs += all - 1;
+                    walk.ways_mut().count(&adapters, 1, load);
                 }
-                walk.ways().write(result.lft.to_mut(lid));
-                result.lft.set(target, lid, port);
-                if end.is_adapter() {
-                    result.pairs += all - 1;
-                    walk.ways_mut().count(&adapters, 1, &mut result.load);
+            }
+            toll
+        };
+        let switches_of = |(walk, dags): (&mut Legal<'_>, &[Outward])| {
+            let (mut toll, mut tables) = (Toll::default(), Vec::new());
+            for (dag, (end, port)) in dags.iter().flat_map(|dag| ends(fabric, dag, false)) {
+                for lid in end.lids() {
+                    walk.choose(dag, &before);
+                    mender.mend(walk, dag, &before, (end, lid), &mut toll);
+                    let mut ports = vec![Lft::NO_PATH; adapters.len()];
+                    walk.ways().write(&mut ports);
+                    ports[dag.target.index()] = port.0;
+                    tables.push((lid, ports));
                 }
+            }
+            (toll, tables)
+        };
+        let aside = walks_aside.par_iter_mut().zip(dags.par_chunks(dags.len().div_ceil(ASIDE)));
+        let (toll, aside) = rayon::join(adapters_of, || aside.map(switches_of).collect::<Vec<_>>());
+        result.charge(toll);
+        for (toll, tables) in aside {
+            result.charge(toll);
+            for (lid, ports) in tables {
+                result.lft.to_mut(lid).copy_from_slice(&ports);
             }
         }
     });
     result
+}
+
+/// All switches, those with adapters in order, and as many without among any few of them as among all:
+/// so there is as much to do on one core as on the others at any time.
+fn mixed(adapters: &[u64]) -> Vec<SwitchId> {
+    let all = (0..adapters.len()).map(SwitchId::at);
+    let (with, without): (Vec<_>, Vec<_>) = all.partition(|s| adapters[s.index()] > 0);
+    // At which share of its kind each comes, in units that both kinds have.
+    let share = |list: Vec<SwitchId>, other: usize| {
+        list.into_iter().enumerate().map(move |(i, s)| ((2 * i + 1) * other.max(1), s))
+    };
+    let (n, m) = (with.len(), without.len());
+    let mut list: Vec<(usize, SwitchId)> = share(with, m).chain(share(without, n)).collect();
+    list.sort_by_key(|&(share, _)| share);
+    list.into_iter().map(|(_, s)| s).collect()
+}
+
+/// A DAG with the end ports on its target: the adapters and routers, or port 0.
+fn ends<'a>(
+    fabric: &'a Fabric,
+    dag: &'a Outward,
+    adapters: bool,
+) -> impl Iterator<Item = (&'a Outward, (&'a EndPort, PortNum))> {
+    let ends = ends_on(fabric, dag.target).into_iter().filter(move |(end, _)| end.is_adapter() == adapters);
+    ends.map(move |end| (dag, end))
+}
+
+/// What a rule costs some destinations, as in [`Ranked`].
+#[derive(Default)]
+struct Toll {
+    broken: Vec<(SwitchId, Lid)>,
+    broken_pairs: u64,
+    detours: u64,
+    incomplete: bool,
+}
+
+/// Does about ways that break the rule what is to be done.
+struct Mender<'a> {
+    hops: &'a Hops,
+    stuck: Stuck<'a>,
+    adapters: &'a [u64],
+}
+
+impl Mender<'_> {
+    fn mend(&self, walk: &mut Legal<'_>, dag: &Outward, load: &[u64], to: (&EndPort, Lid), toll: &mut Toll) {
+        if !walk.any_wrong() || toll.incomplete {
+            return;
+        }
+        let (end, lid) = to;
+        let weight = |s: SwitchId| if end.is_adapter() { self.adapters[s.index()] } else { 0 };
+        match self.stuck {
+            Stuck::Break => {
+                if !end.is_adapter() {
+                    walk.detour_some(load);
+                }
+                toll.broken.extend(walk.ways().wrong().map(|s| (s, lid)));
+                toll.broken_pairs += walk.ways().wrong().map(weight).sum::<u64>();
+            }
+            Stuck::Detour(tree) => {
+                toll.incomplete = !walk.detour(dag, self.hops, load, tree);
+                toll.detours += walk.ways().detours(self.hops).map(|(s, _)| weight(s)).sum::<u64>();
+            }
+        }
+    }
 }
 
 /// What a rule costs, from one tree for each of some destination switches.
@@ -347,8 +430,20 @@ mod tests {
         for (name, f) in small_members() {
             let hops = Hops::new(&f).unwrap();
             let ranked = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, Stuck::Break);
-            assert!(ranked.lft == sssp(&f, &hops), "{name}");
+            let (lft, plain) = (ranked.lft, sssp(&f, &hops));
+            assert!(
+                f.adapters().all(|(_, end)| end.lids().all(|lid| lft.to(lid) == plain.to(lid))),
+                "{name}"
+            );
             assert!(ranked.broken.is_empty() && ranked.detours == 0 && ranked.complete, "{name}");
+            let nearer = |s, lid, target| {
+                let c = f.channels().at_port(s, lft.get(s, lid).unwrap()).unwrap();
+                hops.get(f.channels().get(c).to, target) + 1 == hops.get(s, target)
+            };
+            for end in f.endports() {
+                let home = end.attachment.unwrap().0;
+                assert!(f.switch_ids().all(|s| s == home || nearer(s, end.lid, home)), "{name}");
+            }
         }
     }
 
