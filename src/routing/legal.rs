@@ -33,6 +33,8 @@ pub(super) struct Legal<'a> {
     /// By step of the DAG of `known_for`: what is the same for all destinations on a switch, where
     /// there is such a thing.
     known: Vec<Known>,
+    /// By place in that DAG: whether the choice is by cost alone, whatever else is chosen.
+    by_cost: Vec<bool>,
     known_for: Option<SwitchId>,
     /// By switch, beside its way.
     heads: Vec<Head>,
@@ -69,6 +71,7 @@ impl<'a> Legal<'a> {
             lookahead,
             chances: vec![0; fabric.num_switches()],
             known: Vec::new(),
+            by_cost: Vec::new(),
             known_for: None,
             heads: vec![Head { key: 0, place: Rule::END }; fabric.num_switches()],
         }
@@ -226,7 +229,12 @@ impl<'a> Legal<'a> {
             let range = dag.range(i);
             let steps = dag.steps(i);
             let (mut best, mut least) = (0, u64::MAX);
-            if steps.len() > 1 {
+            if self.by_cost[i] {
+                for (i, step) in steps.iter().enumerate() {
+                    let key = heads[step.to.index()].key + load[step.channel.index()];
+                    (best, least) = if key < least { (i, key) } else { (best, least) };
+                }
+            } else if steps.len() > 1 {
                 for (i, (step, known)) in steps.iter().zip(&self.known[range]).enumerate() {
                     let head = heads[step.to.index()];
                     let wrong = u64::from(known.place >= head.place) << WRONG;
@@ -247,12 +255,16 @@ impl<'a> Legal<'a> {
         self.any_wrong = any_wrong > 0;
     }
 
-    /// Counts, once for all destinations on a switch, what does not depend on them.
+    /// Finds out, once for all destinations on a switch, what does not depend on them.
     fn get_to_know(&mut self, rank: &[u32], dag: &Outward) {
         self.known_for = Some(dag.target);
         self.known.clear();
+        self.by_cost.clear();
+        // By switch: the least place that its way may have, 0 where it may break the rule.
+        let mut entered = vec![0; dag.order.len()];
         for (i, &s) in dag.order.iter().enumerate() {
             let steps = dag.steps(i);
+            let first = self.known.len();
             let behind = || dag.behind(s).iter().map(|b| rank[b.channel.index()]);
             let (least, most) = behind().fold((u32::MAX, 0), |(least, most), p| (least.min(p), most.max(p)));
             self.known.extend(steps.iter().map(|step| {
@@ -264,6 +276,12 @@ impl<'a> Legal<'a> {
                 };
                 Known { shut_out: (shut_out as u64) << SHUT_OUT, place }
             }));
+            let known = &self.known[first..];
+            let sound = steps.iter().zip(known).all(|(step, known)| known.place < entered[step.to.index()]);
+            let alike = known.iter().all(|k| k.shut_out == known[0].shut_out);
+            self.by_cost.push(sound && alike && steps.len() > 1);
+            let least = known.iter().map(|k| k.place).min().unwrap_or(Rule::END);
+            entered[s.index()] = if sound { least } else { 0 };
         }
     }
 

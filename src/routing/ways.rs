@@ -336,13 +336,13 @@ pub(super) trait Detours<'a> {
         let fabric = self.ways().fabric;
         let channels = fabric.channels();
         // By hops: channels from switches without a way that a legal one goes on over.
-        let mut levels: Vec<Vec<ChannelId>> = Vec::new();
-        let offer = |walk: &Self, levels: &mut Vec<Vec<ChannelId>>, channel: ChannelId, to: SwitchId| {
+        let mut levels: Vec<Vec<(Self::Price, ChannelId)>> = Vec::new();
+        let offer = |walk: &Self, levels: &mut Vec<Vec<_>>, channel: ChannelId, to: SwitchId| {
             let way = walk.over(channel, to, goal);
             if way.wrong == 0 {
                 let level = usize::from(way.hops);
                 levels.resize_with(levels.len().max(level + 1), Vec::new);
-                levels[level].push(channel);
+                levels[level].push((walk.price(&way, goal), channel));
             }
         };
         for s in fabric.switch_ids().filter(|&s| !self.ways().has_way(s)) {
@@ -354,17 +354,16 @@ pub(super) trait Detours<'a> {
         let mut level = 0;
         while level < levels.len() {
             let mut reached = Vec::new();
-            for channel in std::mem::take(&mut levels[level]) {
-                let c = channels.get(channel);
-                if self.ways().has_way(c.from) {
+            for offered in std::mem::take(&mut levels[level]) {
+                let from = channels.get(offered.1).from;
+                if self.ways().has_way(from) {
                     continue;
                 }
-                let offered = (self.price(&self.over(channel, c.to, goal), goal), channel);
-                match &mut best[c.from.index()] {
+                match &mut best[from.index()] {
                     Some(best) => *best = offered.min(*best),
                     none => {
                         *none = Some(offered);
-                        reached.push(c.from);
+                        reached.push(from);
                     }
                 }
             }
