@@ -87,18 +87,17 @@ pub(super) fn dfdn(
         rejected = Some(one);
     }
     let several = |along_tree| minimal(fabric, hops, settings.balance, offer, &found, compare, along_tree);
-    let needed = match several(false) {
+    let mut treeless = match several(false) {
         Ok(plan) if serves_multicast(&plan) => return Ok(plan),
         Ok(plan) => {
             if let Ok(along) = several(true) {
                 return Ok(along);
             }
-            treeless.get_or_insert(plan);
-            None
+            Ok(treeless.unwrap_or(plan))
         }
-        Err(needed) => Some(needed),
+        Err(needed) => treeless.ok_or(needed),
     };
-    if treeless.is_none() {
+    if treeless.is_err() {
         let lft = sssp(fabric, hops);
         if let Ok(lanes) = df_dn(fabric, &lft, offer) {
             let mut plan = plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned(), None);
@@ -106,10 +105,10 @@ pub(super) fn dfdn(
             if serves_multicast(&plan) {
                 return Ok(plan);
             }
-            treeless = Some(plan);
+            treeless = Ok(plan);
         }
     }
-    if settings.max_nonminimal.is_none() && (treeless.is_none() || settings.prefer != Prefer::Minimal) {
+    if settings.max_nonminimal.is_none() && (treeless.is_err() || settings.prefer != Prefer::Minimal) {
         let one = rejected.unwrap_or_else(|| best_of(fabric, hops, settings.balance, &found[..1]));
         let (plan, found) = one.plan(fabric, hops, offer);
         if serves_multicast(&plan) {
@@ -117,13 +116,7 @@ pub(super) fn dfdn(
         }
         return Ok(OneSl::along_tree(found, fabric, hops, settings.balance).plan(fabric, hops, offer).0);
     }
-    match (treeless, needed) {
-        (Some(plan), _) => Ok(plan),
-        (None, needed) => {
-            let source = needed.unwrap_or(LanesError::TooFewVls { needed: 2, offered: offer.vls });
-            Err(EngineError::Lanes { engine: "dfdn", source })
-        }
-    }
+    treeless.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
 
 /// The search alone.

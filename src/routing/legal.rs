@@ -142,7 +142,7 @@ impl<'a> Legal<'a> {
             Rule::OneVl(rank) if self.lookahead == Lookahead::Every => {
                 self.choose_ascending(rank.places(), dag, load)
             }
-            Rule::OneVl(rank) => self.choose_by(&Ascending(rank.places()), dag, load),
+            Rule::OneVl(rank) => self.choose_minding::<_, true>(&Ascending(rank.places()), dag, load),
             Rule::FirstTurnFree(rank) => self.choose_by(&AfterFirst(rank.places()), dag, load),
             Rule::Labelled { .. } => self.choose_by(&General(rule), dag, load),
         }

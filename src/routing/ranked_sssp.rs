@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::legal::{Legal, Lookahead};
 use super::outward::{Outward, for_each_block};
-use super::ways::Detours;
+use super::ways::{Detours, Mender, Toll};
 use super::{Hops, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Rule, Tree};
@@ -54,7 +54,8 @@ impl Ranked {
         }
     }
 
-    fn charge(&mut self, toll: Toll) {
+    /// Adds what some destinations cost.
+    pub(super) fn charge(&mut self, toll: Toll) {
         self.broken.extend(toll.broken);
         self.broken_pairs += toll.broken_pairs;
         self.detours += toll.detours;
@@ -122,10 +123,10 @@ const ASIDE: usize = 4;
 /// Cost, with S switches, C channels, D destination LIDs and E the channels of a minimal-path DAG:
 /// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S (S + E)) for the ways to port 0, both
 /// on another core meanwhile; O(D (S + E)) to walk the DAGs, one destination after the other, as each
-/// is led by the load of those before. With [`Lookahead::LastChance`] the walk looks at each channel of the DAG twice. A
-/// rule with labels costs O(E d) a destination more, with d the mean number of channels of a switch;
-/// detours O(C) a destination, as many times as the tree has to step in. Memory: O(S + C) and
-/// 32 DAGs of 16 E + 20 S bytes each, beside the tables of D S bytes.
+/// is led by the load of those before. With [`Lookahead::LastChance`] the walk looks at each channel of
+/// the DAG twice. A rule with labels costs O(E d) a destination more, with d the mean number of channels
+/// of a switch; detours O(C) a destination, as many times as the tree has to step in. Memory: O(S + C)
+/// and 32 DAGs of 16 E + 20 S bytes each, beside the tables of D S bytes.
 pub fn ranked_sssp(
     fabric: &Fabric,
     hops: &Hops,
@@ -150,7 +151,9 @@ pub fn ranked_sssp(
             for (dag, (end, port)) in dags.iter().flat_map(|dag| ends(fabric, dag, true)) {
                 for lid in end.lids() {
                     walk.choose(dag, load);
-                    mender.mend(&mut walk, dag, load, (end, lid), &mut toll);
+                    if walk.any_wrong() {
+                        mender.mend(&mut walk, dag, load, (end, lid), &mut toll);
+                    }
                     walk.ways().write(lft.to_mut(lid));
                     lft.set(dag.target, lid, port);
                     *pairs += all - 1;
@@ -164,7 +167,9 @@ pub fn ranked_sssp(
             for (dag, (end, port)) in dags.iter().flat_map(|dag| ends(fabric, dag, false)) {
                 for lid in end.lids() {
                     walk.choose(dag, &before);
-                    mender.mend(walk, dag, &before, (end, lid), &mut toll);
+                    if walk.any_wrong() {
+                        mender.mend(walk, dag, &before, (end, lid), &mut toll);
+                    }
                     let mut ports = vec![Lft::NO_PATH; adapters.len()];
                     walk.ways().write(&mut ports);
                     ports[dag.target.index()] = port.0;
@@ -209,45 +214,6 @@ fn ends<'a>(
 ) -> impl Iterator<Item = (&'a Outward, (&'a EndPort, PortNum))> {
     let ends = ends_on(fabric, dag.target).into_iter().filter(move |(end, _)| end.is_adapter() == adapters);
     ends.map(move |end| (dag, end))
-}
-
-/// What a rule costs some destinations, as in [`Ranked`].
-#[derive(Default)]
-struct Toll {
-    broken: Vec<(SwitchId, Lid)>,
-    broken_pairs: u64,
-    detours: u64,
-    incomplete: bool,
-}
-
-/// Does about ways that break the rule what is to be done.
-struct Mender<'a> {
-    hops: &'a Hops,
-    stuck: Stuck<'a>,
-    adapters: &'a [u64],
-}
-
-impl Mender<'_> {
-    fn mend(&self, walk: &mut Legal<'_>, dag: &Outward, load: &[u64], to: (&EndPort, Lid), toll: &mut Toll) {
-        if !walk.any_wrong() || toll.incomplete {
-            return;
-        }
-        let (end, lid) = to;
-        let weight = |s: SwitchId| if end.is_adapter() { self.adapters[s.index()] } else { 0 };
-        match self.stuck {
-            Stuck::Break => {
-                if !end.is_adapter() {
-                    walk.detour_some(load);
-                }
-                toll.broken.extend(walk.ways().wrong().map(|s| (s, lid)));
-                toll.broken_pairs += walk.ways().wrong().map(weight).sum::<u64>();
-            }
-            Stuck::Detour(tree) => {
-                toll.incomplete = !walk.detour(dag, self.hops, load, tree);
-                toll.detours += walk.ways().detours(self.hops).map(|(s, _)| weight(s)).sum::<u64>();
-            }
-        }
-    }
 }
 
 /// What a rule costs, from one tree for each of some destination switches.

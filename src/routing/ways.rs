@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Hops;
 use super::outward::Outward;
-use crate::fabric::{ChannelId, Fabric, SwitchId};
+use super::{Hops, Stuck};
+use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
 use crate::ordering::{Rule, Tree};
 
 const UNROUTED: u16 = u16::MAX;
@@ -225,6 +225,8 @@ pub(super) trait Detours<'a> {
     type Goal<'g>: Copy;
     /// What decides between detours of as many hops, the least first; then the channel's number does.
     type Price: Ord + Copy;
+    /// Whether others [make room](Self::make_room) where detours without a tree leave some without a way.
+    const MAKES_ROOM: bool = false;
 
     fn ways(&self) -> &Ways<'a, Self::More>;
     fn ways_mut(&mut self) -> &mut Ways<'a, Self::More>;
@@ -408,6 +410,56 @@ pub(super) trait Detours<'a> {
             }
             if let Some(way) = self.minimal(dag, place, u16::from(row[s.index()]), goal) {
                 self.ways_mut().set(s, way);
+            }
+        }
+    }
+}
+
+/// What a rule costs some destinations, as in [`Ranked`](super::Ranked).
+#[derive(Default)]
+pub(super) struct Toll {
+    pub(super) broken: Vec<(SwitchId, Lid)>,
+    pub(super) broken_pairs: u64,
+    pub(super) detours: u64,
+    pub(super) incomplete: bool,
+}
+
+/// Does about ways that break the rule what is to be done.
+pub(super) struct Mender<'a> {
+    pub(super) hops: &'a Hops,
+    pub(super) stuck: Stuck<'a>,
+    /// By switch.
+    pub(super) adapters: &'a [u64],
+}
+
+impl Mender<'_> {
+    /// Mends the ways to a LID of an end port; nothing once some switch has stayed without a way.
+    pub(super) fn mend<'a, W: Detours<'a>>(
+        &self,
+        walk: &mut W,
+        dag: &Outward,
+        goal: W::Goal<'_>,
+        to: (&EndPort, Lid),
+        toll: &mut Toll,
+    ) {
+        if toll.incomplete {
+            return;
+        }
+        let (end, lid) = to;
+        let weight = |s: SwitchId| if end.is_adapter() { self.adapters[s.index()] } else { 0 };
+        match self.stuck {
+            Stuck::Break => {
+                if !end.is_adapter() {
+                    walk.detour_some(goal);
+                }
+                toll.broken.extend(walk.ways().wrong().map(|s| (s, lid)));
+                toll.broken_pairs += walk.ways().wrong().map(weight).sum::<u64>();
+            }
+            Stuck::Detour(tree) => {
+                let complete = walk.detour(dag, self.hops, goal, tree)
+                    || W::MAKES_ROOM && tree.is_none() && walk.make_room(goal);
+                toll.incomplete = !complete;
+                toll.detours += walk.ways().detours(self.hops).map(|(s, _)| weight(s)).sum::<u64>();
             }
         }
     }

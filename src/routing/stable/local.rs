@@ -1,7 +1,7 @@
 //! The ways of all switches to one destination, chosen without a look at any other destination.
 
 use super::{Guide, mix};
-use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
+use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::Lookahead;
 use crate::routing::outward::{Behind, Outward};
@@ -17,10 +17,9 @@ const LET_IN: u32 = u32::MAX / 2;
 const TAIL_HOPS: u16 = 5;
 const TAIL_BITS: u32 = 11;
 
-/// A destination: a LID of an end port on the target.
+/// A LID of an end port on the target, as far as choices go by it.
 #[derive(Clone, Copy)]
 pub(super) struct Goal<'a> {
-    pub(super) lid: Lid,
     /// A number of its own, the same wherever and whenever it is routed to.
     pub(super) key: u64,
     /// The same of the target.
@@ -176,6 +175,7 @@ impl<'a> Detours<'a> for Local<'a> {
     type Goal<'g> = Goal<'g>;
     /// Expected load, then by a hash.
     type Price = (u64, u64);
+    const MAKES_ROOM: bool = true;
 
     fn ways(&self) -> &Ways<'a, u64> {
         &self.ways

@@ -12,7 +12,7 @@ use self::expected::Prices;
 use self::local::{Goal, Local};
 use self::tails::Tails;
 use super::outward::{Outward, for_each_target_here};
-use super::ways::Detours;
+use super::ways::{Detours, Mender, Toll};
 use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
@@ -77,10 +77,8 @@ pub fn stable_sssp(
             let mut part = Part::new(fabric);
             let mut walk = Walk {
                 fabric,
-                hops,
-                adapters: &adapters,
+                mender: Mender { hops, stuck, adapters: &adapters },
                 guide: &guide,
-                stuck,
                 walk: Local::new(fabric, rule, lookahead, &guide),
             };
             for_each_target_here(fabric, hops, targets, |dag| walk.to(dag, &mut part));
@@ -92,12 +90,9 @@ pub fn stable_sssp(
             for (&lid, ports) in part.lids.iter().zip(rows) {
                 result.lft.to_mut(lid).copy_from_slice(ports);
             }
-            result.broken.extend(part.broken);
+            result.charge(part.toll);
             result.pairs += part.routed * (all - 1);
-            result.broken_pairs += part.broken_pairs;
-            result.detours += part.detours;
             result.load.iter_mut().zip(part.load).for_each(|(sum, part)| *sum += part);
-            result.complete &= part.complete;
         }
         if !result.complete {
             break;
@@ -170,13 +165,10 @@ struct Part {
     lids: Vec<Lid>,
     /// Ports by switch, LID by LID.
     ports: Vec<u8>,
-    broken: Vec<(SwitchId, Lid)>,
+    toll: Toll,
     /// LIDs of adapters.
     routed: u64,
-    broken_pairs: u64,
-    detours: u64,
     load: Vec<u64>,
-    complete: bool,
 }
 
 impl Part {
@@ -184,12 +176,9 @@ impl Part {
         Self {
             lids: Vec::new(),
             ports: Vec::new(),
-            broken: Vec::new(),
+            toll: Toll::default(),
             routed: 0,
-            broken_pairs: 0,
-            detours: 0,
             load: vec![0; fabric.channels().len()],
-            complete: true,
         }
     }
 }
@@ -197,17 +186,15 @@ impl Part {
 /// One thread's way from target to target.
 struct Walk<'a> {
     fabric: &'a Fabric,
-    hops: &'a Hops,
-    adapters: &'a [u64],
+    mender: Mender<'a>,
     guide: &'a Guide,
-    stuck: Stuck<'a>,
     walk: Local<'a>,
 }
 
 impl Walk<'_> {
     /// All destinations on the target of a DAG, adapters before port 0.
     fn to(&mut self, dag: &Outward, part: &mut Part) {
-        if !part.complete {
+        if part.toll.incomplete {
             return;
         }
         let target = dag.target;
@@ -216,43 +203,24 @@ impl Walk<'_> {
         for (end, port) in ends_on(self.fabric, target) {
             for (lid, n) in end.lids().zip(0..) {
                 let tail = self.guide.tails.as_ref().map_or(&[][..], |tails| tails.of(lid));
-                let goal = Goal { lid, key: key_of(end, n), target_key, tail };
+                let goal = Goal { key: key_of(end, n), target_key, tail };
                 self.walk.choose(dag, goal);
-                if self.walk.any_wrong() && !self.mend(dag, end, goal, part) {
-                    part.complete = false;
-                    return;
+                if self.walk.any_wrong() {
+                    self.mender.mend(&mut self.walk, dag, goal, (end, lid), &mut part.toll);
+                    if part.toll.incomplete {
+                        return;
+                    }
                 }
                 let row = part.ports.len();
                 part.lids.push(lid);
-                part.ports.resize(row + self.adapters.len(), Lft::NO_PATH);
+                part.ports.resize(row + self.mender.adapters.len(), Lft::NO_PATH);
                 let ports = &mut part.ports[row..];
                 self.walk.ways().write(ports);
                 ports[target.index()] = port.0;
                 if end.is_adapter() {
                     part.routed += 1;
-                    self.walk.ways_mut().count(self.adapters, 1, &mut part.load);
+                    self.walk.ways_mut().count(self.mender.adapters, 1, &mut part.load);
                 }
-            }
-        }
-    }
-
-    /// Does about ways that break the rule what is to be done. Returns whether that went well.
-    fn mend(&mut self, dag: &Outward, end: &EndPort, goal: Goal<'_>, part: &mut Part) -> bool {
-        let weight = |s: SwitchId| if end.is_adapter() { self.adapters[s.index()] } else { 0 };
-        match self.stuck {
-            Stuck::Break => {
-                if !end.is_adapter() {
-                    self.walk.detour_some(goal);
-                }
-                part.broken.extend(self.walk.ways().wrong().map(|s| (s, goal.lid)));
-                part.broken_pairs += self.walk.ways().wrong().map(weight).sum::<u64>();
-                true
-            }
-            Stuck::Detour(tree) => {
-                let complete = self.walk.detour(dag, self.hops, goal, tree)
-                    || tree.is_none() && self.walk.make_room(goal);
-                part.detours += self.walk.ways().detours(self.hops).map(|(s, _)| weight(s)).sum::<u64>();
-                complete
             }
         }
     }
