@@ -592,6 +592,35 @@ fn broadcast_on_a_dragonfly() {
     check("broadcast on a Dragonfly", &Dragonfly::balanced(2).build().expect("a Dragonfly"), "dfdn");
 }
 
+/// Nothing reads hop counts then, so none are written.
+#[test]
+fn broadcast_where_nothing_is_dumped() {
+    let name = "broadcast without dumps";
+    let Some(tools) = host::tools(name) else { return };
+    let fabric = Dragonfly::balanced(2).build().expect("a Dragonfly");
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let mut sm = OpenSm::up(&sim, &Config { dumps: false, ..plugin::config("dfdn,no_fallback") });
+    sm.wait_log("multicast group 0xc000: 0 members", 1, Duration::from_secs(20));
+    let all = adapters(&fabric, 1);
+    assert_eq!(mcjoin::join(&sim, mcjoin::BROADCAST, &all), vec![0xc000; all.len()]);
+    for sweeps in 1..=2 {
+        sm.wait_log("dfdn: DF05", sweeps, Duration::from_secs(20));
+        let programmed = || {
+            let (addressed, held) = formats::load_tables(Readback::of(&sim).folder(), fabric.clone()).ok()?;
+            let computed = route(&addressed, &Settings::default()).expect("it is routed").routes;
+            let want = expected(&addressed, &computed, 0xc000, 0, &all);
+            (held.lft == computed.lft && held.multicast == [want]).then_some(())
+        };
+        assert!(host::wait_for(Duration::from_secs(20), programmed).is_some(), "{}", sm.log());
+        sm.resweep();
+    }
+    for error in ["ERR 0A03", "ERR 0A17", "ERR DF", "DF31"] {
+        assert!(!sm.log().contains(error), "{error} in {}", sm.log());
+    }
+    assert!(!sm.path("opensm.fdbs").exists());
+    assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
+}
+
 #[test]
 fn broadcast_on_a_torus_with_several_sls() {
     check(

@@ -144,6 +144,8 @@ fn check(name: &str, fabric: &Fabric) {
         psl.exists().then_some(psl.as_path()),
     );
     assert!(judged.reachable && judged.deadlock_free, "{name}: {}", judged.text);
+    let dump = std::fs::read_to_string(sm.path("opensm.fdbs")).expect("OpenSM's dump");
+    assert!(!dump.contains("HOPS UNKNOWN"), "{name}: hop counts are written where they are dumped");
     assert!(sm.alive() && sm.stop().success(), "{name}: OpenSM ends in good order\n{}", sm.log());
 }
 

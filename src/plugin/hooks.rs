@@ -62,7 +62,7 @@ struct Plugin {
     configuration: Mutex<Configuration>,
     /// The engines that OpenSM knows, set once by `create`; each is the context of its callbacks.
     registered: OnceLock<Vec<Registered>>,
-    /// Computed and verified, hop counts written, forwarding tables not yet.
+    /// Computed and verified, hop counts written if they are read, forwarding tables not yet.
     pending: Mutex<Option<Pending>>,
     /// What is in the switches.
     programmed: ArcSwapOption<Programmed>,
@@ -99,7 +99,7 @@ struct Pending {
     started: Instant,
     /// What the snapshot took.
     reading: Duration,
-    /// What the lid matrix took.
+    /// What the lid matrix and the forwarding tables took.
     writing: Duration,
 }
 
@@ -297,7 +297,7 @@ unsafe extern "C" fn mcast_build_stree(
     })
 }
 
-/// Reads the subnet, computes and verifies everything, writes hop counts.
+/// Reads the subnet, computes and verifies everything, writes hop counts if they are read.
 unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
     with_engine(context, "build_lid_matrices", FAILED, |plugin, engine| match plugin.compute(engine) {
         Ok(()) => DONE,
@@ -505,12 +505,22 @@ impl Plugin {
         }
         let writing = Instant::now();
         let host = &self.host;
-        in_own_threads(|| program::write_hops(host, &fabric, &routed))
-            .map_err(|error| (Message::CommitFailed, error))?
-            .map_err(|error| (Message::CommitFailed, error.to_string()))?;
+        if self.hops_are_read(&routed) {
+            in_own_threads(|| program::write_hops(host, &fabric, &routed))
+                .map_err(|error| (Message::CommitFailed, error))?
+                .map_err(|error| (Message::CommitFailed, error.to_string()))?;
+        }
         let writing = writing.elapsed();
         *pending = Some(Pending { fabric, routed, started, reading, writing });
         Ok(())
+    }
+
+    /// Whether OpenSM reads hop counts after an engine of ours: for multicast trees of its own and for
+    /// dumps, which where it keeps a cache of unicast tables may be asked for long after. Else they stay
+    /// "no path", as writing them takes OpenSM an allocation for each two switches.
+    fn hops_are_read(&self, routed: &Routed) -> bool {
+        let cached = self.host.options().use_ucast_cache == abi::TRUE;
+        routed.routes.multicast.is_empty() || self.host.dumps_routing() || cached
     }
 
     fn commit(&self, engine: &Registered) -> Result<(), Failure> {

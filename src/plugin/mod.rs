@@ -5,7 +5,7 @@
 //! every other deadlock-free engine under its own name. From then on, in each heavy sweep:
 //!
 //! ```text
-//! build_lid_matrices      snapshot -> Fabric -> engine::route -> verified Routes; hop counts written
+//! build_lid_matrices      snapshot -> Fabric -> engine::route -> verified Routes; hop counts where they are read
 //! ucast_build_fwd_tables  LFTs written; the Routes published for the callbacks below
 //! update_sl2vl, update_vlarb, path_sl     look-ups in the published Routes
 //! mcast_build_stree       each multicast group gets what it needs of its tree; also when members join
@@ -22,6 +22,8 @@
 //!   reported, and not behind the console's `reroute`; a signal to the sweeping thread helps there.
 //! - When a master dies the standby sends all tables again, and asks its own engine for them: nothing
 //!   changes, as they depend on the fabric and the settings alone (`tests/handover.rs`).
+//! - Behind an engine hop counts are read for OpenSM's own multicast trees and for dumps alone. Each row
+//!   of them is an allocation, one for each two switches: a tenth of all the time at 2000 switches.
 //! - `building routing` is logged at VERBOSE, so OpenSM's own time for an engine shows with log flags
 //!   that contain 0x04.
 //! - Stock dfsssp picks among its SLs at random at each PathRecord, and plans for pairs of adapters

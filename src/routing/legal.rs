@@ -33,8 +33,10 @@ pub(super) struct Legal<'a> {
     /// By step of the DAG of `known_for`: what is the same for all destinations on a switch, where
     /// there is such a thing.
     known: Vec<Known>,
-    /// By place in that DAG: whether the choice is by cost alone, whatever else is chosen.
-    by_cost: Vec<bool>,
+    /// By place in that DAG, where the choice is by cost alone, whatever else is chosen.
+    by_cost: Vec<Option<ByCost>>,
+    /// By step of the present one of these: cost of the switch that it leads to, above the step's number.
+    ahead: Vec<u64>,
     known_for: Option<SwitchId>,
     /// By switch, beside its way.
     heads: Vec<Head>,
@@ -46,6 +48,14 @@ struct Known {
     /// How many it shuts out, where a key has that.
     shut_out: u64,
     place: u32,
+}
+
+/// Steps over channels with numbers in a row, between which cost alone decides.
+#[derive(Clone, Copy, Debug)]
+struct ByCost {
+    first: ChannelId,
+    /// Whether they lead to the same switches as those at the place before.
+    repeated: bool,
 }
 
 /// As much of a way as one behind it has to know.
@@ -72,6 +82,7 @@ impl<'a> Legal<'a> {
             chances: vec![0; fabric.num_switches()],
             known: Vec::new(),
             by_cost: Vec::new(),
+            ahead: Vec::new(),
             known_for: None,
             heads: vec![Head { key: 0, place: Rule::END }; fabric.num_switches()],
         }
@@ -228,13 +239,16 @@ impl<'a> Legal<'a> {
         for (i, &s) in dag.order.iter().enumerate().skip(1) {
             let range = dag.range(i);
             let steps = dag.steps(i);
-            let (mut best, mut least) = (0, u64::MAX);
-            if self.by_cost[i] {
-                for (i, step) in steps.iter().enumerate() {
-                    let key = heads[step.to.index()].key + load[step.channel.index()];
-                    (best, least) = if key < least { (i, key) } else { (best, least) };
+            let mut best = 0;
+            if let Some(ByCost { first, repeated }) = self.by_cost[i] {
+                if !repeated {
+                    let ahead = |(j, step): (usize, &Step)| heads[step.to.index()].key << u8::BITS | j as u64;
+                    self.ahead.clear();
+                    self.ahead.extend(steps.iter().enumerate().map(ahead));
                 }
+                best = least_of(&self.ahead, &load[first.index()..][..steps.len()]);
             } else if steps.len() > 1 {
+                let mut least = u64::MAX;
                 for (i, (step, known)) in steps.iter().zip(&self.known[range]).enumerate() {
                     let head = heads[step.to.index()];
                     let wrong = u64::from(known.place >= head.place) << WRONG;
@@ -264,7 +278,7 @@ impl<'a> Legal<'a> {
         let mut entered = vec![0; dag.order.len()];
         for (i, &s) in dag.order.iter().enumerate() {
             let steps = dag.steps(i);
-            let first = self.known.len();
+            let known_before = self.known.len();
             let behind = || dag.behind(s).iter().map(|b| rank[b.channel.index()]);
             let (least, most) = behind().fold((u32::MAX, 0), |(least, most), p| (least.min(p), most.max(p)));
             self.known.extend(steps.iter().map(|step| {
@@ -276,10 +290,18 @@ impl<'a> Legal<'a> {
                 };
                 Known { shut_out: (shut_out as u64) << SHUT_OUT, place }
             }));
-            let known = &self.known[first..];
+            let known = &self.known[known_before..];
             let sound = steps.iter().zip(known).all(|(step, known)| known.place < entered[step.to.index()]);
             let alike = known.iter().all(|k| k.shut_out == known[0].shut_out);
-            self.by_cost.push(sound && alike && steps.len() > 1);
+            let first = steps.first().map_or(ChannelId(0), |step| step.channel);
+            let in_a_row = steps.iter().zip(first.0..).all(|(step, c)| step.channel.0 == c);
+            let by_cost = (sound && alike && in_a_row && steps.len() > 1).then(|| {
+                let before = self.by_cost.last().is_some_and(Option::is_some).then(|| dag.steps(i - 1));
+                let repeated =
+                    before.is_some_and(|before| before.iter().map(|b| b.to).eq(steps.iter().map(|s| s.to)));
+                ByCost { first, repeated }
+            });
+            self.by_cost.push(by_cost);
             let least = known.iter().map(|k| k.place).min().unwrap_or(Rule::END);
             entered[s.index()] = if sound { least } else { 0 };
         }
@@ -352,6 +374,26 @@ impl<'a> Detours<'a> for Legal<'a> {
         });
         ways.min_by_key(|(key, _)| *key).map(|(_, way)| way)
     }
+}
+
+/// The number of the step of least cost, the first of those.
+///
+/// - `ahead`: by step, the cost beyond its channel, below 2^48, above the step's number in the low byte.
+/// - `load`: by step.
+#[inline(always)]
+fn least_of(ahead: &[u64], load: &[u64]) -> usize {
+    let key = |(ahead, load): (&u64, &u64)| ahead + (load << u8::BITS);
+    // Several at a time, so that a comparison does not wait for the one before.
+    const LANES: usize = 4;
+    let (mut aheads, mut loads) = (ahead.chunks_exact(LANES), load.chunks_exact(LANES));
+    let mut least = [u64::MAX; LANES];
+    for (ahead, load) in aheads.by_ref().zip(loads.by_ref()) {
+        for (least, key) in least.iter_mut().zip(ahead.iter().zip(load).map(key)) {
+            *least = key.min(*least);
+        }
+    }
+    let rest = aheads.remainder().iter().zip(loads.remainder()).map(key);
+    (least.into_iter().chain(rest).fold(u64::MAX, u64::min) & u64::from(u8::MAX)) as usize
 }
 
 /// What a kind of rule comes to, so that the walk over a DAG is compiled for each by itself.

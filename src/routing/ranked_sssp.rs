@@ -104,7 +104,7 @@ impl Ranked {
     }
 }
 
-/// How many share the ways to port 0.
+/// How many share the ways to port 0 that are found by themselves.
 const ASIDE: usize = 4;
 
 /// P-SSSP (Hoefler et al., Fig. 2(a)) that keeps to a rule.
@@ -112,8 +112,9 @@ const ASIDE: usize = 4;
 /// As [`sssp`](super::sssp()), destination by destination; but per destination the minimal-path DAG
 /// is walked outward, and a switch takes, among the channels to switches that it may enter, those
 /// that let the switches behind it enter in turn, and among these the one with the least load along
-/// the path. Adapters come switch by switch in GUID order. The ways to port 0, which count as no load,
-/// are found beside them, sixteen switches at a time, by the load from before these.
+/// the path. Adapters come switch by switch in GUID order. Port 0, which counts as no load, has the ways of
+/// an adapter on its switch; where there is none, or its ways broke the rule, they are found beside those
+/// to adapters, sixteen switches at a time, by the load from before these.
 ///
 /// - `hops`: distances of the same fabric.
 /// - `rule`: made for the same fabric.
@@ -121,8 +122,8 @@ const ASIDE: usize = 4;
 /// Returns tables that reach every LID of every attached end port from every switch.
 ///
 /// Cost, with S switches, C channels, D destination LIDs and E the channels of a minimal-path DAG:
-/// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S (S + E)) for the ways to port 0, both
-/// on another core meanwhile; O(D (S + E)) to walk the DAGs, one destination after the other, as each
+/// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S + E) for the ways to each port 0 without
+/// an adapter beside it, both on another core meanwhile; O(D (S + E)) to walk the DAGs, one destination after the other, as each
 /// is led by the load of those before. With [`Lookahead::LastChance`] the walk looks at each channel of
 /// the DAG twice. A rule with labels costs O(E d) a destination more, with d the mean number of channels
 /// of a switch; detours O(C) a destination, as many times as the tree has to step in. Memory: O(S + C)
@@ -147,41 +148,56 @@ pub fn ranked_sssp(
         let before = result.load.clone();
         let Ranked { lft, load, pairs, .. } = &mut result;
         let adapters_of = || {
-            let mut toll = Toll::default();
-            for (dag, (end, port)) in dags.iter().flat_map(|dag| ends(fabric, dag, true)) {
-                for lid in end.lids() {
+            let (mut toll, mut twins, mut left) = (Toll::default(), Vec::new(), Vec::new());
+            for dag in dags {
+                let mut switch = lids(fabric, dag, false);
+                for (lid, end, port) in lids(fabric, dag, true) {
                     walk.choose(dag, load);
                     if walk.any_wrong() {
                         mender.mend(&mut walk, dag, load, (end, lid), &mut toll);
+                    } else {
+                        let twin =
+                            switch.next().map(|(twin, ..)| Twin { lid: twin, of: lid, target: dag.target });
+                        twins.extend(twin);
                     }
                     walk.ways().write(lft.to_mut(lid));
                     lft.set(dag.target, lid, port);
                     *pairs += all - 1;
                     walk.ways_mut().count(&adapters, 1, load);
                 }
+                left.extend(switch.filter(|_| adapters[dag.target.index()] > 0).map(|to| (dag, to)));
             }
-            toll
+            (toll, twins, left)
         };
-        let switches_of = |(walk, dags): (&mut Legal<'_>, &[Outward])| {
+        let switches_of = |walk: &mut Legal<'_>, ends: &[(&Outward, To<'_>)]| {
             let (mut toll, mut tables) = (Toll::default(), Vec::new());
-            for (dag, (end, port)) in dags.iter().flat_map(|dag| ends(fabric, dag, false)) {
-                for lid in end.lids() {
-                    walk.choose(dag, &before);
-                    if walk.any_wrong() {
-                        mender.mend(walk, dag, &before, (end, lid), &mut toll);
-                    }
-                    let mut ports = vec![Lft::NO_PATH; adapters.len()];
-                    walk.ways().write(&mut ports);
-                    ports[dag.target.index()] = port.0;
-                    tables.push((lid, ports));
+            for &(dag, (lid, end, port)) in ends {
+                walk.choose(dag, &before);
+                if walk.any_wrong() {
+                    mender.mend(walk, dag, &before, (end, lid), &mut toll);
                 }
+                let mut ports = vec![Lft::NO_PATH; adapters.len()];
+                walk.ways().write(&mut ports);
+                ports[dag.target.index()] = port.0;
+                tables.push((lid, ports));
             }
             (toll, tables)
         };
-        let aside = walks_aside.par_iter_mut().zip(dags.par_chunks(dags.len().div_ceil(ASIDE)));
-        let (toll, aside) = rayon::join(adapters_of, || aside.map(switches_of).collect::<Vec<_>>());
+        let mut aside = |ends: Vec<(&Outward, To<'_>)>| -> Vec<(Toll, Vec<(Lid, Vec<u8>)>)> {
+            let parts = ends.par_chunks(ends.len().div_ceil(ASIDE).max(1));
+            walks_aside.par_iter_mut().zip(parts).map(|(walk, ends)| switches_of(walk, ends)).collect()
+        };
+        let bare = dags.iter().filter(|dag| adapters[dag.target.index()] == 0);
+        let bare = bare.flat_map(|dag| lids(fabric, dag, false).map(move |to| (dag, to))).collect();
+        let ((toll, twins, left), mut alone) = rayon::join(adapters_of, || aside(bare));
+        alone.extend(aside(left));
         result.charge(toll);
-        for (toll, tables) in aside {
+        for Twin { lid, of, target } in twins {
+            let ports = result.lft.to(of).to_vec();
+            result.lft.to_mut(lid).copy_from_slice(&ports);
+            result.lft.set(target, lid, PortNum(0));
+        }
+        for (toll, tables) in alone {
             result.charge(toll);
             for (lid, ports) in tables {
                 result.lft.to_mut(lid).copy_from_slice(&ports);
@@ -206,14 +222,20 @@ fn mixed(adapters: &[u64]) -> Vec<SwitchId> {
     list.into_iter().map(|(_, s)| s).collect()
 }
 
-/// A DAG with the end ports on its target: the adapters and routers, or port 0.
-fn ends<'a>(
-    fabric: &'a Fabric,
-    dag: &'a Outward,
-    adapters: bool,
-) -> impl Iterator<Item = (&'a Outward, (&'a EndPort, PortNum))> {
+/// A LID with its end port and the switch's port to that.
+type To<'a> = (Lid, &'a EndPort, PortNum);
+
+/// A LID of port 0 that has the ways of another LID on the same switch.
+struct Twin {
+    lid: Lid,
+    of: Lid,
+    target: SwitchId,
+}
+
+/// The LIDs on the target of a DAG: those of adapters and routers, or those of port 0.
+fn lids<'a>(fabric: &'a Fabric, dag: &Outward, adapters: bool) -> impl Iterator<Item = To<'a>> {
     let ends = ends_on(fabric, dag.target).into_iter().filter(move |(end, _)| end.is_adapter() == adapters);
-    ends.map(move |end| (dag, end))
+    ends.flat_map(|(end, port)| end.lids().map(move |lid| (lid, end, port)))
 }
 
 /// What a rule costs, from one tree for each of some destination switches.

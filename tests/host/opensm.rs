@@ -23,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) max_op_vls: Option<u8>,
     /// `lmc`.
     pub(crate) lmc: u8,
+    /// Whether the log flags ask for dumps of routing tables.
+    pub(crate) dumps: bool,
     /// Further lines of the configuration file.
     pub(crate) extra: String,
     /// Further environment.
@@ -39,6 +41,7 @@ impl Default for Config {
             qos: true,
             max_op_vls: None,
             lmc: 0,
+            dumps: true,
             extra: String::new(),
             env: Vec::new(),
             under: Vec::new(),
@@ -94,7 +97,7 @@ impl OpenSm {
         command.envs(config.env.iter().map(|(k, v)| (k, v)));
         command.arg("-F").arg(at.join("opensm.conf")).arg("-f").arg(at.join("opensm.log"));
         // Errors, info and what the engines take time for (0x07); dumps (0x40).
-        command.args(["-D", "0x47"]);
+        command.args(["-D", if config.dumps { "0x47" } else { "0x07" }]);
         command.stdout(output.try_clone().expect("the output has a second handle")).stderr(output);
         let child = command.spawn().expect("OpenSM starts");
         Self { folder, child }
@@ -107,6 +110,9 @@ impl OpenSm {
     pub(crate) fn up(sim: &Ibsim, config: &Config) -> Self {
         let mut this = Self::start(sim, config);
         this.wait_log("-> SUBNET UP", 1, Duration::from_secs(60));
+        if !config.dumps {
+            return this;
+        }
         // The dumps are written behind that line; the subnet list is the last.
         let whole = |text: String| text.ends_with('\n').then_some(());
         let at = this.path("opensm-subnet.lst");
