@@ -22,6 +22,8 @@ pub(super) const COMPARED: usize = 4;
 const COMPARED_IF_ENOUGH: usize = 1;
 /// Rules that are tried on more destinations, and of these on more again.
 const NARROWED: [usize; 2] = [16, 4];
+/// Destinations after which the last of these is come to at once where a rule suffices on them.
+const TELLING: usize = 10;
 /// Orders that are improved channel by channel.
 const IMPROVED: usize = 2;
 /// Orders that labels are searched for in earnest.
@@ -154,15 +156,31 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         let targets = sample(fabric, work.targets(fabric, rounds * (tries.len() + 1)));
         let trees = work.rounds(2 * rounds * targets.len() * (tries.len() + 1)).max(1);
         work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
-        let no_rule = std::iter::once((&Rule::Any, Lookahead::Every));
-        let rules: Vec<_> =
-            no_rule.chain(tries.iter().map(|(_, lookahead, rule)| (rule, *lookahead))).collect();
-        let probes = probe_all(fabric, hops, &rules, &targets, trees);
-        let plain = probes[0];
-        // A gain on a sample is chance more often than not.
         let sampled = targets.len() < fabric.num_switches();
+        let probes = |tries: &[(usize, Lookahead, Rule)]| {
+            let rules: Vec<_> = tries.iter().map(|(_, lookahead, rule)| (rule, *lookahead)).collect();
+            probe_all(fabric, hops, &rules, &targets, trees)
+        };
+        // Who minds the last chance alone has more choice, so it is tried where choice is wanting.
+        let (mut first, mut second): (Vec<_>, Vec<_>) =
+            tries.into_iter().partition(|(_, lookahead, _)| !sampled || *lookahead == Lookahead::Every);
+        first.push((0, Lookahead::Every, Rule::Any));
+        let mut probed = probes(&first);
+        first.pop();
+        let plain = probed.pop().expect("that of no rule");
+        if rounds > NARROWED.len() {
+            let wanting = |(i, _, rule): &(usize, Lookahead, Rule)| {
+                let same = first.iter().position(|(j, _, other)| (j, other.vls()) == (i, rule.vls()));
+                same.is_none_or(|same| !probed[same].suffices(&plain, 0.0))
+            };
+            second.retain(wanting);
+        }
+        if !second.is_empty() {
+            probed.extend(probes(&second));
+        }
+        // A gain on a sample is chance more often than not.
         let most = if sampled { plain.bandwidth } else { f64::INFINITY };
-        let judged = tries.into_iter().zip(&probes[1..]).map(|((i, lookahead, rule), &probe)| {
+        let judged = first.into_iter().chain(second).zip(probed).map(|((i, lookahead, rule), probe)| {
             let order = &orders[i];
             let seen = Probe { bandwidth: probe.bandwidth.min(most), ..probe };
             let price = price(order, &rule, &seen, &plain);
@@ -172,8 +190,14 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         let mut tried: Vec<(usize, Found)> = judged.collect();
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
         rounds -= 1;
-        if rounds == 0 || targets.len() == fabric.num_switches() {
+        if rounds == 0 || !sampled {
             break (tried, targets, plain);
+        }
+        let clear = targets.len() >= TELLING && tried[0].1.probe.suffices(&plain, LOSS_ON_SAMPLE);
+        if rounds > 1 && clear {
+            // No more than its share goes into the last round.
+            work.left /= rounds;
+            rounds = 1;
         }
         // On a few destinations everything crowds before these, so that an order which crowds what
         // lies between looks as good as any; and P-SSSP evens out what it cannot even out on all.
@@ -197,7 +221,7 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
     let all: Vec<SwitchId> = fabric.switch_ids().collect();
     let first = &tried[0].1.probe;
     let free = if targets.len() < fabric.num_switches() { LOSS_ON_SAMPLE } else { LOSS };
-    let enough = first.broken == 0.0 && first.bandwidth >= plain.bandwidth * (1.0 - free);
+    let enough = first.suffices(&plain, free);
     if !enough {
         work.left = work.left.max(work.least_if_hard);
     }

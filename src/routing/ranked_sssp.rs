@@ -258,6 +258,12 @@ impl Probe {
     pub fn price(&self) -> f64 {
         self.broken + self.broken_switches / 1000.0
     }
+
+    /// Whether all adapter pairs have a legal minimal way, and at most a share `loss` less bandwidth than in
+    /// `plain`, the same without a rule.
+    pub fn suffices(&self, plain: &Self, loss: f64) -> bool {
+        self.broken == 0.0 && self.bandwidth >= plain.bandwidth * (1.0 - loss)
+    }
 }
 
 /// Tries a rule on some destination switches, with as many routes to each as it has adapters, over
