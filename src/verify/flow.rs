@@ -1,6 +1,6 @@
 //! Which VLs the packets to one LID use, and which channel then waits for which.
 
-use crate::fabric::{EndPortId, SwitchId, Vl};
+use crate::fabric::{SwitchId, Vl};
 use crate::tables::SlVlRow;
 
 use super::policy::Senders;
@@ -10,22 +10,11 @@ use super::{Destination, Plan, bits};
 /// Bit of the VL that carries no data.
 const DROPPED: u16 = 1 << Vl::MAX_DATA;
 
-/// VLs by SL that the sources of a switch inject with on one out port, bit `n` = VL `n`.
+/// VLs that the sources of a switch inject with on one out port, for one SL; bit `n` = VL `n`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Injection {
-    pub(super) adapters: [u16; 16],
-    pub(super) all: [u16; 16],
-}
-
-impl Injection {
-    pub(super) fn add(&mut self, row: SlVlRow, adapter: bool) {
-        for (sl, vl) in row.vls().iter().enumerate() {
-            self.all[sl] |= 1 << vl.0;
-            if adapter {
-                self.adapters[sl] |= 1 << vl.0;
-            }
-        }
-    }
+    pub(super) adapters: u16,
+    pub(super) all: u16,
 }
 
 /// What the channel out of a switch carries towards the destination.
@@ -39,22 +28,6 @@ struct Load {
     vls: [u16; 16],
 }
 
-/// What one destination adds to the whole.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Outcome {
-    /// VLs that packets between adapters use on channels.
-    pub(super) adapter_vls: u16,
-    /// Some packets are mapped to VL 15.
-    pub(super) dropped: bool,
-}
-
-impl Outcome {
-    /// Of both.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self { adapter_vls: self.adapter_vls | other.adapter_vls, dropped: self.dropped | other.dropped }
-    }
-}
-
 /// Buffers, reused from destination to destination.
 pub(super) struct Flow {
     loads: Vec<Load>,
@@ -66,7 +39,8 @@ impl Flow {
     }
 
     /// Lets all packets that the forwarding tables bring to destination `index` of its block run
-    /// from the leaves of the tree to its root, and notes virtual channels and dependencies.
+    /// from the leaves of the tree to its root, and notes virtual channels and dependencies. Whether
+    /// some are mapped to VL 15.
     ///
     /// The VL of a hop depends on (in port, out port, SL) only. So it suffices to know for each
     /// channel of the tree which SLs it carries, and for each of these in which VLs.
@@ -80,14 +54,14 @@ impl Flow {
         index: usize,
         to: &Destination,
         tree: &Tree,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
+    ) -> bool {
+        let mut dropped = false;
         let to_adapter = plan.fabric.endport(to.owner).is_adapter();
-        let Some((_, others)) = tree.order.split_first() else { return outcome };
+        let Some((_, others)) = tree.order.split_first() else { return false };
         for &s in others.iter().rev() {
             let s = s as usize;
             let slot = plan.slot(s, tree.out[s]);
-            self.inject(plan, senders, index, s, tree.out[s], to_adapter, &mut outcome);
+            self.inject(plan, senders, index, s, tree.out[s], to_adapter, &mut dropped);
             let load = std::mem::take(&mut self.loads[s]);
             let next = tree.to[s] as usize;
             let turn = plan.turn(next, tree.out[next], tree.in_port[s]);
@@ -97,47 +71,21 @@ impl Flow {
                 used |= load.vls[sl];
                 let vl = vl_of(row, sl);
                 if vl == Vl::MAX_DATA {
-                    outcome.dropped = true;
+                    dropped = true;
                 } else if next != to.root {
-                    plan.graph.depend(turn, vl, load.vls[sl]);
+                    plan.graph.depend(plan.graph.cell(turn, vl), load.vls[sl]);
                     let ahead = &mut self.loads[next];
                     ahead.sls |= 1 << sl;
                     ahead.vls[sl] |= 1 << vl;
                     if load.adapter_sls & 1 << sl != 0 {
                         ahead.adapter_sls |= 1 << sl;
-                        outcome.adapter_vls |= 1 << vl;
+                        plan.graph.carry_of_adapters(1 << vl);
                     }
                 }
             }
             plan.graph.carry(slot, used);
         }
-        outcome.dropped |= self.dropped_at_home(plan, senders, index, to);
-        outcome
-    }
-
-    /// Whether packets of other sources on the destination's switch are mapped to VL 15.
-    pub(super) fn dropped_at_home(
-        &self,
-        plan: &Plan<'_>,
-        senders: &Senders,
-        index: usize,
-        to: &Destination,
-    ) -> bool {
-        let s = SwitchId::at(to.root);
-        plan.fabric.endports_on(s).iter().filter(|&&e| e != to.owner).any(|&source| {
-            let row = plan.rows[plan.turn(to.root, to.port, plan.injection_port[source.index()])];
-            let to_nowhere = |&sl: &usize| vl_of(row, sl) == Vl::MAX_DATA;
-            let dropped = bits(u16::MAX).filter(to_nowhere).fold(0, |sls, sl| sls | 1 << sl);
-            dropped != 0 && dropped & self.sls(plan, senders, index, source, to.root) != 0
-        })
-    }
-
-    fn sls(&self, plan: &Plan<'_>, senders: &Senders, index: usize, source: EndPortId, on: usize) -> u16 {
-        match senders {
-            Senders::Same(sls) => *sls,
-            Senders::BySwitch(table) => table[index * self.loads.len() + on],
-            Senders::ByEndPort(table) => table[index * plan.fabric.endports().len() + source.index()],
-        }
+        dropped || dropped_at_home(plan, senders, index, to)
     }
 
     /// Adds the packets of the sources on a switch to what comes from behind it.
@@ -150,16 +98,16 @@ impl Flow {
         s: usize,
         out: u8,
         to_adapter: bool,
-        outcome: &mut Outcome,
+        dropped: &mut bool,
     ) {
         let mut add = |load: &mut Load, sl: usize, all: u16, adapters: u16| {
-            outcome.dropped |= all & DROPPED != 0;
+            *dropped |= all & DROPPED != 0;
             let all = all & !DROPPED;
             let adapters = if to_adapter { adapters & !DROPPED } else { 0 };
             load.vls[sl] |= all;
             load.sls |= u16::from(all != 0) << sl;
             load.adapter_sls |= u16::from(adapters != 0) << sl;
-            outcome.adapter_vls |= adapters;
+            plan.graph.carry_of_adapters(adapters);
         };
         let sls = match senders {
             Senders::Same(sls) => *sls,
@@ -177,11 +125,28 @@ impl Flow {
                 return;
             }
         };
-        let injection = &plan.injections[plan.slot(s, out)];
         for sl in bits(sls) {
-            add(&mut self.loads[s], sl, injection.all[sl], injection.adapters[sl]);
+            let injection = plan.injections(sl)[plan.slot(s, out)];
+            add(&mut self.loads[s], sl, injection.all, injection.adapters);
         }
     }
+}
+
+/// Whether packets of other sources on the destination's switch are mapped to VL 15.
+///
+/// - `index`: number of the destination in its block.
+pub(super) fn dropped_at_home(plan: &Plan<'_>, senders: &Senders, index: usize, to: &Destination) -> bool {
+    let others = || plan.fabric.endports_on(SwitchId::at(to.root)).iter().filter(|&&e| e != to.owner);
+    plan.drops
+        && others().any(|&source| {
+            let row = plan.rows[plan.turn(to.root, to.port, plan.injection_port[source.index()])];
+            let sls = match senders {
+                Senders::Same(sls) => *sls,
+                Senders::BySwitch(table) => table[index * plan.fabric.num_switches() + to.root],
+                Senders::ByEndPort(table) => table[index * plan.fabric.endports().len() + source.index()],
+            };
+            bits(sls).any(|sl| vl_of(row, sl) == Vl::MAX_DATA)
+        })
 }
 
 /// The VL of an SL in a row.

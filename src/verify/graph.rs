@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
+use rayon::prelude::*;
 
-use crate::fabric::{ChannelId, Fabric, Vl};
+use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
 
 use super::{Turns, bits};
 
@@ -27,6 +28,8 @@ pub(super) struct Graph {
     waits: Vec<AtomicU16>,
     /// By slot: VLs used on the channel out of it.
     used: Vec<AtomicU16>,
+    /// VLs that packets between adapters use on channels.
+    by_adapters: AtomicU16,
 }
 
 /// What the finished graph amounts to.
@@ -44,25 +47,48 @@ impl Clone for Graph {
         let copy = |list: &[AtomicU16]| -> Vec<AtomicU16> {
             list.iter().map(|x| AtomicU16::new(x.load(Ordering::Relaxed))).collect()
         };
-        Self { lanes: self.lanes, waits: copy(&self.waits), used: copy(&self.used) }
+        let by_adapters = AtomicU16::new(self.used_by_adapters());
+        Self { lanes: self.lanes, waits: copy(&self.waits), used: copy(&self.used), by_adapters }
     }
 }
 
 impl Graph {
     /// `lanes`: one more than the highest VL that can occur.
     pub(super) fn new(lanes: usize, turns: usize, slots: usize) -> Self {
+        assert!(u32::try_from(turns * lanes).is_ok(), "a number of 32 bits for each cell");
         let zeros = |n| (0..n).map(|_| AtomicU16::new(0)).collect();
-        Self { lanes, waits: zeros(turns * lanes), used: zeros(slots) }
+        Self { lanes, waits: zeros(turns * lanes), used: zeros(slots), by_adapters: AtomicU16::new(0) }
     }
 
-    /// Packets on the first channel of a turn, on any of `from`, wait for VL `to` of the second.
-    pub(super) fn depend(&self, turn: usize, to: u8, from: u16) {
-        set(&self.waits[turn * self.lanes + usize::from(to)], from);
+    /// One more than the highest VL that can occur.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Where it is noted what waits for a VL of the second channel of a turn.
+    pub(super) fn cell(&self, turn: usize, to: u8) -> usize {
+        turn * self.lanes + usize::from(to)
+    }
+
+    /// Packets on the first channel of a turn, on any of `from`, wait for the VL of the second that
+    /// the cell is for.
+    pub(super) fn depend(&self, cell: usize, from: u16) {
+        set(&self.waits[cell], from);
     }
 
     /// Packets use these VLs of the channel out of a slot.
     pub(super) fn carry(&self, slot: usize, vls: u16) {
         set(&self.used[slot], vls);
+    }
+
+    /// Packets between adapters use these VLs of some channel.
+    pub(super) fn carry_of_adapters(&self, vls: u16) {
+        set(&self.by_adapters, vls);
+    }
+
+    /// VLs that packets between adapters use on any channel.
+    pub(super) fn used_by_adapters(&self) -> u16 {
+        self.by_adapters.load(Ordering::Relaxed)
     }
 
     /// VLs used on the channel out of a slot.
@@ -78,40 +104,37 @@ impl Graph {
     /// Looks for cycles: takes away what waits for nothing that is left to wait for (Kahn), and
     /// splits the rest, if any, into strongly connected components.
     ///
-    /// Cost: O(turns x lanes + dependencies) in time and memory.
+    /// Cost: O(turns x lanes) in time, times the VLs that channels are used with; O(channels x lanes)
+    /// memory.
     pub(super) fn cycles(&self, fabric: &Fabric, turns: &Turns) -> Cycles {
         let channels = fabric.channels();
         let lanes = self.lanes;
-        let each = |mut visit: Box<dyn FnMut(usize, usize) + '_>| {
-            for (c1, first) in channels.iter() {
-                for (c2, second) in channels.out(first.to) {
-                    let turn = turns.at(first.to.index(), second.out_port.0, first.in_port.0);
-                    for v2 in 0..lanes {
-                        for v1 in bits(self.waits[turn * lanes + v2].load(Ordering::Relaxed)) {
-                            visit(c1.index() * lanes + v1, c2.index() * lanes + v2);
-                        }
+        let after = |v: usize| {
+            let (first, vl) = (channels.get(ChannelId::at(v / lanes)), v % lanes);
+            channels.out(first.to).flat_map(move |(c, second)| {
+                let turn = turns.at(first.to.index(), second.out_port.0, first.in_port.0);
+                let cells = self.waits[turn * lanes..][..lanes].iter().enumerate();
+                let waits = cells.filter(move |(_, cell)| cell.load(Ordering::Relaxed) >> vl & 1 != 0);
+                waits.map(move |(vl, _)| c.index() * lanes + vl)
+            })
+        };
+        let vertices = channels.len() * lanes;
+        // A port that a channel leaves by is one that a channel comes by.
+        let into = |s: SwitchId| {
+            let mut waiting = vec![0_u32; channels.out_range(s).len() * lanes];
+            for (_, first) in channels.out(s) {
+                for (counts, (_, second)) in waiting.chunks_mut(lanes).zip(channels.out(s)) {
+                    let turn = turns.at(s.index(), second.out_port.0, first.out_port.0);
+                    for (count, cell) in counts.iter_mut().zip(&self.waits[turn * lanes..]) {
+                        *count += cell.load(Ordering::Relaxed).count_ones();
                     }
                 }
             }
+            waiting
         };
-        let vertices = channels.len() * lanes;
-        let mut start = vec![0_usize; vertices + 1];
-        let mut waiting = vec![0_u32; vertices];
-        each(Box::new(|a, b| {
-            start[a + 1] += 1;
-            waiting[b] += 1;
-        }));
-        for v in 0..vertices {
-            start[v + 1] += start[v];
-        }
-        let dependencies = start[vertices];
-        let mut next = start.clone();
-        let mut edges = vec![0_u32; dependencies];
-        each(Box::new(|a, b| {
-            edges[next[a]] = b as u32;
-            next[a] += 1;
-        }));
-        let after = |v: usize| edges[start[v]..start[v + 1]].iter().map(|&w| w as usize);
+        let switches = (0..fabric.num_switches()).into_par_iter();
+        let mut waiting: Vec<u32> = switches.flat_map_iter(|s| into(SwitchId::at(s))).collect();
+        let dependencies = waiting.iter().map(|&n| n as usize).sum();
 
         let mut free: Vec<usize> = (0..vertices).filter(|&v| waiting[v] == 0).collect();
         let mut gone = 0;

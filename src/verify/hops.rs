@@ -107,14 +107,9 @@ impl HopCounts {
         detour
     }
 
-    /// The same where every way is minimal. `pairs`: by hops.
-    pub(super) fn add_minimal(&mut self, pairs: &[u64]) {
-        for (hops, &pairs) in pairs.iter().enumerate().filter(|&(_, &pairs)| pairs > 0) {
-            if self.minimal.len() <= hops {
-                self.minimal.resize(hops + 1, 0);
-            }
-            self.minimal[hops] += pairs;
-        }
+    /// Adds pairs whose ways are minimal, by hops.
+    pub(super) fn add_minimal(&mut self, pairs: Vec<u64>) {
+        self.merge(Self { minimal: pairs, detours: BTreeMap::new() });
     }
 
     pub(super) fn merge(&mut self, other: Self) {

@@ -1,200 +1,356 @@
 //! The usual case, fast: all entries for a LID lead one hop nearer, and the packets of all sources
 //! are told apart by SL alone.
 //!
-//! Where every switch sends to one that is nearer by the cables, no packet can go in circles or end
-//! elsewhere, every way is minimal, and the order of the switches by distance is one in which the
-//! packets can be let run. That is checked entry by entry, against distances that were found from
-//! the cables. Where it does not hold, [`Tree`](super::tree::Tree) and [`Flow`](super::flow::Flow)
-//! look closer.
+//! Up to 64 LIDs are looked at together, a bit each: for every channel, the set of LIDs whose entries
+//! lead over it. Where each entry leads to a switch that is nearer by the cables, no packet can go in
+//! circles or end elsewhere, and every way is minimal. A turn is taken by the LIDs that both of its
+//! channels are for. Its VL depends on nothing else then, so that no order of the switches is
+//! needed to find which VLs a channel is used with. LIDs for which this does not hold, or some
+//! packet of which is mapped to VL 15, are left to [`Tree`](super::tree::Tree) and
+//! [`Flow`](super::flow::Flow), which look closer.
 
 use crate::fabric::Vl;
 
-use super::flow::Outcome;
-use super::{Destination, Plan};
+use super::flow::Injection;
+use super::{Destination, Plan, bits};
 
 const NONE: u32 = u32::MAX;
 const DROPPED: u16 = 1 << Vl::MAX_DATA;
 
-/// The switches by their distance to one of them.
-pub(super) struct Nearest {
-    /// The root first.
-    order: Vec<u32>,
-    /// By hops: the adapters that are so far away, one on the root not counted.
-    pub(super) pairs: Vec<u64>,
-}
+/// Switches whose entries are turned over at a time: about a cache line of each column.
+const TILE: usize = 64;
+/// Room for a port number, and a cache line so that ports of different switches share no cache set.
+const ROW: usize = 256 + 8;
 
-impl Nearest {
-    /// Cost: O(switches).
-    pub(super) fn new(plan: &Plan<'_>, distance: &[u16]) -> Self {
-        let reached = |d: u16| usize::from(d) < distance.len();
-        let farthest = distance.iter().copied().filter(|&d| reached(d)).max().unwrap_or(0);
-        let mut first = vec![0_u32; usize::from(farthest) + 2];
-        let mut pairs = vec![0; usize::from(farthest) + 1];
-        for (s, &d) in distance.iter().enumerate().filter(|&(_, &d)| reached(d)) {
-            first[usize::from(d) + 1] += 1;
-            pairs[usize::from(d)] += u64::from(plan.adapters[s]);
-        }
-        pairs[0] = pairs[0].saturating_sub(1);
-        for d in 0..=usize::from(farthest) {
-            first[d + 1] += first[d];
-        }
-        let mut order = vec![0; first[usize::from(farthest) + 1] as usize];
-        for (s, &d) in distance.iter().enumerate().filter(|&(_, &d)| reached(d)) {
-            let place = &mut first[usize::from(d)];
-            order[*place as usize] = s as u32;
-            *place += 1;
-        }
-        Self { order, pairs }
-    }
-}
-
-/// A switch with what is known of the entry that it has, and with what passes it.
+/// A channel that entries lead over.
 #[derive(Clone, Copy)]
-struct Stop {
-    /// The next switch.
+struct Way {
+    /// For which LIDs.
+    lids: u64,
+    /// The switch that it leads to.
     to: u32,
-    /// The turns that leave by the port of the entry begin here.
-    turns: u32,
-    /// The turn that was noted last for the channel out of here, and what with.
-    noted_turn: u32,
-    noted_vls: u16,
-    noted_vl: u8,
-    /// The port by which the next switch is entered.
+    /// The port by which it does.
     in_port: u8,
-    /// The port of the entry.
+    /// The port that it leaves by.
     out: u8,
-    /// VLs that the sources here inject with, and those that adapters do.
-    injected: u16,
-    injected_by_adapters: u16,
-    /// VLs of what came from behind; zero between two destinations.
-    vls: u16,
-    /// Whether packets of adapters did.
-    adapters: bool,
 }
 
-/// Buffers for one SL, reused from destination to destination.
+/// A turn from one way into another.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// For which LIDs.
+    lids: u64,
+    /// The second way.
+    ahead: u32,
+    /// Where the graph notes what waits for the VL that is used on it.
+    cell: u32,
+}
+
+/// Buffers, reused from block to block.
 pub(super) struct Minimal {
-    sl: usize,
-    root: usize,
-    stops: Vec<Stop>,
-    column: Vec<u8>,
+    /// By switch of a tile and port: LIDs. All zero between two tiles.
+    tile: Vec<[u64; ROW]>,
+    /// By switch.
+    ways: Vec<Way>,
+    /// By switch: its first way; and one more.
+    first: Vec<u32>,
+    /// By switch: LIDs that are as far away as the search has come, one hop farther, and no farther.
+    front: Vec<u64>,
+    near: Vec<u64>,
+    seen: Vec<u64>,
+    next: Vec<u64>,
+    /// By way x VL: LIDs.
+    held: Vec<u64>,
+    /// By first way.
+    turns: Vec<Turn>,
+    /// By way: how many turns there are up to its last.
+    turns_end: Vec<u32>,
+    /// By way: LIDs to which packets of adapters take it.
+    adapters: Vec<u64>,
+}
+
+/// What a search by distance finds.
+#[derive(Default)]
+pub(super) struct Search {
+    /// LIDs with an entry that does not lead nearer, or that some switch is not connected to.
+    astray: u64,
+    /// By hops: the adapter pairs that are so far apart.
+    pub(super) pairs: Vec<u64>,
+    /// Largest distance to a switch with adapters from one that has some.
+    pub(super) diameter: u16,
+    /// Largest distance.
+    pub(super) diameter_all: u16,
 }
 
 impl Minimal {
-    pub(super) fn new(switches: usize, sl: usize) -> Self {
-        let stop = Stop {
-            to: NONE,
-            turns: 0,
-            noted_turn: NONE,
-            noted_vls: 0,
-            noted_vl: 0,
-            in_port: 0,
-            out: 0,
-            injected: 0,
-            injected_by_adapters: 0,
-            vls: 0,
-            adapters: false,
-        };
-        Self { sl, root: usize::MAX, stops: vec![stop; switches], column: vec![0; switches] }
+    pub(super) fn new(switches: usize) -> Self {
+        Self {
+            tile: vec![[0; ROW]; TILE],
+            ways: Vec::new(),
+            first: Vec::with_capacity(switches + 1),
+            front: vec![0; switches],
+            near: vec![0; switches],
+            seen: vec![0; switches],
+            next: vec![0; switches],
+            held: Vec::new(),
+            turns: Vec::new(),
+            turns_end: Vec::new(),
+            adapters: Vec::new(),
+        }
     }
 
-    /// Lets the packets of its SL run from all switches to a destination, and notes virtual channels
-    /// and dependencies; `None`, and nothing noted, where some entry does not lead nearer.
+    /// Lets packets run from all switches to a block of destinations with each SL that serves, and notes
+    /// virtual channels and dependencies. Also returns the LIDs of the block for which nothing is
+    /// noted, nor their pairs counted: they need a closer look.
     ///
-    /// - `column`: entries for the destination by switch.
-    /// - `nearest`, `distance`: of the switch that it is on.
-    ///
-    /// Cost: O(switches); of destinations on one switch in a row, each looks up only what differs
-    /// from the one before.
-    pub(super) fn run(
-        &mut self,
-        plan: &Plan<'_>,
-        to: &Destination,
-        to_adapter: bool,
-        column: &[u8],
-        nearest: &Nearest,
-        distance: &[u16],
-    ) -> Option<Outcome> {
-        if column[to.root] != to.port || nearest.order.len() < column.len() {
-            return None;
-        }
-        if !self.follow(plan, to.root, column, distance) {
-            self.root = usize::MAX;
-            return None;
-        }
-        let mut outcome = Outcome::default();
-        for &s in nearest.order[1..].iter().rev() {
-            let s = s as usize;
-            let stop = &mut self.stops[s];
-            let mut adapters = std::mem::take(&mut stop.adapters);
-            outcome.dropped |= stop.injected & DROPPED != 0;
-            let vls = std::mem::take(&mut stop.vls) | stop.injected & !DROPPED;
-            if to_adapter {
-                let injected = stop.injected_by_adapters & !DROPPED;
-                outcome.adapter_vls |= injected;
-                adapters |= injected != 0;
-            }
-            if vls == 0 {
-                continue;
-            }
-            let (next, in_port, out) = (stop.to as usize, stop.in_port, stop.out);
-            let turn = self.stops[next].turns + u32::from(in_port);
-            let stop = &mut self.stops[s];
-            if stop.noted_turn != turn || stop.noted_vls != vls {
-                let row = plan.rows[turn as usize];
-                let vl = row.get(crate::fabric::Sl(self.sl as u8)).0;
-                // Into the root's own port the turn is one that no channel lies behind.
-                if vl != Vl::MAX_DATA && next != to.root {
-                    plan.graph.depend(turn as usize, vl, vls);
-                }
-                plan.graph.carry(plan.slot(s, out), vls);
-                (stop.noted_turn, stop.noted_vls, stop.noted_vl) = (turn, vls, vl);
-            }
-            let vl = stop.noted_vl;
-            if vl == Vl::MAX_DATA {
-                outcome.dropped = true;
-            } else if next != to.root {
-                let ahead = &mut self.stops[next];
-                ahead.vls |= 1 << vl;
-                if adapters {
-                    ahead.adapters = true;
-                    outcome.adapter_vls |= 1 << vl;
-                }
+    /// Cost: O(destinations x switches), and that of the search.
+    pub(super) fn run(&mut self, plan: &Plan<'_>, block: &[Destination]) -> (Search, u64) {
+        assert!(!block.is_empty() && block.len() <= 64, "one bit a destination");
+        let all = u64::MAX >> (64 - block.len());
+        self.read(plan, block);
+        let mut search = self.search(plan, block, all);
+        let mut good = all & !search.astray;
+        for (i, d) in block.iter().enumerate() {
+            if plan.routes.lft.to(d.lid)[d.root] != d.port {
+                good &= !(1 << i);
             }
         }
-        Some(outcome)
+        if plan.drops {
+            good &= !plan.vls.iter().fold(0, |lids, (sl, vls)| lids | self.dropped(plan, block, *sl, vls));
+        }
+        if good != all {
+            search.pairs = self.search(plan, block, good).pairs;
+            self.ways.iter_mut().for_each(|way| way.lids &= good);
+        }
+        let to_adapters = to_adapters(plan, block);
+        for (sl, vls) in &plan.vls {
+            self.note(plan, plan.injections(*sl), vls);
+            self.note_adapters(plan, plan.injections(*sl), to_adapters);
+        }
+        (search, all & !good)
     }
 
-    /// Looks up where the entries lead, and whether all lead nearer.
-    fn follow(&mut self, plan: &Plan<'_>, root: usize, column: &[u8], distance: &[u16]) -> bool {
-        let same_root = std::mem::replace(&mut self.root, root) == root;
-        let mut nearer = true;
-        for (word, (new, old)) in column.chunks(8).zip(self.column.chunks(8)).enumerate() {
-            if same_root && new == old {
-                continue;
-            }
-            for (i, &out) in new.iter().enumerate() {
-                let s = word * 8 + i;
-                let stop = &mut self.stops[s];
-                if s == root || stop.to == NONE || stop.out != out {
-                    let ahead = plan.ahead(s, out);
-                    (stop.to, stop.in_port, stop.out) = (ahead.to, ahead.in_port, out);
-                    if s == root || ahead.to != NONE {
-                        stop.turns = plan.turn(s, out, 0) as u32;
-                    }
-                    if ahead.to != NONE {
-                        let injection = &plan.injections[plan.slot(s, out)];
-                        stop.injected = injection.all[self.sl];
-                        stop.injected_by_adapters = injection.adapters[self.sl];
-                    }
+    /// Collects the ways. Entries that lead over no channel appear in none.
+    fn read(&mut self, plan: &Plan<'_>, block: &[Destination]) {
+        self.ways.clear();
+        self.first.clear();
+        let switches = self.seen.len();
+        let columns: Vec<&[u8]> = block.iter().map(|d| plan.routes.lft.to(d.lid)).collect();
+        for begin in (0..switches).step_by(TILE) {
+            let end = switches.min(begin + TILE);
+            for (i, column) in columns.iter().enumerate() {
+                for (row, &out) in self.tile.iter_mut().zip(&column[begin..end]) {
+                    row[usize::from(out)] |= 1 << i;
                 }
-                let leads = stop.to != NONE && distance[stop.to as usize].wrapping_add(1) == distance[s];
-                nearer &= leads || s == root;
+            }
+            for (s, row) in (begin..end).zip(&mut self.tile) {
+                self.first.push(self.ways.len() as u32);
+                let slots = plan.first_slot[s]..plan.first_slot[s] + plan.turns.side[s];
+                let mut met = 0;
+                for ((out, lids), ahead) in row.iter_mut().enumerate().zip(&plan.ahead[slots]) {
+                    if *lids != 0 && ahead.to != NONE {
+                        let (to, in_port) = (ahead.to, ahead.in_port);
+                        self.ways.push(Way { lids: *lids, to, in_port, out: out as u8 });
+                    }
+                    met |= std::mem::take(lids);
+                }
+                // Some name a port that the switch does not have.
+                if met != u64::MAX >> (64 - block.len()) {
+                    row.fill(0);
+                }
             }
         }
-        self.column.copy_from_slice(column);
-        nearer
+        self.first.push(self.ways.len() as u32);
     }
+
+    /// The ways out of a switch.
+    fn ways_of(&self, s: usize) -> &[Way] {
+        &self.ways[self.first[s] as usize..self.first[s + 1] as usize]
+    }
+
+    /// Breadth-first search from the switches of some LIDs of the block, all at once. Cables work in
+    /// both directions.
+    ///
+    /// Cost: O(levels x ways), and at most O(levels x channels) more; less where few switches are as
+    /// far away, and none where entries lead from all that are left.
+    fn search(&mut self, plan: &Plan<'_>, block: &[Destination], lids: u64) -> Search {
+        let mut found = Search { pairs: vec![0], ..Search::default() };
+        let adapters = to_adapters(plan, block) & lids;
+        let mut populated = 0;
+        self.front.fill(0);
+        for (i, d) in block.iter().enumerate().filter(|(i, _)| lids >> i & 1 != 0) {
+            self.front[d.root] |= 1 << i;
+            let here = plan.adapters[d.root];
+            populated |= u64::from(here > 0) << i;
+            found.pairs[0] += u64::from(here.saturating_sub(1)) * (adapters >> i & 1);
+        }
+        self.seen.copy_from_slice(&self.front);
+        for level in 1.. {
+            let mut open = false;
+            for s in 0..self.seen.len() {
+                let left = lids & !self.seen[s];
+                let mut nearer = 0;
+                if left != 0 {
+                    nearer = self.ways_of(s).iter().fold(0, |n, w| n | w.lids & self.front[w.to as usize]);
+                }
+                self.near[s] = nearer & left;
+                open |= nearer & left != left;
+            }
+            if open {
+                // Some are farther away, or have entries that lead elsewhere.
+                self.next.fill(0);
+                for (s, &front) in self.front.iter().enumerate().filter(|&(_, &front)| front != 0) {
+                    for (_, c) in plan.fabric.channels().out(crate::fabric::SwitchId::at(s)) {
+                        self.next[c.to.index()] |= front;
+                    }
+                }
+                for ((next, near), seen) in self.next.iter().zip(&mut self.near).zip(&self.seen) {
+                    let next = next & !seen;
+                    found.astray |= next & !*near;
+                    *near = next;
+                }
+            }
+            let (mut any, mut between, mut pairs) = (0, 0, 0);
+            for ((&near, seen), &here) in self.near.iter().zip(&mut self.seen).zip(&plan.adapters) {
+                *seen |= near;
+                any |= near;
+                if here > 0 && near != 0 {
+                    between |= near;
+                    pairs += u64::from((near & adapters).count_ones()) * u64::from(here);
+                }
+            }
+            if any == 0 {
+                break;
+            }
+            found.diameter_all = level;
+            if between & populated != 0 {
+                found.diameter = level;
+            }
+            found.pairs.push(pairs);
+            std::mem::swap(&mut self.front, &mut self.near);
+            if !open {
+                break;
+            }
+        }
+        found.astray |= self.seen.iter().fold(0, |left, seen| left | lids & !seen);
+        found
+    }
+
+    /// LIDs with packets that are mapped to VL 15 on their way, if not on the switch that it ends at.
+    fn dropped(&self, plan: &Plan<'_>, block: &[Destination], sl: usize, vls: &[u8]) -> u64 {
+        let to_nowhere =
+            |s: u32, in_port: u8, out: u8| vls[plan.turn(s as usize, out, in_port)] == Vl::MAX_DATA;
+        let mut dropped = 0;
+        for s in 0..self.seen.len() {
+            for way in self.ways_of(s) {
+                if plan.injections(sl)[plan.slot(s, way.out)].all & DROPPED != 0 {
+                    dropped |= way.lids;
+                }
+                for ahead in self.ways_of(way.to as usize) {
+                    if way.lids & ahead.lids != 0 && to_nowhere(way.to, way.in_port, ahead.out) {
+                        dropped |= way.lids & ahead.lids;
+                    }
+                }
+                for (i, d) in block.iter().enumerate().filter(|(_, d)| d.root == way.to as usize) {
+                    if way.lids >> i & 1 != 0 && to_nowhere(way.to, way.in_port, d.port) {
+                        dropped |= 1 << i;
+                    }
+                }
+            }
+        }
+        dropped
+    }
+
+    /// Notes what the packets with an SL use and what they wait for.
+    ///
+    /// - `injections`: by slot.
+    /// - `vls`: by turn.
+    fn note(&mut self, plan: &Plan<'_>, injections: &[Injection], vls: &[u8]) {
+        let lanes = plan.graph.lanes();
+        self.held.clear();
+        self.held.resize(self.ways.len() * lanes, 0);
+        self.turns.clear();
+        self.turns_end.clear();
+        for s in 0..self.seen.len() {
+            for w in self.first[s] as usize..self.first[s + 1] as usize {
+                let way = self.ways[w];
+                for vl in bits(injections[plan.slot(s, way.out)].all & !DROPPED) {
+                    self.held[w * lanes + vl] |= way.lids;
+                }
+                let next = way.to as usize;
+                let turn = plan.turn(next, 0, way.in_port);
+                for ahead in self.first[next] as usize..self.first[next + 1] as usize {
+                    let lids = way.lids & self.ways[ahead].lids;
+                    if lids != 0 {
+                        let turn = turn + usize::from(self.ways[ahead].out);
+                        let vl = vls[turn];
+                        self.held[ahead * lanes + usize::from(vl)] |= lids;
+                        let cell = plan.graph.cell(turn, vl) as u32;
+                        self.turns.push(Turn { lids, ahead: ahead as u32, cell });
+                    }
+                }
+                self.turns_end.push(self.turns.len() as u32);
+            }
+        }
+        let mut begin = 0;
+        for (held, &end) in self.held.chunks(lanes).zip(&self.turns_end) {
+            for turn in &self.turns[begin..end as usize] {
+                let vls = held.iter().rev().fold(0, |vls, h| vls << 1 | u16::from(h & turn.lids != 0));
+                plan.graph.depend(turn.cell as usize, vls);
+            }
+            begin = end as usize;
+        }
+        for s in 0..self.seen.len() {
+            for w in self.first[s] as usize..self.first[s + 1] as usize {
+                let held = &self.held[w * lanes..][..lanes];
+                let vls = held.iter().rev().fold(0, |vls, &h| vls << 1 | u16::from(h != 0));
+                plan.graph.carry(plan.slot(s, self.ways[w].out), vls);
+            }
+        }
+    }
+
+    /// Notes the VLs that packets between adapters use, after [`Minimal::note`] with the same SL.
+    /// Where others have found them all, nothing is looked up.
+    fn note_adapters(&mut self, plan: &Plan<'_>, injections: &[Injection], to_adapters: u64) {
+        let lanes = plan.graph.lanes();
+        let used = self.held.chunks(lanes).fold(0, |vls, held| {
+            held.iter().enumerate().fold(vls, |vls, (vl, h)| vls | u16::from(h & to_adapters != 0) << vl)
+        });
+        if used & !plan.graph.used_by_adapters() == 0 {
+            return;
+        }
+        let mut vls = 0;
+        self.adapters.clear();
+        for s in 0..self.seen.len() {
+            for way in &self.ways[self.first[s] as usize..self.first[s + 1] as usize] {
+                let injected = injections[plan.slot(s, way.out)].adapters & !DROPPED;
+                let lids = if injected == 0 { 0 } else { way.lids & to_adapters };
+                vls |= if lids == 0 { 0 } else { injected };
+                self.adapters.push(lids);
+            }
+        }
+        let mut more = true;
+        while std::mem::take(&mut more) {
+            let mut begin = 0;
+            for (w, &end) in self.turns_end.iter().enumerate() {
+                for turn in &self.turns[begin..end as usize] {
+                    let lids = self.adapters[w] & turn.lids;
+                    let ahead = &mut self.adapters[turn.ahead as usize];
+                    vls |= u16::from(lids != 0) << (turn.cell as usize % lanes);
+                    more |= lids & !*ahead != 0;
+                    *ahead |= lids;
+                }
+                begin = end as usize;
+            }
+        }
+        plan.graph.carry_of_adapters(vls);
+    }
+}
+
+/// The LIDs of a block that are those of adapters.
+fn to_adapters(plan: &Plan<'_>, block: &[Destination]) -> u64 {
+    let adapter = |d: &Destination| plan.fabric.endport(d.owner).is_adapter();
+    block.iter().enumerate().fold(0, |lids, (i, d)| lids | u64::from(adapter(d)) << i)
 }
 
 #[cfg(test)]

@@ -26,10 +26,10 @@ use serde_json::{Value, json};
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Routes, Sl2Vl, SlVlRow};
 
-use flow::{Flow, Injection, Outcome};
+use flow::{Flow, Injection, dropped_at_home};
 use graph::Graph;
 use hops::{Distances, HopCounts};
-use minimal::{Minimal, Nearest};
+use minimal::Minimal;
 pub use multicast::{Cause, McastFault, McastVerdict, McastWait};
 pub use policy::SlPolicy;
 use policy::{Pairs, Senders, SlsInUse};
@@ -162,17 +162,16 @@ pub fn verify(fabric: &Fabric, routes: &Routes) -> Verdict {
 /// Where the tables were made for another fabric.
 ///
 /// Cost, with S switches of d ports, C channels, D LIDs: O(D S) in time, times the SLs that need
-/// telling apart, spread over all cores. Where all ways are minimal and no SL depends on who sends,
-/// what a LID has in common with the one before on the same switch is not looked up again, and the
-/// rest takes some nanoseconds a (LID, switch). O(D x end ports) more where SLs depend on the source
-/// end port. Beside that O(D / 64 x levels x C) for distances. Memory: 8 + 2 VLs bytes for each of
-/// the S d^2 turns, O(S) a thread.
+/// telling apart, spread over all cores. Where all ways are minimal and no SL depends on who sends, 64
+/// LIDs are looked at together, and ways and turns that they have in common but once: a nanosecond or
+/// few a (LID, switch). O(D x end ports) more where SLs depend on the source end port. Beside that at
+/// most O(D / 64 x levels x C) for distances. Memory: 1 + 2 VLs bytes for each of the S d^2 turns, O(S)
+/// a thread.
 pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdict {
     let destinations = destinations(fabric);
     let run = |pairs: Pairs| {
         let plan = Plan::new(fabric, routes, policy, pairs);
-        let tallies = destinations.par_chunks(BLOCK).map(|block| plan.judge(block));
-        (tallies.reduce(Tally::default, Tally::merge), plan)
+        (plan.judge_all(&destinations), plan)
     };
     let (tally, plan) = run(Pairs::All);
     let cycles = plan.graph.cycles(fabric, &plan.turns);
@@ -224,7 +223,7 @@ pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdic
         max_hops: tally.hops.max(),
         diameter: tally.diameter,
         diameter_all: tally.diameter_all,
-        vls: tally.adapter_vls.count_ones(),
+        vls: plan.graph.used_by_adapters().count_ones(),
         vls_all: plan.graph.used_anywhere().count_ones(),
         sls: tally.sls.adapters.count_ones(),
         sls_all: tally.sls.all.count_ones(),
@@ -262,8 +261,8 @@ fn destinations(fabric: &Fabric) -> Vec<Destination> {
     list
 }
 
-/// Numbers the turns of all switches, those that leave by the same port together: that is how a
-/// tree visits them.
+/// Numbers the turns of all switches as [`Sl2Vl`] does its rows: those that come by the same port
+/// together.
 struct Turns {
     first: Vec<usize>,
     side: Vec<usize>,
@@ -283,7 +282,7 @@ impl Turns {
     }
 
     fn at(&self, switch: usize, out_port: u8, in_port: u8) -> usize {
-        self.first[switch] + usize::from(out_port) * self.side[switch] + usize::from(in_port)
+        self.first[switch] + usize::from(in_port) * self.side[switch] + usize::from(out_port)
     }
 }
 
@@ -303,16 +302,20 @@ struct Plan<'a> {
     pairs: Pairs,
     turns: Turns,
     /// By turn.
-    rows: Vec<SlVlRow>,
+    rows: &'a [SlVlRow],
+    /// Whether any row maps an SL to VL 15.
+    drops: bool,
     first_slot: Vec<usize>,
     /// By slot.
     ahead: Vec<Ahead>,
-    /// By slot.
+    /// By SL x slot.
     injections: Vec<Injection>,
     /// Port of its switch by end port.
     injection_port: Vec<u8>,
     /// Number of adapter end ports by switch.
     adapters: Vec<u32>,
+    /// By SL that serves every pair, with those that all rows treat alike left out: VLs by turn.
+    vls: Vec<(usize, Vec<u8>)>,
     /// By set of SLs: the same with one SL for each class of SLs that all rows treat alike.
     merge: Vec<u16>,
     graph: Graph,
@@ -322,34 +325,47 @@ impl<'a> Plan<'a> {
     fn new(fabric: &'a Fabric, routes: &'a Routes, policy: SlPolicy, pairs: Pairs) -> Self {
         let channels = fabric.channels();
         let turns = Turns::new(fabric);
-        let mut rows = Vec::with_capacity(turns.len);
-        for s in fabric.switch_ids() {
-            let side = channels.slots_of(s) as u8;
-            let row = |out: u8, inp: u8| routes.sl2vl.row(s, PortNum(inp), PortNum(out));
-            rows.extend((0..side).flat_map(|out| (0..side).map(move |inp| row(out, inp))));
-        }
+        let alike = |s: SwitchId| routes.sl2vl.ports_of(s) == channels.slots_of(s);
+        assert!(fabric.switch_ids().all(alike), "tables of another fabric");
+        let rows = routes.sl2vl.rows();
+        assert_eq!(rows.len(), turns.len, "tables of another fabric");
         let injection_port: Vec<u8> =
             fabric.endports().iter().map(|e| e.attachment.map_or(0, |(_, port)| port.0)).collect();
-        let mut ahead = vec![Ahead { to: u32::MAX, in_port: 0 }; channels.num_slots()];
-        let mut injections = vec![Injection::default(); channels.num_slots()];
+        let slots = channels.num_slots();
+        let mut ahead = vec![Ahead { to: u32::MAX, in_port: 0 }; slots];
+        let mut injections = vec![Injection::default(); Sl::COUNT * slots];
         for c in channels.as_slice() {
             let slot = channels.first_slot(c.from) + c.out_port.index();
             ahead[slot] = Ahead { to: c.to.0, in_port: c.in_port.0 };
+            let mut last = None;
             for &source in fabric.endports_on(c.from) {
-                let port = injection_port[source.index()];
-                let row = rows[turns.at(c.from.index(), c.out_port.0, port)];
-                injections[slot].add(row, fabric.endport(source).is_adapter());
+                let row = rows[turns.at(c.from.index(), c.out_port.0, injection_port[source.index()])];
+                let adapter = fabric.endport(source).is_adapter();
+                // Most sources on a switch have the same.
+                if last.replace((row, adapter)) == Some((row, adapter)) {
+                    continue;
+                }
+                for (sl, vl) in row.vls().iter().enumerate() {
+                    let injection = &mut injections[sl * slots + slot];
+                    injection.all |= 1 << vl.0;
+                    injection.adapters |= u16::from(adapter) << vl.0;
+                }
             }
         }
-        let (merge, lanes) = merge(&routes.sl2vl);
+        let (merge, lanes, drops) = merge(&routes.sl2vl);
+        let same = policy.same(&routes.path_sl).filter(|_| pairs == Pairs::All);
+        let of_sl = |sl: usize| (sl, rows.par_iter().map(|row| row.get(Sl(sl as u8)).0).collect());
+        let vls = same.map_or(Vec::new(), |sls| bits(merge[usize::from(sls)]).map(of_sl).collect());
         Self {
             fabric,
             routes,
             policy,
             pairs,
+            vls,
             graph: Graph::new(lanes, turns.len, channels.num_slots()),
             turns,
             rows,
+            drops,
             first_slot: fabric.switch_ids().map(|s| channels.first_slot(s)).collect(),
             ahead,
             injections,
@@ -367,6 +383,11 @@ impl<'a> Plan<'a> {
         self.first_slot[switch] + usize::from(port)
     }
 
+    /// By slot.
+    fn injections(&self, sl: usize) -> &[Injection] {
+        &self.injections[sl * self.ahead.len()..][..self.ahead.len()]
+    }
+
     fn ahead(&self, switch: usize, port: u8) -> Ahead {
         if usize::from(port) < self.turns.side[switch] {
             self.ahead[self.slot(switch, port)]
@@ -375,57 +396,55 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Judges all destinations, on all cores.
+    fn judge_all(&self, destinations: &[Destination]) -> Tally {
+        let blocks = destinations.par_chunks(BLOCK);
+        let buffers = || Minimal::new(self.fabric.num_switches());
+        let tallies = blocks.map_init(buffers, |minimal, block| self.judge(minimal, block));
+        tallies.reduce(Tally::default, Tally::merge)
+    }
+
     /// Judges at most [`BLOCK`] destinations.
-    fn judge(&self, block: &[Destination]) -> Tally {
+    fn judge(&self, minimal: &mut Minimal, block: &[Destination]) -> Tally {
         let switches = self.fabric.num_switches();
-        let mut roots: Vec<usize> = block.iter().map(|d| d.root).collect();
+        let (senders, sls) = Senders::new(self, block);
+        let mut tally = Tally { sls, ..Tally::default() };
+        // One SL at a time, as long as none depends on who sends.
+        let mut closer = u64::MAX;
+        if !self.vls.is_empty() {
+            let search;
+            (search, closer) = minimal.run(self, block);
+            (tally.diameter, tally.diameter_all) = (search.diameter, search.diameter_all);
+            tally.hops.add_minimal(search.pairs);
+        }
+        let (closer, usual): (Vec<_>, Vec<_>) =
+            block.iter().enumerate().partition(|(i, _)| closer >> i & 1 != 0);
+        for (i, d) in usual {
+            if dropped_at_home(self, &senders, i, d) {
+                tally.unreachable = first(tally.unreachable, Some(d.lid));
+            }
+        }
+        if closer.is_empty() {
+            return tally;
+        }
+        let mut roots: Vec<usize> = closer.iter().map(|(_, d)| d.root).collect();
         roots.dedup();
         let distances = Distances::new(self.fabric.channels(), switches, roots);
         let (diameter, diameter_all) = distances.diameters(self);
-        let (senders, sls) =
-            Senders::new(self.fabric, &self.routes.path_sl, self.policy, &self.merge, block, self.pairs);
-
-        let mut tally = Tally { diameter, diameter_all, sls, ..Tally::default() };
-        let mut tree = Tree::new(switches);
-        let mut flow = Flow::new(switches);
-        // One SL at a time, as long as none depends on who sends.
-        let mut minimal: Vec<Minimal> = match &senders {
-            Senders::Same(sls) => bits(*sls).map(|sl| Minimal::new(switches, sl)).collect(),
-            _ => Vec::new(),
-        };
-        let mut nearest: Option<(usize, Nearest)> = None;
-        for (i, d) in block.iter().enumerate() {
-            let column = self.routes.lft.to(d.lid);
-            let distance = distances.to(d.root);
-            let to_adapter = self.fabric.endport(d.owner).is_adapter();
-            if nearest.as_ref().is_none_or(|(root, _)| *root != d.root) {
-                nearest = Some((d.root, Nearest::new(self, distance)));
-            }
-            let (_, near) = nearest.as_ref().expect("made above");
-            let usual = minimal
-                .iter_mut()
-                .map(|m| m.run(self, d, to_adapter, column, near, distance))
-                .try_fold(Outcome::default(), |all, one| Some(all.and(one?)));
-            if let Some(outcome) = usual.filter(|_| !minimal.is_empty()) {
-                tally.adapter_vls |= outcome.adapter_vls;
-                if outcome.dropped || flow.dropped_at_home(self, &senders, i, d) {
-                    tally.unreachable = first(tally.unreachable, Some(d.lid));
-                }
-                if to_adapter {
-                    tally.hops.add_minimal(&near.pairs);
-                }
-                continue;
-            }
-            tree.grow(self, d, column);
-            let outcome = flow.run(self, &senders, i, d, &tree);
-            tally.adapter_vls |= outcome.adapter_vls;
-            if tree.dead_end || tree.looping || outcome.dropped {
+        tally.diameter = tally.diameter.max(diameter);
+        tally.diameter_all = tally.diameter_all.max(diameter_all);
+        let (mut tree, mut flow) = (Tree::new(switches), Flow::new(switches));
+        for (i, d) in closer {
+            tree.grow(self, d, self.routes.lft.to(d.lid));
+            let dropped = flow.run(self, &senders, i, d, &tree);
+            if tree.dead_end || tree.looping || dropped {
                 tally.unreachable = first(tally.unreachable, Some(d.lid));
             }
             if tree.looping {
                 tally.looping = first(tally.looping, Some(d.lid));
             }
-            if to_adapter && tally.hops.add(self, d, &tree, distance) {
+            let to_adapter = self.fabric.endport(d.owner).is_adapter();
+            if to_adapter && tally.hops.add(self, d, &tree, distances.to(d.root)) {
                 tally.detour = first(tally.detour, Some(d.lid));
             }
         }
@@ -451,30 +470,38 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// [`Plan::merge`], and one more than the highest data VL in any row.
-fn merge(sl2vl: &Sl2Vl) -> (Vec<u16>, usize) {
-    let mut distinct = HashSet::new();
-    let mut last = None;
-    for &row in sl2vl.rows() {
-        if last.replace(row) != Some(row) {
-            distinct.insert(row);
+/// [`Plan::merge`], one more than the highest data VL in any row, and [`Plan::drops`].
+fn merge(sl2vl: &Sl2Vl) -> (Vec<u16>, usize, bool) {
+    let chunks = sl2vl.rows().par_chunks(1 << 16).map(|rows| {
+        let mut distinct = HashSet::new();
+        // Mostly a few take turns.
+        let mut recent = [None; 4];
+        for &row in rows {
+            if !recent.contains(&Some(row)) {
+                recent.rotate_right(1);
+                recent[0] = Some(row);
+                distinct.insert(row);
+            }
         }
-    }
+        distinct
+    });
+    let distinct = chunks.reduce(HashSet::new, |a, b| &a | &b);
     let mut alike = [u16::MAX; Sl::COUNT];
-    let mut highest = 0;
+    let (mut highest, mut drops) = (0, false);
     for row in distinct {
         let vls = row.vls();
         for (sl, vl) in vls.iter().enumerate() {
             let same = vls.iter().enumerate().filter(|&(_, other)| other == vl);
             alike[sl] &= same.fold(0, |set, (other, _)| set | 1 << other);
             highest = highest.max(if vl.0 < Vl::MAX_DATA { vl.0 } else { 0 });
+            drops |= vl.0 == Vl::MAX_DATA;
         }
     }
     let mut merge = vec![0; 1 << Sl::COUNT];
     for set in 1..merge.len() {
         merge[set] = merge[set & (set - 1)] | policy::lowest(alike[set.trailing_zeros() as usize]);
     }
-    (merge, usize::from(highest) + 1)
+    (merge, usize::from(highest) + 1, drops)
 }
 
 /// What a block of destinations contributes. Merging is commutative and exact.
@@ -483,7 +510,6 @@ struct Tally {
     hops: HopCounts,
     diameter: u16,
     diameter_all: u16,
-    adapter_vls: u16,
     sls: SlsInUse,
     /// The lowest LID that some packet does not reach.
     unreachable: Option<Lid>,
@@ -499,7 +525,6 @@ impl Tally {
         Self {
             diameter: self.diameter.max(other.diameter),
             diameter_all: self.diameter_all.max(other.diameter_all),
-            adapter_vls: self.adapter_vls | other.adapter_vls,
             sls: SlsInUse {
                 adapters: self.sls.adapters | other.sls.adapters,
                 all: self.sls.all | other.sls.all,

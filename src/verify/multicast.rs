@@ -194,8 +194,9 @@ pub(super) fn judge(
     };
     let mut no_vl = None;
     let mut good: u16 = 0;
+    let each = plan.graph.clone();
     for sl in bits(merged) {
-        let fault = spread(&plan.graph.clone(), sl);
+        let fault = spread(&each, sl);
         good |= u16::from(fault.is_none()) << sl;
         no_vl = no_vl.or(fault.filter(|_| wanted & 1 << sl != 0));
     }
@@ -208,7 +209,12 @@ pub(super) fn judge(
             bits(sls).for_each(|sl| drop(spread(&graph, sl)));
             graph.cycles(plan.fabric, &plan.turns).example.map(|cycle| (graph, cycle))
         };
-        if with(good).is_some() {
+        let circular = if good == merged {
+            each.cycles(plan.fabric, &plan.turns).example.is_some()
+        } else {
+            with(good).is_some()
+        };
+        if circular {
             let possible = std::mem::take(&mut good);
             for sl in bits(possible) {
                 match with(good | 1 << sl) {
@@ -296,7 +302,7 @@ impl<'a> Spread<'a> {
             return Ok(());
         }
         if from != 0 {
-            self.graph.depend(turn, vl.0, from);
+            self.graph.depend(self.graph.cell(turn, vl.0), from);
         }
         let held = &mut self.held[plan.slot(s, out.0)];
         if *held & 1 << vl.0 == 0 {

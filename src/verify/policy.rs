@@ -3,7 +3,7 @@
 use crate::fabric::{EndPortId, Fabric, Lid, Sl};
 use crate::tables::PathSl;
 
-use super::Destination;
+use super::{Destination, Plan};
 
 /// What SL a packet from one end port to a LID may carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,15 @@ pub enum SlPolicy {
 }
 
 impl SlPolicy {
+    /// The SLs that may be in use for every pair, if they are the same.
+    pub(super) fn same(self, path_sl: &PathSl) -> Option<u16> {
+        match self {
+            Self::Fixed(sl) => Some(1 << (sl.0 & 0xf)),
+            Self::Any => Some(u16::MAX),
+            Self::AsTold | Self::WithReplies => path_sl.any(),
+        }
+    }
+
     /// The SLs that may be in use from `source` to `dlid`, bit `n` = SL `n`.
     pub fn mask(self, fabric: &Fabric, path_sl: &PathSl, source: EndPortId, dlid: Lid) -> u16 {
         match self {
@@ -74,27 +83,17 @@ pub(super) struct SlsInUse {
 impl Senders {
     /// Cost: O(1) where one set serves all; else O(destinations x switches) or O(destinations x
     /// end ports).
-    pub(super) fn new(
-        fabric: &Fabric,
-        path_sl: &PathSl,
-        policy: SlPolicy,
-        merge: &[u16],
-        destinations: &[Destination],
-        pairs: Pairs,
-    ) -> (Self, SlsInUse) {
+    pub(super) fn new(plan: &Plan<'_>, destinations: &[Destination]) -> (Self, SlsInUse) {
+        let Plan { fabric, policy, pairs, ref merge, .. } = *plan;
+        let path_sl = &plan.routes.path_sl;
         let mut used = SlsInUse::default();
         let mut note = |sls: u16, adapters: usize, all: usize, to_adapter: bool| {
             used.adapters |= if to_adapter && adapters > 0 { sls } else { 0 };
             used.all |= if all > 0 { sls } else { 0 };
         };
         // What is told where any SL serves depends on no source.
-        let same = match policy {
-            SlPolicy::Fixed(sl) => Some(1 << (sl.0 & 0xf)),
-            SlPolicy::Any => Some(u16::MAX),
-            SlPolicy::AsTold | SlPolicy::WithReplies => path_sl.any(),
-        };
-        if let Some(sls) = same.filter(|_| pairs == Pairs::All) {
-            let adapters = fabric.adapters().count();
+        if let Some(sls) = policy.same(path_sl).filter(|_| pairs == Pairs::All) {
+            let adapters = plan.adapters.iter().map(|&n| n as usize).sum::<usize>();
             for d in destinations {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 let told = match policy {

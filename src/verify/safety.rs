@@ -1,10 +1,9 @@
 //! What becomes of the proof when hosts do not use the SLs that they are told.
 
-use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::policy::Pairs;
-use super::{BLOCK, Destination, Plan, SlPolicy, Tally, Verdict, destinations};
+use super::{Destination, Plan, SlPolicy, Verdict, destinations};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::Routes;
 
@@ -47,7 +46,7 @@ impl SlSafety {
 /// Where the tables were made for another fabric.
 pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
     let told = told.deadlock_free && told.reachable && told.vls_legal;
-    let (merge, _) = super::merge(&routes.sl2vl);
+    let (merge, ..) = super::merge(&routes.sl2vl);
     if merge[usize::from(u16::MAX)].count_ones() == 1 {
         return SlSafety { sl_zero: told, replies: told, any: told };
     }
@@ -66,8 +65,7 @@ pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
 
 fn judge(fabric: &Fabric, routes: &Routes, policy: SlPolicy, destinations: &[Destination]) -> bool {
     let plan = Plan::new(fabric, routes, policy, Pairs::All);
-    let tallies = destinations.par_chunks(BLOCK).map(|block| plan.judge(block));
-    let tally = tallies.reduce(Tally::default, Tally::merge);
+    let tally = plan.judge_all(destinations);
     let arrives = tally.unreachable.is_none() && tally.looping.is_none();
     arrives && plan.illegal_vl().is_none() && plan.graph.cycles(fabric, &plan.turns).example.is_none()
 }
