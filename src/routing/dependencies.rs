@@ -555,3 +555,76 @@ pub(super) fn bits(mut set: u16) -> impl Iterator<Item = usize> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{FabricBuilder, Lmc, NodeId};
+    use crate::lanes::{Lanes, Offer, ordered};
+    use crate::ordering::{Labels, Rule, Tree, bfs, triangles};
+    use crate::routing::{Hops, Lookahead, Stuck, ranked_sssp};
+    use crate::topology::{fail_links, small_members};
+
+    /// A small member whole, damaged, and with several LIDs for each adapter.
+    fn variants(whole: Fabric) -> [Fabric; 3] {
+        let spare = whole.channels().len() / 2 + 1 - whole.num_switches();
+        let damaged = fail_links(&whole, spare.min(whole.channels().len() / 6), 1).unwrap();
+        let mut builder = FabricBuilder::from_fabric(&damaged);
+        for i in 0..builder.len() {
+            builder.node_mut(NodeId::at(i)).ports.iter_mut().for_each(|p| p.lid = None);
+        }
+        [whole, damaged, builder.finish(Lmc::new(1).unwrap()).unwrap()]
+    }
+
+    /// One of every kind, the labels of one of them from 1 to 3.
+    fn rules(fabric: &Fabric) -> [Rule; 3] {
+        let (around, few) = (bfs(fabric, SwitchId(0)), triangles(fabric, SwitchId(0), false));
+        let mut labels = Labels::ones(fabric);
+        for (turn, label) in labels.by_turn_mut().iter_mut().enumerate() {
+            *label = 1 + (turn * 7 % 5 % 3) as u8;
+        }
+        let ranks = vec![around.clone(), few.clone(), around.clone()];
+        [Rule::OneVl(around), Rule::FirstTurnFree(few), Rule::Labelled { ranks, labels }]
+    }
+
+    /// Lanes and tables that keep to a rule, with several SLs where one does not suffice.
+    fn routed(fabric: &Fabric, rule: &Rule) -> (Lft, Lanes) {
+        let hops = Hops::new(fabric).unwrap();
+        let tree = Tree::new(fabric, &bfs(fabric, SwitchId(0)), SwitchId(0));
+        let stuck = if rule.vls() == 1 { Stuck::Detour(Some(&tree)) } else { Stuck::Break };
+        let ranked = ranked_sssp(fabric, &hops, rule, Lookahead::Every, stuck);
+        assert!(ranked.complete);
+        let lanes = if ranked.broken.is_empty() {
+            Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(u16::MAX), vls: rule.vls(), sls: 1 }
+        } else {
+            ordered(fabric, rule, &ranked.lft, &ranked.broken, Offer { vls: 15, sls: 16 }).unwrap()
+        };
+        (ranked.lft, lanes)
+    }
+
+    #[test]
+    fn what_is_assumed_under_an_order_has_all_that_unicast_depends_on() {
+        let (mut several, mut more) = (0, 0);
+        for (name, whole) in small_members() {
+            for fabric in variants(whole) {
+                for rule in rules(&fabric) {
+                    let (lft, lanes) = routed(&fabric, &rule);
+                    let classes = SlClasses::new(&lanes.sl2vl);
+                    let mut real = Dependencies::new(&fabric, &classes, &lanes.sl2vl);
+                    assert!(real.follow(&lft, &lanes.path_sl), "{name}");
+                    let mut assumed = Dependencies::new(&fabric, &classes, &lanes.sl2vl);
+                    assumed.assume(&rule.lane_order().unwrap());
+                    for (real, assumed) in real.waits.iter().zip(&assumed.waits) {
+                        assert_eq!(real & !assumed, 0, "{name}, {} SLs, {} VLs", lanes.sls, lanes.vls);
+                    }
+                    for v in 0..assumed.mark.len() {
+                        assumed.after(v, |w| assert!(assumed.place[v] < assumed.place[w], "{name}"));
+                    }
+                    several += usize::from(classes.len() > 1);
+                    more += usize::from(real.waits != assumed.waits);
+                }
+            }
+        }
+        assert!(several > 10 && more > 10, "{several} with several SLs, {more} with more assumed");
+    }
+}

@@ -442,3 +442,34 @@ impl<'a, G: Graph> Growth<'a, G> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::{Rule, triangles};
+    use crate::topology::Dragonfly;
+
+    #[test]
+    fn a_dragonfly_with_the_global_links_first_has_a_tree_whatever_way_unicast_goes() {
+        for p in [2, 3, 4] {
+            let fabric = Dragonfly::balanced(p).build().unwrap();
+            let hops = Hops::new(&fabric).unwrap();
+            let rule = Rule::FirstTurnFree(triangles(&fabric, SwitchId(0), false));
+            let (sl2vl, order) = (rule.sl2vl(&fabric), rule.lane_order().unwrap());
+            let classes = SlClasses::new(&sl2vl);
+            let roots = Roots::new(&fabric, &hops);
+            let graph = Ascending { fabric: &fabric, sl2vl: &sl2vl, classes: &classes, order: &order };
+            assert!(roots.shallowest(&mut Growth::new(&fabric, 1, graph), &[0]).is_none(), "p = {p}");
+
+            let mut growth = Growth::new(&fabric, 1, Dependencies::new(&fabric, &classes, &sl2vl));
+            growth.graph.assume(&order);
+            let tree = roots.first(&mut growth, &[0], ANY_WAY_PATIENCE).expect("a tree");
+            let mut depth = vec![0; fabric.num_switches()];
+            for c in tree.iter().map(|&edge| fabric.channels().get(edge)) {
+                depth[c.to.index()] = depth[c.from.index()] + 1;
+            }
+            assert_eq!(tree.len(), fabric.num_switches() - 1);
+            assert_eq!(depth.into_iter().max(), Some(3), "p = {p}");
+        }
+    }
+}
