@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rayon::prelude::*;
 
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::ordering::LaneOrder;
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
 /// No channel.
@@ -137,22 +138,10 @@ pub(super) struct Dependencies<'a> {
 }
 
 impl<'a> Dependencies<'a> {
-    /// The dependencies of all packets that the tables route, from and to every end port; `None`
-    /// where they have a circle.
+    /// The virtual channels of some tables, of which none waits for another yet.
     ///
-    /// For each LID the ways to it are followed from every switch, up to where a packet with the
-    /// same SL and VL was before. What waits on a VL that no turn leads to is left out: nothing waits for
-    /// it, so it is in no circle.
-    ///
-    /// Cost: O(L S V) time with L LIDs, S switches and V virtual channels of one channel in use,
-    /// shared by all threads; O(turns x VLs) memory.
-    pub(super) fn new(
-        fabric: &'a Fabric,
-        classes: &'a SlClasses,
-        lft: &Lft,
-        sl2vl: &Sl2Vl,
-        path_sl: &PathSl,
-    ) -> Option<Self> {
+    /// Cost: O(turns x VLs) time and memory.
+    pub(super) fn new(fabric: &'a Fabric, classes: &'a SlClasses, sl2vl: &Sl2Vl) -> Self {
         let channels = fabric.channels();
         let mut steps = Vec::with_capacity(channels.len());
         let mut vls = Vec::new();
@@ -180,27 +169,91 @@ impl<'a> Dependencies<'a> {
         let sent: u16 = injected.iter().fold(0, |all, vls| all | vls);
         highest = highest.max(sent.checked_ilog2().unwrap_or(0) as u8);
         let lanes = usize::from(highest) + 1;
-        let mut this = Self {
+        let vertices = channels.len() * lanes;
+        Self {
             fabric,
             classes,
             lanes,
-            waits: Vec::new(),
+            waits: vec![0; turns * lanes],
             steps,
             vls,
             entered,
             used: Vec::new(),
             injected,
-            place: Vec::new(),
+            place: (0..vertices as u32).collect(),
             changes: Vec::new(),
-            mark: vec![false; channels.len() * lanes],
+            mark: vec![false; vertices],
             looked_at: 0,
-        };
-        let waits = zeros(turns * lanes);
-        let entered = this.entered.iter().fold(0, |all, vls| all | vls);
-        this.unicast(lft, path_sl, entered, |turn, vl, held, _| set(&waits[turn * lanes + vl], held));
-        this.waits = inner(waits);
-        this.place = this.order()?;
-        Some(this)
+        }
+    }
+
+    /// Replaces what was there by all that unicast could wait for as long as every wait of it ascends in an
+    /// order: each turn, from each VL that packets may be on before it, of which that is true. Packets that
+    /// turn back are no such packets.
+    ///
+    /// Whatever way packets go that keep to the order, this has all that [`Self::follow`] finds for them.
+    /// What waits on a VL that no turn leads to is left out, as there.
+    ///
+    /// Cost: O(turns x VLs) time.
+    pub(super) fn assume(&mut self, order: &LaneOrder) {
+        let (classes, lanes) = (self.classes.len(), self.lanes);
+        let lane = |v: usize| (ChannelId::at(v / lanes), Vl((v % lanes) as u8));
+        self.place = (0..self.mark.len()).map(lane).map(|(channel, vl)| order.place(channel, vl)).collect();
+        let mut held = self.injected.clone();
+        self.for_turns(|turn, _, second| {
+            for (class, &vl) in self.vls[turn * classes..][..classes].iter().enumerate() {
+                held[second.index() * classes + class] |= data_bit(Vl(vl));
+            }
+        });
+        let entered = self.entered_by_any();
+        let mut waits = vec![0; self.waits.len()];
+        self.for_turns(|turn, first, second| {
+            for (class, &vl) in self.vls[turn * classes..][..classes].iter().enumerate() {
+                if vl == Vl::MAX_DATA {
+                    continue;
+                }
+                let place = self.place[second.index() * lanes + usize::from(vl)];
+                let from = bits(held[first.index() * classes + class] & entered);
+                let ascending = from.filter(|vl| self.place[first.index() * lanes + vl] < place);
+                waits[turn * lanes + usize::from(vl)] |= ascending.fold(0, |all, vl| all | 1 << vl);
+            }
+        });
+        self.waits = waits;
+        self.changes.clear();
+    }
+
+    /// Visits all turns that do not lead back: number, channels.
+    fn for_turns(&self, mut visit: impl FnMut(usize, ChannelId, ChannelId)) {
+        let channels = self.fabric.channels();
+        for (first, c) in channels.iter() {
+            for second in channels.out_range(c.to).map(ChannelId::at).filter(|&second| second != c.reverse) {
+                visit(self.turn(first, second), first, second);
+            }
+        }
+    }
+
+    /// Replaces what was there by the dependencies of all packets that the tables route, from and to every
+    /// end port. False where they have a circle.
+    ///
+    /// For each LID the ways to it are followed from every switch, up to where a packet with the
+    /// same SL and VL was before. What waits on a VL that no turn leads to is left out: nothing waits for
+    /// it, so it is in no circle.
+    ///
+    /// Cost: O(L S V) time with L LIDs, S switches and V virtual channels of one channel in use,
+    /// shared by all threads.
+    pub(super) fn follow(&mut self, lft: &Lft, path_sl: &PathSl) -> bool {
+        let waits = zeros(self.waits.len());
+        self.unicast(lft, path_sl, self.entered_by_any(), |turn, vl, held, _| {
+            set(&waits[turn * self.lanes + vl], held);
+        });
+        self.waits = inner(waits);
+        self.changes.clear();
+        self.order().map(|place| self.place = place).is_some()
+    }
+
+    /// The VLs, as bits, that turns have.
+    fn entered_by_any(&self) -> u16 {
+        self.entered.iter().fold(0, |all, vls| all | vls)
     }
 
     /// The number of a turn.
@@ -501,4 +554,77 @@ pub(super) fn bits(mut set: u16) -> impl Iterator<Item = usize> {
             bit
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{FabricBuilder, Lmc, NodeId};
+    use crate::lanes::{Lanes, Offer, ordered};
+    use crate::ordering::{Labels, Rule, Tree, bfs, triangles};
+    use crate::routing::{Hops, Lookahead, Stuck, ranked_sssp};
+    use crate::topology::{fail_links, small_members};
+
+    /// A small member whole, damaged, and with several LIDs for each adapter.
+    fn variants(whole: Fabric) -> [Fabric; 3] {
+        let spare = whole.channels().len() / 2 + 1 - whole.num_switches();
+        let damaged = fail_links(&whole, spare.min(whole.channels().len() / 6), 1).unwrap();
+        let mut builder = FabricBuilder::from_fabric(&damaged);
+        for i in 0..builder.len() {
+            builder.node_mut(NodeId::at(i)).ports.iter_mut().for_each(|p| p.lid = None);
+        }
+        [whole, damaged, builder.finish(Lmc::new(1).unwrap()).unwrap()]
+    }
+
+    /// One of every kind, the labels of one of them from 1 to 3.
+    fn rules(fabric: &Fabric) -> [Rule; 3] {
+        let (around, few) = (bfs(fabric, SwitchId(0)), triangles(fabric, SwitchId(0), false));
+        let mut labels = Labels::ones(fabric);
+        for (turn, label) in labels.by_turn_mut().iter_mut().enumerate() {
+            *label = 1 + (turn * 7 % 5 % 3) as u8;
+        }
+        let ranks = vec![around.clone(), few.clone(), around.clone()];
+        [Rule::OneVl(around), Rule::FirstTurnFree(few), Rule::Labelled { ranks, labels }]
+    }
+
+    /// Lanes and tables that keep to a rule, with several SLs where one does not suffice.
+    fn routed(fabric: &Fabric, rule: &Rule) -> (Lft, Lanes) {
+        let hops = Hops::new(fabric).unwrap();
+        let tree = Tree::new(fabric, &bfs(fabric, SwitchId(0)), SwitchId(0));
+        let stuck = if rule.vls() == 1 { Stuck::Detour(Some(&tree)) } else { Stuck::Break };
+        let ranked = ranked_sssp(fabric, &hops, rule, Lookahead::Every, stuck);
+        assert!(ranked.complete);
+        let lanes = if ranked.broken.is_empty() {
+            Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(u16::MAX), vls: rule.vls(), sls: 1 }
+        } else {
+            ordered(fabric, rule, &ranked.lft, &ranked.broken, Offer { vls: 15, sls: 16 }).unwrap()
+        };
+        (ranked.lft, lanes)
+    }
+
+    #[test]
+    fn what_is_assumed_under_an_order_has_all_that_unicast_depends_on() {
+        let (mut several, mut more) = (0, 0);
+        for (name, whole) in small_members() {
+            for fabric in variants(whole) {
+                for rule in rules(&fabric) {
+                    let (lft, lanes) = routed(&fabric, &rule);
+                    let classes = SlClasses::new(&lanes.sl2vl);
+                    let mut real = Dependencies::new(&fabric, &classes, &lanes.sl2vl);
+                    assert!(real.follow(&lft, &lanes.path_sl), "{name}");
+                    let mut assumed = Dependencies::new(&fabric, &classes, &lanes.sl2vl);
+                    assumed.assume(&rule.lane_order().unwrap());
+                    for (real, assumed) in real.waits.iter().zip(&assumed.waits) {
+                        assert_eq!(real & !assumed, 0, "{name}, {} SLs, {} VLs", lanes.sls, lanes.vls);
+                    }
+                    for v in 0..assumed.mark.len() {
+                        assumed.after(v, |w| assert!(assumed.place[v] < assumed.place[w], "{name}"));
+                    }
+                    several += usize::from(classes.len() > 1);
+                    more += usize::from(real.waits != assumed.waits);
+                }
+            }
+        }
+        assert!(several > 10 && more > 10, "{several} with several SLs, {more} with more assumed");
+    }
 }

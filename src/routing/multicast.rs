@@ -30,6 +30,8 @@ const ORDERED_ROOTS: usize = 6;
 /// order is known, as the routing can make room in it then.
 const PATIENCE: usize = 10_000_000;
 const ORDERED_PATIENCE: usize = 1_000_000;
+/// The same for a tree that fits whatever way unicast goes: about a hundredth of a second.
+const ANY_WAY_PATIENCE: usize = 100_000;
 /// Roots tried for a tree that serves many SLs at once: if none of these does, hardly any will.
 const SHARED_ROOTS: usize = 8;
 
@@ -71,12 +73,18 @@ pub struct KnownOrder {
 /// forwarding tables. Of several the one counts whose adapters are nearest to its root. Where none
 /// grows, the tree that comes with the order is tried.
 ///
-/// For SLs that are left, the first tree counts that closes no circle with what unicast really
+/// Where that does not serve all SLs, one tree for those that are left is looked for which closes no circle
+/// with anything that keeps to the order, though it does not keep to it itself. That needs no look at the
+/// forwarding tables either. In a Dragonfly with the global links first there is such a tree: from a root to
+/// its group, over global links, and from there to the other switches of each group.
+///
+/// Otherwise the first tree counts for SLs that are left that closes no circle with what unicast really
 /// depends on; and then one for which entries of the SL2VL tables are set that no unicast packet uses.
 ///
 /// - `known`: an order that all of unicast ascends in, where there is one.
 ///
-/// Cost: O(R (S + C)) with R roots, S switches and C channels where the order is known and suffices.
+/// Cost: O(R (S + C)) with R roots, S switches and C channels where a tree keeps to a known order; where one
+/// fits everything that keeps to it, turns x VLs, and insertions as follow, but far fewer.
 /// Otherwise that of finding the dependencies of unicast, O(L S) with L LIDs times the VLs in use; then,
 /// for each root tried, O(S) insertions into a topological order, each at worst the graph of
 /// dependencies and mostly O(1). Where many SLs fit into hardly any tree, the search ends after a
@@ -103,14 +111,28 @@ pub fn mcast_trees(
                 .or_else(|| growth.replay(&given, classes).then(|| given.clone()))
         });
     }
-    if !pending.is_empty() {
-        match Dependencies::new(fabric, &classes, lft, sl2vl, path_sl) {
-            None => forest.trees.clear(),
-            Some(graph) => {
-                let patience = if known.is_some() { ORDERED_PATIENCE } else { PATIENCE };
-                forest.search(graph, (&roots, patience), &mut pending, lft, sl2vl, path_sl);
-            }
+    if pending.is_empty() {
+        return forest.finish();
+    }
+    let mut growth = Growth::new(fabric, classes.len(), Dependencies::new(fabric, &classes, sl2vl));
+    if let Some(known) = known {
+        growth.graph.assume(&known.lanes);
+        if let Some(edges) = roots.first(&mut growth, &pending, ANY_WAY_PATIENCE) {
+            forest.trees.push((edges, pending));
+            return forest.finish();
         }
+    }
+    if !growth.graph.follow(lft, path_sl) {
+        forest.trees.clear();
+        return forest.finish();
+    }
+    forest.replay(&mut growth);
+    let patience = if known.is_some() { ORDERED_PATIENCE } else { PATIENCE };
+    forest.search(&mut growth, (&roots, patience), &mut pending);
+    if !pending.is_empty() {
+        growth.graph.find_used(lft, path_sl);
+        forest.search(&mut growth, (&roots, patience), &mut pending);
+        growth.graph.write_vls(sl2vl);
     }
     forest.finish()
 }
@@ -150,6 +172,23 @@ impl Roots {
             }
         }
         best.map(|(edges, _)| edges)
+    }
+
+    /// The tree of the first root that has one.
+    ///
+    /// - `patience`: virtual channels that may be looked at before no further root is tried.
+    fn first(
+        &self,
+        growth: &mut Growth<'_, Dependencies<'_>>,
+        classes: &[usize],
+        patience: usize,
+    ) -> Option<Vec<ChannelId>> {
+        let tried = if classes.len() > 1 { SHARED_ROOTS } else { ROOTS };
+        let end = growth.graph.looked_at() + patience;
+        self.list.iter().take(tried).find_map(|&(root, _)| {
+            let patient = growth.graph.looked_at() < end;
+            if patient { growth.grow(root, classes).map(|(edges, _)| edges) } else { None }
+        })
     }
 }
 
@@ -199,38 +238,25 @@ impl Forest<'_> {
         *pending = failed;
     }
 
-    /// Adds trees that close no circle with what unicast really depends on.
+    /// Adds trees that close no circle with what is in the graph, until the patience is at its end.
     fn search(
         &mut self,
-        graph: Dependencies<'_>,
+        growth: &mut Growth<'_, Dependencies<'_>>,
         (roots, patience): (&Roots, usize),
         pending: &mut Vec<usize>,
-        lft: &Lft,
-        sl2vl: &mut Sl2Vl,
-        path_sl: &PathSl,
     ) {
-        let mut growth = Growth::new(self.fabric, self.classes.len(), graph);
-        // They keep to the order that unicast keeps to, so they fit.
+        let end = growth.graph.looked_at() + patience;
+        self.add(growth, pending, |growth, classes| {
+            let left = end.saturating_sub(growth.graph.looked_at());
+            roots.first(growth, classes, left)
+        });
+    }
+
+    /// Adds what the trees depend on to a graph. They keep to the order that unicast keeps to, so they fit.
+    fn replay(&self, growth: &mut Growth<'_, Dependencies<'_>>) {
         for (edges, served) in &self.trees {
             growth.replay(edges, served);
         }
-        for free in [false, true] {
-            if pending.is_empty() {
-                return;
-            }
-            if free {
-                growth.graph.find_used(lft, path_sl);
-            }
-            let end = growth.graph.looked_at() + patience;
-            self.add(&mut growth, pending, |growth, classes| {
-                let tried = if classes.len() > 1 { SHARED_ROOTS } else { ROOTS };
-                roots.list.iter().take(tried).find_map(|&(root, _)| {
-                    let patient = growth.graph.looked_at() < end;
-                    if patient { growth.grow(root, classes).map(|(edges, _)| edges) } else { None }
-                })
-            });
-        }
-        growth.graph.write_vls(sl2vl);
     }
 
     /// The trees as groups with every end port as a member, that of SL 0 first.
@@ -413,6 +439,37 @@ impl<'a, G: Graph> Growth<'a, G> {
     fn restore(&mut self, changed: &mut Vec<(usize, u16)>, marks: usize) {
         for (place, old) in changed.drain(marks..).rev() {
             self.held[place] = old;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::{Rule, triangles};
+    use crate::topology::Dragonfly;
+
+    #[test]
+    fn a_dragonfly_with_the_global_links_first_has_a_tree_whatever_way_unicast_goes() {
+        for p in [2, 3, 4] {
+            let fabric = Dragonfly::balanced(p).build().unwrap();
+            let hops = Hops::new(&fabric).unwrap();
+            let rule = Rule::FirstTurnFree(triangles(&fabric, SwitchId(0), false));
+            let (sl2vl, order) = (rule.sl2vl(&fabric), rule.lane_order().unwrap());
+            let classes = SlClasses::new(&sl2vl);
+            let roots = Roots::new(&fabric, &hops);
+            let graph = Ascending { fabric: &fabric, sl2vl: &sl2vl, classes: &classes, order: &order };
+            assert!(roots.shallowest(&mut Growth::new(&fabric, 1, graph), &[0]).is_none(), "p = {p}");
+
+            let mut growth = Growth::new(&fabric, 1, Dependencies::new(&fabric, &classes, &sl2vl));
+            growth.graph.assume(&order);
+            let tree = roots.first(&mut growth, &[0], ANY_WAY_PATIENCE).expect("a tree");
+            let mut depth = vec![0; fabric.num_switches()];
+            for c in tree.iter().map(|&edge| fabric.channels().get(edge)) {
+                depth[c.to.index()] = depth[c.from.index()] + 1;
+            }
+            assert_eq!(tree.len(), fabric.num_switches() - 1);
+            assert_eq!(depth.into_iter().max(), Some(3), "p = {p}");
         }
     }
 }
