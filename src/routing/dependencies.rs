@@ -614,8 +614,11 @@ mod tests {
                     assert!(real.follow(&lft, &lanes.path_sl), "{name}");
                     let mut assumed = Dependencies::new(&fabric, &classes, &lanes.sl2vl);
                     assumed.assume(&rule.lane_order().unwrap());
+                    // Of what waits on a VL that no turn leads to some may be found.
+                    let entered = real.entered_by_any();
                     for (real, assumed) in real.waits.iter().zip(&assumed.waits) {
-                        assert_eq!(real & !assumed, 0, "{name}, {} SLs, {} VLs", lanes.sls, lanes.vls);
+                        let missing = real & entered & !assumed;
+                        assert_eq!(missing, 0, "{name}, {} SLs, {} VLs", lanes.sls, lanes.vls);
                     }
                     for v in 0..assumed.mark.len() {
                         assumed.after(v, |w| assert!(assumed.place[v] < assumed.place[w], "{name}"));
