@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
 
-use super::{Turns, bits};
+use super::Turns;
 
 /// From how many vertices of a component the shortest cycle is looked for.
 const SEARCHES: usize = 64;

@@ -23,8 +23,8 @@ const DEPTH: u8 = 3;
 /// order, as many as are its even share (deferred acceptance, Gale and Shapley 1962; as consistent
 /// hashing with bounded loads, Mirrokni, Thorup and Zadimoghaddam 2018). What comes out does not
 /// depend on the order of asking, and if a channel is lost, its adapters move, and as many others
-/// as they push aside. Channels that are expected to bring less than half as much as the one that
-/// brings most are left out.
+/// as they push aside. Channels from a switch that is expected to bring less than half as much as the one
+/// that brings most are left out; over how many of them it does so is all the same, as it may have lost some.
 #[derive(Debug, Default)]
 pub(super) struct Tails {
     /// By LID.
@@ -39,7 +39,7 @@ struct Guest {
     target: SwitchId,
 }
 
-/// By switch near a target: the channels into it that bring most of what goes there.
+/// By switch near a target: the channels into it from the switches that bring most of what goes there.
 type Entrances = Vec<(SwitchId, Vec<ChannelId>)>;
 
 impl Tails {
@@ -100,14 +100,22 @@ impl Tails {
     }
 }
 
-/// The channels into each switch nearer than `depth` that bring at least half of what the busiest
-/// brings.
+/// The channels into each switch nearer than `depth` that bring something, from switches that bring at least
+/// half of what the busiest brings.
 fn entrances(fabric: &Fabric, row: &[u8], depth: u8, flow: &[u64]) -> Entrances {
     let near = fabric.switch_ids().filter(|s| row[s.index()] < depth);
     let into = near.filter_map(|s| {
-        let into = || fabric.channels().out(s).map(|(_, c)| c.reverse);
-        let most = into().map(|c| flow[c.index()]).max().filter(|&most| most > 0)?;
-        Some((s, into().filter(|c| 2 * flow[c.index()] >= most).collect()))
+        let into = || fabric.channels().out(s).filter(|(_, c)| flow[c.reverse.index()] > 0);
+        let mut by_switch: Vec<(SwitchId, u64)> = Vec::new();
+        for (_, c) in into() {
+            match by_switch.iter_mut().find(|(from, _)| *from == c.to) {
+                Some((_, sum)) => *sum += flow[c.reverse.index()],
+                None => by_switch.push((c.to, flow[c.reverse.index()])),
+            }
+        }
+        let most = by_switch.iter().map(|&(_, sum)| sum).max()?;
+        let enough = |from: SwitchId| by_switch.iter().any(|&(other, sum)| other == from && 2 * sum >= most);
+        Some((s, into().filter(|(_, c)| enough(c.to)).map(|(_, c)| c.reverse).collect()))
     });
     into.collect()
 }
