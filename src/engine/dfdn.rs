@@ -68,8 +68,9 @@ pub(super) fn dfdn(
     let mut treeless = None;
     if found[0].probe.broken <= HOPELESS * limit {
         let mut one = best_of(fabric, hops, settings.balance, &found[..compare.min(found.len())]);
-        if compare == 1 && found[0].probe.broken == 0.0 && one.ranked.detours > 0 {
-            // The sample promised more.
+        let changed = one.found.rule != found[0].rule;
+        if compare == 1 && found[0].probe.broken == 0.0 && (one.ranked.detours > 0 || changed) {
+            // The search promised more.
             one = best_of(fabric, hops, settings.balance, &found[..COMPARED.min(found.len())]);
         }
         let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;

@@ -22,7 +22,8 @@ pub(super) const COMPARED: usize = 4;
 const COMPARED_IF_ENOUGH: usize = 1;
 /// Rules that are tried on more destinations, and of these on more again.
 const NARROWED: [usize; 2] = [16, 4];
-/// Destinations after which the last of these is come to at once where a rule suffices on them.
+/// Destinations that tell much: where a rule suffices on them, the last of these is come to at once, and
+/// where rules fare alike on them one is enough.
 const TELLING: usize = 10;
 /// Orders that are improved channel by channel.
 const IMPROVED: usize = 2;
@@ -152,7 +153,8 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
     };
     // On some destinations, and where these are not all, the best once more on many.
     let mut rounds = 1 + NARROWED.len();
-    let (mut tried, targets, plain) = loop {
+    let mut spare = Vec::new();
+    let (mut tried, enough) = loop {
         let targets = sample(fabric, work.targets(fabric, rounds * (tries.len() + 1)));
         let trees = work.rounds(2 * rounds * targets.len() * (tries.len() + 1)).max(1);
         work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
@@ -190,11 +192,19 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         let mut tried: Vec<(usize, Found)> = judged.collect();
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
         rounds -= 1;
-        if rounds == 0 || !sampled {
-            break (tried, targets, plain);
+        let first = &tried[0].1;
+        let suffices = first.probe.suffices(&plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
+        if rounds == 0 && !suffices && !spare.is_empty() {
+            rounds = 1;
+            let again = tried.into_iter().map(|(i, found)| (i, found.lookahead, found.rule));
+            tries = again.chain(std::mem::take(&mut spare)).collect();
+            continue;
         }
-        let clear = targets.len() >= TELLING && tried[0].1.probe.suffices(&plain, LOSS_ON_SAMPLE);
-        if rounds > 1 && clear {
+        if rounds == 0 || !sampled {
+            break (tried, suffices);
+        }
+        let clear = (targets.len() >= TELLING && suffices).then(|| first.rule.vls());
+        if rounds > 1 && clear.is_some() {
             // No more than its share goes into the last round.
             work.left /= rounds;
             rounds = 1;
@@ -211,17 +221,24 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         let keep = NARROWED[NARROWED.len() - rounds];
         for (i, found) in tried {
             let one_way = orders[i].one_way && found.lookahead == Lookahead::Every;
-            let new = kept.iter().all(|(k, other)| *k != i || other.probe != found.probe);
-            if one_way || new && kept.len() < keep {
-                kept.push((i, found));
+            // What fares alike on many destinations is as good as the same. One with a tree counts, and the later
+            // one: under up*/down* more can be chosen by cost alone.
+            let alike = |(k, other): &(usize, Found)| {
+                other.probe == found.probe
+                    && (*k == i || targets.len() >= TELLING && other.rule.vls() == found.rule.vls())
+            };
+            match kept.iter().position(alike) {
+                _ if one_way => kept.push((i, found)),
+                Some(same) if kept[same].0 != i && orders[i].has_tree => kept[same] = (i, found),
+                None if kept.len() < keep => kept.push((i, found)),
+                _ => {}
             }
         }
-        tries = kept.into_iter().map(|(i, found)| (i, found.lookahead, found.rule)).collect();
+        let kept = kept.into_iter().map(|(i, found)| (i, found.lookahead, found.rule));
+        // With more VLs than those that seem to do, only if these do not.
+        (tries, spare) = kept.partition(|(_, _, rule)| clear.is_none_or(|vls| rule.vls() <= vls));
     };
     let all: Vec<SwitchId> = fabric.switch_ids().collect();
-    let first = &tried[0].1.probe;
-    let free = if targets.len() < fabric.num_switches() { LOSS_ON_SAMPLE } else { LOSS };
-    let enough = first.suffices(&plain, free);
     if !enough {
         work.left = work.left.max(work.least_if_hard);
     }
@@ -265,7 +282,7 @@ fn improved(
 ) -> Vec<(usize, Found)> {
     let all: Vec<SwitchId> = fabric.switch_ids().collect();
     let mut starts: Vec<(usize, Lookahead)> = Vec::new();
-    for (i, found) in tried.iter().filter(|(_, f)| matches!(f.rule, Rule::FirstTurnFree(_))) {
+    for (i, found) in first_turn_free(tried) {
         if starts.iter().all(|&(start, _)| start != *i) && starts.len() < IMPROVED {
             starts.push((*i, found.lookahead));
         }
@@ -325,7 +342,7 @@ fn labelled(
         found
     };
     let mut tries: Vec<Try> = Vec::new();
-    for (i, found) in tried.iter().filter(|(_, f)| matches!(f.rule, Rule::FirstTurnFree(_))) {
+    for (i, found) in first_turn_free(tried) {
         if tries.iter().all(|t| t.first != *i) {
             tries.push(Try { first: *i, second: *i, lookahead: found.lookahead, most });
         }
@@ -348,6 +365,13 @@ fn labelled(
         found.extend(run(&fewer, rounds));
     }
     found.into_iter().map(|(t, f)| (t.first, f)).collect()
+}
+
+/// The orders that were tried with the first turn free; where the last round had none of these, all of it.
+fn first_turn_free(tried: &[(usize, Found)]) -> impl Iterator<Item = &(usize, Found)> {
+    let free = |found: &Found| matches!(found.rule, Rule::FirstTurnFree(_));
+    let none = !tried.iter().any(|(_, found)| free(found));
+    tried.iter().filter(move |(_, found)| none || free(found))
 }
 
 /// Orders for label 1 and for the higher ones, and the largest label.

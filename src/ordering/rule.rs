@@ -61,7 +61,7 @@ impl Labels {
 
 /// What keeps a routing free of credit loops: an order of the virtual channels that every path
 /// ascends in, the same for every SL.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Everything is allowed; what paths would be without a rule.
     Any,

@@ -35,7 +35,7 @@ pub(super) struct Legal<'a> {
     known: Vec<Known>,
     /// By place in that DAG, where the choice is by cost alone, whatever else is chosen.
     by_cost: Vec<Option<ByCost>>,
-    /// By step of the present one of these: cost of the switch that it leads to, above the step's number.
+    /// By step of the present one of these: cost of the switch that it leads to.
     ahead: Vec<u64>,
     known_for: Option<SwitchId>,
     /// By switch, beside its way.
@@ -242,9 +242,8 @@ impl<'a> Legal<'a> {
             let mut best = 0;
             if let Some(ByCost { first, repeated }) = self.by_cost[i] {
                 if !repeated {
-                    let ahead = |(j, step): (usize, &Step)| heads[step.to.index()].key << u8::BITS | j as u64;
                     self.ahead.clear();
-                    self.ahead.extend(steps.iter().enumerate().map(ahead));
+                    self.ahead.extend(steps.iter().map(|step| heads[step.to.index()].key));
                 }
                 best = least_of(&self.ahead, &load[first.index()..][..steps.len()]);
             } else if steps.len() > 1 {
@@ -378,22 +377,16 @@ impl<'a> Detours<'a> for Legal<'a> {
 
 /// The number of the step of least cost, the first of those.
 ///
-/// - `ahead`: by step, the cost beyond its channel, below 2^48, above the step's number in the low byte.
+/// - `ahead`: by step, the cost beyond its channel.
 /// - `load`: by step.
 #[inline(always)]
 fn least_of(ahead: &[u64], load: &[u64]) -> usize {
-    let key = |(ahead, load): (&u64, &u64)| ahead + (load << u8::BITS);
-    // Several at a time, so that a comparison does not wait for the one before.
-    const LANES: usize = 4;
-    let (mut aheads, mut loads) = (ahead.chunks_exact(LANES), load.chunks_exact(LANES));
-    let mut least = [u64::MAX; LANES];
-    for (ahead, load) in aheads.by_ref().zip(loads.by_ref()) {
-        for (least, key) in least.iter_mut().zip(ahead.iter().zip(load).map(key)) {
-            *least = key.min(*least);
-        }
+    let (mut best, mut least) = (0, u64::MAX);
+    for (i, (ahead, load)) in ahead.iter().zip(load).enumerate() {
+        let cost = ahead + load;
+        (best, least) = if cost < least { (i, cost) } else { (best, least) };
     }
-    let rest = aheads.remainder().iter().zip(loads.remainder()).map(key);
-    (least.into_iter().chain(rest).fold(u64::MAX, u64::min) & u64::from(u8::MAX)) as usize
+    best
 }
 
 /// What a kind of rule comes to, so that the walk over a DAG is compiled for each by itself.
