@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use dfdn::engine::{Balance, Routed, Settings, route};
 use dfdn::evaluate::{Options, evaluate};
 use dfdn::fabric::{Fabric, FabricBuilder, Lid, Lmc, PortRef, SwitchId};
-use dfdn::topology::{Deimos, Dragonfly, FatTree, HyperX, SlimFly, Torus, fail_links};
+use dfdn::tables::Routes;
+use dfdn::topology::{Deimos, Dragonfly, FatTree, HyperX, Odin, SlimFly, Torus, fail_links};
 
 fn stable(fabric: &Fabric) -> Routed {
     let settings = Settings { balance: Balance::Stable, ..Settings::default() };
@@ -93,20 +94,44 @@ fn others_make_room_for_a_detour() {
 /// Bandwidth at least 95 % of what the same fabric has when it is balanced anew.
 #[test]
 fn the_balance_is_near_that_of_full() {
-    let options = Options { patterns: NonZeroU32::new(100).expect("not zero"), seed: 1 };
+    let odin = Odin.build().unwrap();
+    let leaves = FatTree { k: 24, levels: 2, down: None, cas: None }.build().unwrap();
+    let damaged = |fabric: &Fabric, seed| fail_links(fabric, 10, seed).expect("links to spare");
     for (name, fabric) in [
         ("Dragonfly", Dragonfly::balanced(3).build().unwrap()),
         ("fat tree", FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap()),
+        ("damaged fat tree", damaged(&leaves, 1)),
         ("HyperX", HyperX { dims: vec![4, 4, 4], cas: 4 }.build().unwrap()),
         ("torus", Torus { dims: vec![4, 4, 4], cas: 4 }.build().unwrap()),
+        ("damaged Odin", damaged(&odin, 2)),
+        ("damaged Odin", damaged(&odin, 4)),
         ("Deimos", Deimos.build().unwrap()),
     ] {
-        let bandwidth =
-            |routed: &Routed| evaluate(&fabric, &routed.routes, &options).expect("all arrive").bisection.ebb;
-        let full = bandwidth(&route(&fabric, &Settings::default()).expect("it can be routed"));
-        let stable = bandwidth(&stable(&fabric));
+        let full =
+            bandwidth(&fabric, &route(&fabric, &Settings::default()).expect("it can be routed").routes);
+        let stable = bandwidth(&fabric, &stable(&fabric).routes);
         assert!(stable >= 0.95 * full, "{name}: {stable} of {full}");
     }
+}
+
+/// Of P-SSSP without a rule fat trees that have lost some links keep nearly all bandwidth.
+#[test]
+fn damaged_fat_trees_are_balanced() {
+    let whole = FatTree { k: 12, levels: 3, down: None, cas: None }.build().unwrap();
+    for seed in 1..=4 {
+        let fabric = fail_links(&whole, 30, seed).expect("links to spare");
+        let by = |engine: &str| {
+            let settings = Settings { engine: engine.to_owned(), ..Settings::default() };
+            bandwidth(&fabric, &route(&fabric, &settings).expect("it can be routed").routes)
+        };
+        let (dfdn, plain) = (by("dfdn"), by("sssp"));
+        assert!(dfdn >= 0.98 * plain, "seed {seed}: {dfdn} of {plain}");
+    }
+}
+
+fn bandwidth(fabric: &Fabric, routes: &Routes) -> f64 {
+    let options = Options { patterns: NonZeroU32::new(300).expect("not zero"), seed: 1 };
+    evaluate(fabric, routes, &options).expect("all arrive").bisection.ebb
 }
 
 #[test]

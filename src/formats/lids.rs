@@ -57,7 +57,8 @@ pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String
         first_switch(open(&lfts)?, &mut stated).map_err(|e| e.in_file(&lfts))?;
     }
     let list = dir.join("opensm-subnet.lst");
-    if list.exists() {
+    // OpenSM's list has links, and a lone switch has none.
+    if std::fs::metadata(&list).is_ok_and(|list| list.len() > 0) {
         let (other, _) = subnet_lst::read(open(&list)?).map_err(|e| e.in_file(&list))?;
         for end in other.endports().iter().filter(|e| other.node(e.node).ports[e.port.index()].lid.is_some())
         {

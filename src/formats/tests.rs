@@ -258,6 +258,19 @@ fn tables_survive_a_folder() {
     assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.path_sl, PathSl::one(Sl(0)));
 }
 
+/// Its subnet list, which has links, is empty.
+#[test]
+fn tables_of_a_lone_switch_survive_a_folder() {
+    let mut builder = FabricBuilder::new();
+    builder.add(Node::new(NodeKind::Switch, Guid(1), 8, "alone")).unwrap();
+    let f = builder.finish(Lmc::default()).unwrap();
+    let r = routes(&f);
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+    let (back, read) = load_tables(dir.path(), f.clone()).unwrap();
+    assert_eq!((back.endports(), read.lft), (f.endports(), r.lft));
+}
+
 #[test]
 fn dumps_look_as_opensm_prints_them() {
     let f = sample();
