@@ -47,11 +47,16 @@ pub(super) fn dfdn(
         (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
         (Prefer::OneSl, None) => 1.0,
     };
-    if settings.balance == Balance::Stable
-        && let Some(mut steady) = steady(fabric, hops, offer.vls)
+    let mut from = 0;
+    while settings.balance == Balance::Stable
+        && let Some(mut steady) = steady(fabric, hops, offer.vls, from)
     {
+        from = steady.number + 1;
         let fits = |ranked: &Ranked| ranked.complete && ranked.nonminimal_share() <= limit;
         let mut ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls, limit);
+        if steady.changed {
+            continue;
+        }
         if fits(&ranked) {
             let plan = steady.plan(fabric, hops, offer, ranked);
             if serves_multicast(&plan) {
@@ -62,6 +67,7 @@ pub(super) fn dfdn(
                 return Ok(steady.plan(fabric, hops, offer, ranked));
             }
         }
+        break;
     }
     let Search { found, compare } = search(fabric, hops, offer.vls, settings.search_effort);
     let mut rejected = None;

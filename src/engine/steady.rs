@@ -26,9 +26,13 @@ pub(super) struct Steady {
     pub(super) rule: Rule,
     /// What its rank is, in words.
     pub(super) name: String,
+    /// Which of the rules it is.
+    pub(super) number: usize,
     lookahead: Lookahead,
     /// Its paths may be legal under the rule.
     pub(super) tree: Tree,
+    /// Whether it was changed for the tree's sake: then what it was judged by holds no more.
+    pub(super) changed: bool,
 }
 
 type Kind = fn(Rank) -> Rule;
@@ -36,6 +40,8 @@ type Make<'a> = &'a dyn Fn() -> Rank;
 
 /// The first of a few rules, in a fixed order, that leaves nearly all adapter pairs a legal minimal
 /// way and nearly all bandwidth; `None` if none does.
+///
+/// - `from`: the number of the first rule to look at; [`Steady::number`] and one for what comes after that.
 ///
 /// To take the best of many rules, or to have labels made to measure, would mean that a fabric with one
 /// link less may get another rule, and with it other tables everywhere. A rule that is good enough
@@ -46,7 +52,7 @@ type Make<'a> = &'a dyn Fn() -> Rank;
 /// path a pair is legal, and the first failed links would bring another rule.
 ///
 /// Cost: that of routing to 256 destination switches, once for each rule that is not hopeless.
-pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
+pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8, from: usize) -> Option<Steady> {
     let adapters = |s: SwitchId| fabric.num_adapters_on(s);
     let root = fabric.switch_ids().max_by_key(|&s| (adapters(s), std::cmp::Reverse(s)))?;
     let levels = || host_levels(fabric, adapters(root).div_ceil(4));
@@ -65,7 +71,7 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
     let few = sample(fabric, GLANCE);
     let many = sample(fabric, TARGETS);
     let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &many, 1);
-    for (name, kind, make) in grid.chain(list) {
+    for (number, (name, kind, make)) in grid.chain(list).enumerate().skip(from) {
         let rank = make();
         let tree = Tree::new(fabric, &rank, root);
         let rule = kind(rank);
@@ -79,7 +85,7 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8) -> Option<Steady> {
         let enough = |p: &Probe| p.broken <= BROKEN && p.bandwidth >= BANDWIDTH * plain.bandwidth;
         for lookahead in [Lookahead::Every, Lookahead::LastChance] {
             if enough(&judge(lookahead, &many)) {
-                return Some(Steady { rule, name: name.to_owned(), lookahead, tree });
+                return Some(Steady { rule, name: name.to_owned(), number, lookahead, tree, changed: false });
             }
         }
     }
@@ -142,7 +148,9 @@ impl Steady {
         let (Rule::OneVl(rank) | Rule::FirstTurnFree(rank)) = &mut self.rule else {
             unreachable!("the list has no others")
         };
-        *rank = self.tree.own_place(fabric, rank);
+        let own = self.tree.own_place(fabric, rank);
+        self.changed |= own != *rank;
+        *rank = own;
         balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
     }
 }

@@ -25,6 +25,7 @@ const DEPTH: u8 = 3;
 /// depend on the order of asking, and if a channel is lost, its adapters move, and as many others
 /// as they push aside. Channels from a switch that is expected to bring less than half as much as the one
 /// that brings most are left out; over how many of them it does so is all the same, as it may have lost some.
+/// Where only one channel is left none is marked, and what comes over it is what finds it on its way.
 #[derive(Debug, Default)]
 pub(super) struct Tails {
     /// By LID.
@@ -80,7 +81,9 @@ impl Tails {
                 let s = SwitchId::at(s);
                 let ask = |guest: &Guest| {
                     let near = &entrances[place[guest.target.index()]];
-                    near.iter().find(|&&(at, _)| at == s).map_or(&[][..], |(_, channels)| channels)
+                    let here = near.iter().find(|&&(at, _)| at == s).map(|(_, channels)| channels.as_slice());
+                    // Who has but one to ask for would draw everybody to it.
+                    here.filter(|channels| channels.len() > 1).unwrap_or_default()
                 };
                 deal(guests, ask, keys)
             });
