@@ -170,7 +170,7 @@ pub fn ranked_sssp(
             (toll, twins, left)
         };
         let switches_of = |walk: &mut Legal<'_>, ends: &[(&Outward, To<'_>)]| {
-            let (mut toll, mut tables) = (Toll::default(), Vec::new());
+            let (mut toll, mut tables) = (Toll::default(), Rows::new());
             for &(dag, (lid, end, port)) in ends {
                 walk.choose(dag, &before);
                 if walk.any_wrong() {
@@ -183,7 +183,7 @@ pub fn ranked_sssp(
             }
             (toll, tables)
         };
-        let mut aside = |ends: Vec<(&Outward, To<'_>)>| -> Vec<(Toll, Vec<(Lid, Vec<u8>)>)> {
+        let mut aside = |ends: Vec<(&Outward, To<'_>)>| -> Vec<(Toll, Rows)> {
             let parts = ends.par_chunks(ends.len().div_ceil(ASIDE).max(1));
             walks_aside.par_iter_mut().zip(parts).map(|(walk, ends)| switches_of(walk, ends)).collect()
         };
@@ -224,6 +224,9 @@ fn mixed(adapters: &[u64]) -> Vec<SwitchId> {
 
 /// A LID with its end port and the switch's port to that.
 type To<'a> = (Lid, &'a EndPort, PortNum);
+
+/// Ports by switch for some LIDs.
+type Rows = Vec<(Lid, Vec<u8>)>;
 
 /// A LID of port 0 that has the ways of another LID on the same switch.
 struct Twin {
