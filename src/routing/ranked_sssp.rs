@@ -123,11 +123,11 @@ const ASIDE: usize = 4;
 ///
 /// Cost, with S switches, C channels, D destination LIDs and E the channels of a minimal-path DAG:
 /// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S + E) for the ways to each port 0 without
-/// an adapter beside it, both on another core meanwhile; O(D (S + E)) to walk the DAGs, one destination after the other, as each
-/// is led by the load of those before. With [`Lookahead::LastChance`] the walk looks at each channel of
-/// the DAG twice. A rule with labels costs O(E d) a destination more, with d the mean number of channels
-/// of a switch; detours O(C) a destination, as many times as the tree has to step in. Memory: O(S + C)
-/// and 32 DAGs of 16 E + 20 S bytes each, beside the tables of D S bytes.
+/// an adapter beside it, both on another core meanwhile; O(D (S + E)) to walk the DAGs, one destination
+/// after the other, as each is led by the load of those before. With [`Lookahead::LastChance`] the walk
+/// looks at each channel of the DAG twice. A rule with labels costs O(E d) a destination more, with d the
+/// mean number of channels of a switch; detours O(C) a destination, as many times as the tree has to step
+/// in. Memory: O(S + C) and 32 DAGs of 16 E + 20 S bytes each, beside the tables of D S bytes.
 pub fn ranked_sssp(
     fabric: &Fabric,
     hops: &Hops,
