@@ -73,12 +73,17 @@ pub(super) fn dfdn(
     let mut rejected = None;
     let mut treeless = None;
     if found[0].probe.broken <= HOPELESS * limit {
-        let mut one = best_of(fabric, hops, settings.balance, &found[..compare.min(found.len())]);
-        let changed = one.found.rule != found[0].rule;
-        if compare == 1 && found[0].probe.broken == 0.0 && (one.ranked.detours > 0 || changed) {
+        let by = |found: &Found| OneSl::by(found, fabric, hops, settings.balance);
+        let (some, others) = found.split_at(compare.min(found.len()));
+        let mut ones: Vec<OneSl> = some.par_iter().map(by).collect();
+        if let [only] = &*ones
+            && found[0].probe.broken == 0.0
+            && (only.ranked.detours > 0 || only.found.rule != found[0].rule)
+        {
             // The search promised more.
-            one = best_of(fabric, hops, settings.balance, &found[..COMPARED.min(found.len())]);
+            ones.par_extend(others.par_iter().take(COMPARED - 1).map(by));
         }
+        let mut one = best_of(fabric, hops, ones);
         let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
         if one.ranked.nonminimal_share() <= limit && !slow {
             let (plan, found) = one.plan(fabric, hops, offer);
@@ -116,7 +121,7 @@ pub(super) fn dfdn(
         }
     }
     if settings.max_nonminimal.is_none() && (treeless.is_err() || settings.prefer != Prefer::Minimal) {
-        let one = rejected.unwrap_or_else(|| best_of(fabric, hops, settings.balance, &found[..1]));
+        let one = rejected.unwrap_or_else(|| OneSl::by(&found[0], fabric, hops, settings.balance));
         let (plan, found) = one.plan(fabric, hops, offer);
         if serves_multicast(&plan) {
             return Ok(plan);
@@ -150,6 +155,13 @@ impl Steady {
 }
 
 impl OneSl {
+    /// A routing by a rule, which may have to be changed for that.
+    fn by(found: &Found, fabric: &Fabric, hops: &Hops, balance: Balance) -> Self {
+        let mut found = found.clone();
+        let ranked = found.one_sl(fabric, hops, balance);
+        Self { found, ranked, bandwidth: 1.0 }
+    }
+
     /// The tables, and what they were made by.
     fn plan(self, fabric: &Fabric, hops: &Hops, offer: Offer) -> (Plan, Found) {
         let Self { found, ranked, .. } = self;
@@ -163,25 +175,14 @@ impl OneSl {
     }
 }
 
-/// Routes by each of some rules on one SL and keeps what is worth most.
-fn best_of(fabric: &Fabric, hops: &Hops, balance: Balance, rules: &[Found]) -> OneSl {
-    let route = |found: &Found| {
-        let mut found = found.clone();
-        let ranked = found.one_sl(fabric, hops, balance);
-        OneSl { found, ranked, bandwidth: 1.0 }
-    };
-    if let [only] = rules {
-        return route(only);
+/// Of some routings of a fabric the one that is worth most.
+fn best_of(fabric: &Fabric, hops: &Hops, mut ones: Vec<OneSl>) -> OneSl {
+    if ones.len() > 1 {
+        let plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, Stuck::Break).bandwidth(fabric);
+        ones.par_iter_mut().for_each(|one| one.bandwidth = one.ranked.bandwidth(fabric) / plain);
     }
-    let plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, Stuck::Break).bandwidth(fabric);
-    let compared = rules.par_iter().map(|found| {
-        let mut one = route(found);
-        one.bandwidth = one.ranked.bandwidth(fabric) / plain;
-        (worth(one.ranked.nonminimal_share(), one.bandwidth, &one.found.rule), one)
-    });
-    let compared: Vec<(f64, OneSl)> = compared.collect();
-    let best = compared.into_iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.expect("there is a rule").1
+    let worth = |one: &OneSl| worth(one.ranked.nonminimal_share(), one.bandwidth, &one.found.rule);
+    ones.into_iter().min_by(|a, b| worth(a).total_cmp(&worth(b))).expect("there is a rule")
 }
 
 /// Tables for one SL, with multicast trees.

@@ -147,6 +147,7 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
             }
         }
     }
+    let once_more = |(i, found): (usize, Found)| (i, found.lookahead, found.rule);
     let price = |order: &Order, rule: &Rule, probe: &Probe, plain: &Probe| {
         let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
         worth(probe.price(), probe.bandwidth / plain.bandwidth, rule) + no_tree
@@ -192,19 +193,17 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         let mut tried: Vec<(usize, Found)> = judged.collect();
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
         rounds -= 1;
-        let first = &tried[0].1;
-        let suffices = first.probe.suffices(&plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
+        let suffices = tried[0].1.probe.suffices(&plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
         if rounds == 0 && !suffices && !spare.is_empty() {
             rounds = 1;
-            let again = tried.into_iter().map(|(i, found)| (i, found.lookahead, found.rule));
-            tries = again.chain(std::mem::take(&mut spare)).collect();
+            tries = tried.into_iter().map(once_more).chain(std::mem::take(&mut spare)).collect();
             continue;
         }
         if rounds == 0 || !sampled {
             break (tried, suffices);
         }
-        let clear = (targets.len() >= TELLING && suffices).then(|| first.rule.vls());
-        if rounds > 1 && clear.is_some() {
+        let clear = targets.len() >= TELLING && suffices;
+        if rounds > 1 && clear {
             // No more than its share goes into the last round.
             work.left /= rounds;
             rounds = 1;
@@ -234,9 +233,10 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
                 _ => {}
             }
         }
-        let kept = kept.into_iter().map(|(i, found)| (i, found.lookahead, found.rule));
-        // With more VLs than those that seem to do, only if these do not.
-        (tries, spare) = kept.partition(|(_, _, rule)| clear.is_none_or(|vls| rule.vls() <= vls));
+        // Those with more VLs than others are spared where one suffices, until none does.
+        let fewest = kept.iter().map(|(_, found)| found.rule.vls()).min().unwrap_or(0);
+        (tries, spare) =
+            kept.into_iter().map(once_more).partition(|(_, _, rule)| !clear || rule.vls() == fewest);
     };
     let all: Vec<SwitchId> = fabric.switch_ids().collect();
     if !enough {

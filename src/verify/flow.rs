@@ -8,7 +8,7 @@ use super::tree::Tree;
 use super::{Destination, Plan, bits};
 
 /// Bit of the VL that carries no data.
-const DROPPED: u16 = 1 << Vl::MAX_DATA;
+pub(super) const DROPPED: u16 = 1 << Vl::MAX_DATA;
 
 /// VLs that the sources of a switch inject with on one out port, for one SL; bit `n` = VL `n`.
 #[derive(Clone, Copy, Default)]

@@ -11,11 +11,10 @@
 
 use crate::fabric::Vl;
 
-use super::flow::Injection;
+use super::flow::{DROPPED, Injection};
 use super::{Destination, Plan, bits};
 
 const NONE: u32 = u32::MAX;
-const DROPPED: u16 = 1 << Vl::MAX_DATA;
 
 /// Switches whose entries are turned over at a time: about a cache line of each column.
 const TILE: usize = 64;
