@@ -4,35 +4,35 @@ use rayon::prelude::*;
 
 use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
 use crate::ordering::common_neighbours;
-use crate::routing::Hops;
 use crate::routing::outward::{Outward, for_each_target_here};
+use crate::routing::{Hops, adapters_by_switch};
 
 /// One route, so that it can be split many times before it is lost to rounding.
 const ROUTE: u64 = 1 << 20;
 /// Targets that one thread adds up before it hands over.
-pub(super) const CHUNK: usize = 32;
+const CHUNK: usize = 32;
 
 /// Flows to one switch after the other, each switch splitting what it has to send evenly.
-pub(super) struct Split {
+struct Split {
+    /// By switch.
+    adapters: Vec<u64>,
     /// By switch: what it has to send.
     flow: Vec<u64>,
 }
 
 impl Split {
-    pub(super) fn new(fabric: &Fabric) -> Self {
-        let n = fabric.num_switches();
-        Self { flow: vec![0; n] }
+    fn new(fabric: &Fabric) -> Self {
+        Self { adapters: adapters_by_switch(fabric), flow: Vec::new() }
     }
 
     /// Calls `visit` for each channel on the minimal ways to the target of a DAG that carries some of the routes of
     /// all adapters there, farther switches first.
     ///
     /// Cost: O(S + C).
-    pub(super) fn each(&mut self, fabric: &Fabric, dag: &Outward, mut visit: impl FnMut(ChannelId, u64)) {
-        let here = fabric.num_adapters_on(dag.target) as u64 * ROUTE;
-        for s in fabric.switch_ids() {
-            self.flow[s.index()] = fabric.num_adapters_on(s) as u64 * here;
-        }
+    fn each(&mut self, dag: &Outward, mut visit: impl FnMut(ChannelId, u64)) {
+        let here = self.adapters[dag.target.index()] * ROUTE;
+        self.flow.clear();
+        self.flow.extend(self.adapters.iter().map(|&there| there * here));
         for (place, &s) in dag.order.iter().enumerate().skip(1).rev() {
             let flow = self.flow[s.index()];
             if flow == 0 {
@@ -67,9 +67,10 @@ pub(super) struct Prices {
 }
 
 impl Prices {
-    /// Cost: that of [`expected`], and O(C d) with d the largest number of channels of a switch.
-    pub(super) fn new(fabric: &Fabric, hops: &Hops) -> Self {
-        let load = expected(fabric, hops);
+    /// - `load`: what each channel can expect.
+    ///
+    /// Cost: O(C d) with d the largest number of channels of a switch.
+    pub(super) fn new(fabric: &Fabric, load: Vec<u64>) -> Self {
         let kinds = kinds(fabric);
         let all = load.len();
         let many = kinds.iter().filter(|&&many| many).count();
@@ -106,25 +107,42 @@ fn kinds(fabric: &Fabric) -> Vec<bool> {
     channels.iter().map(kind).collect()
 }
 
-/// Routes between adapters that each channel can expect, in parts of a route, if each switch splits
-/// its traffic to each destination evenly over its minimal next channels. In whole numbers, so that
-/// the sum is the same in whatever order it is taken.
-///
-/// Cost: O(A (S + C)) time over all cores with A switches that have adapters; O(S + C) memory a thread.
-pub(super) fn expected(fabric: &Fabric, hops: &Hops) -> Vec<u64> {
-    let targets: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
-    let zero = || vec![0_u64; fabric.channels().len()];
-    let part = |targets: &[SwitchId]| {
-        let (mut split, mut load) = (Split::new(fabric), zero());
-        for_each_target_here(fabric, hops, targets, |dag| {
-            split.each(fabric, dag, |channel, share| load[channel.index()] += share);
-        });
-        load
-    };
-    targets.par_chunks(CHUNK).map(part).reduce(zero, |mut sum, part| {
-        sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
-        sum
-    })
+/// What can be expected if each switch splits its traffic to each destination evenly over its minimal next
+/// channels.
+pub(super) struct Expected<T> {
+    /// By channel: routes between adapters, in parts of a route. In whole numbers, so that the sum is the same
+    /// in whatever order it is taken.
+    pub(super) load: Vec<u64>,
+    /// What was seen, by switch with adapters.
+    pub(super) seen: Vec<T>,
+}
+
+impl<T: Send> Expected<T> {
+    /// - `see`: is given each switch with adapters, and by channel what it carries on the way there.
+    ///
+    /// Cost: O(A (S + C)) time over all cores with A switches that have adapters; O(S + C) memory a thread.
+    pub(super) fn new(fabric: &Fabric, hops: &Hops, see: impl Fn(SwitchId, &[u64]) -> T + Sync) -> Self {
+        let targets: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+        let channels = fabric.channels().len();
+        let part = |targets: &[SwitchId]| {
+            let mut split = Split::new(fabric);
+            let (mut load, mut flow) = (vec![0; channels], vec![0; channels]);
+            let mut seen = Vec::with_capacity(targets.len());
+            for_each_target_here(fabric, hops, targets, |dag| {
+                flow.fill(0);
+                split.each(dag, |channel, share| flow[channel.index()] = share);
+                load.iter_mut().zip(&flow).for_each(|(sum, flow)| *sum += flow);
+                seen.push(see(dag.target, &flow));
+            });
+            Self { load, seen }
+        };
+        let nothing = || Self { load: vec![0; channels], seen: Vec::new() };
+        targets.par_chunks(CHUNK).map(part).reduce(nothing, |mut sum, part| {
+            sum.load.iter_mut().zip(part.load).for_each(|(sum, part)| *sum += part);
+            sum.seen.extend(part.seen);
+            sum
+        })
+    }
 }
 
 #[cfg(test)]
@@ -132,11 +150,15 @@ mod tests {
     use super::*;
     use crate::topology::{Mesh, Ring, small_members};
 
+    fn load(f: &Fabric) -> Vec<u64> {
+        Expected::new(f, &Hops::new(f).unwrap(), |_, _| ()).load
+    }
+
     #[test]
     fn all_hops_of_all_pairs_are_counted() {
         for (name, f) in small_members() {
             let hops = Hops::new(&f).unwrap();
-            let loads = expected(&f, &hops);
+            let loads = load(&f);
             let adapters = |s: SwitchId| f.num_adapters_on(s) as u64;
             let pairs = f.switch_ids().flat_map(|a| f.switch_ids().map(move |b| (a, b)));
             let total: u64 = pairs.map(|(a, b)| adapters(a) * adapters(b) * u64::from(hops.get(a, b))).sum();
@@ -148,10 +170,10 @@ mod tests {
     #[test]
     fn symmetry_is_kept() {
         let even = Ring { switches: 9, cas: 2 }.build().unwrap();
-        let loads = expected(&even, &Hops::new(&even).unwrap());
+        let loads = load(&even);
         assert!(loads.iter().all(|&load| load == loads[0] && load > 0));
         let chain = Mesh { dims: vec![3], cas: 1 }.build().unwrap();
-        let loads = expected(&chain, &Hops::new(&chain).unwrap());
+        let loads = load(&chain);
         assert!(loads.iter().all(|&load| load == 2 * ROUTE), "each end of two links is alone: {loads:?}");
     }
 }

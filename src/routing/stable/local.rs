@@ -1,5 +1,6 @@
 //! The ways of all switches to one destination, chosen without a look at any other destination.
 
+use super::settled::{Common, ending, joined};
 use super::{Guide, mix};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -13,9 +14,6 @@ use crate::routing::ways::{Detours, Ways};
 type Way = crate::routing::ways::Way<u64>;
 
 const LET_IN: u32 = u32::MAX / 2;
-/// Hops before the destination that are compared by what the tails want, and bits for each.
-const TAIL_HOPS: u16 = 5;
-const TAIL_BITS: u32 = 11;
 
 /// A LID of an end port on the target, as far as choices go by it.
 #[derive(Clone, Copy)]
@@ -42,6 +40,14 @@ pub(super) struct Local<'a> {
     used: Vec<u16>,
     /// The channels in choice at one switch.
     choice: Vec<Way>,
+    /// What all destinations on the present target have in common.
+    common: Common,
+    /// Destinations on it that ways were chosen for.
+    dealt: usize,
+    /// Whether those for the present one come from there alone.
+    by_common: bool,
+    /// By channel.
+    out_port: Vec<u8>,
 }
 
 impl<'a> Local<'a> {
@@ -55,13 +61,28 @@ impl<'a> Local<'a> {
             chances: vec![0; fabric.num_switches()],
             used: vec![0; fabric.channels().len()],
             choice: Vec::new(),
+            common: Common::default(),
+            dealt: 0,
+            by_common: false,
+            out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
         }
     }
 
-    /// Turns to another destination switch.
-    pub(super) fn turn_to(&mut self, target: SwitchId) {
-        self.ways.target = target;
-        self.used.fill(0);
+    /// Turns to the target of a DAG.
+    ///
+    /// - `key`: a number of its own.
+    pub(super) fn turn_to(&mut self, dag: &Outward, key: u64) {
+        self.ways.target = dag.target;
+        let fabric = self.ways.fabric;
+        match self.lookahead {
+            Lookahead::Every => self.common.learn(fabric, self.rule, self.guide, dag, key),
+            Lookahead::LastChance => self.common.forget(fabric),
+        }
+        self.by_common = self.common.everywhere();
+        self.dealt = 0;
+        if !self.by_common {
+            self.used.fill(0);
+        }
     }
 
     /// How many of the channels that lead into a switch from one hop farther away could not be
@@ -105,11 +126,8 @@ impl<'a> Local<'a> {
             }
             Some(_) => {
                 let ways = self.choice.iter().map(|&way| {
-                    let like = mix(keys.channel(way.channel) ^ goal.key);
-                    let marked = goal.tail.contains(&way.channel);
-                    let here = if marked { 0 } else { 1 + (like >> (65 - TAIL_BITS)) };
-                    let tail = if way.hops > TAIL_HOPS { way.more } else { way.more << TAIL_BITS | here };
-                    (like, Way { more: tail, ..way })
+                    let (here, like) = ending(self.guide, way.channel, goal);
+                    (like, Way { more: joined(way.more, here, way.hops), ..way })
                 });
                 ways.min_by_key(|(like, way)| (way.more, *like)).map(|(_, way)| way)
             }
@@ -122,6 +140,11 @@ impl<'a> Local<'a> {
     /// few as possible of those behind are shut out, then one of those with nearly the least
     /// expected load, as [`stable_sssp`](super::stable_sssp) tells.
     pub(super) fn choose(&mut self, dag: &Outward, goal: Goal<'_>) {
+        self.dealt += 1;
+        if self.by_common {
+            self.common.deal(self.guide, dag, goal, self.dealt - 1);
+            return;
+        }
         self.ways.grown.clear();
         self.ways.grown.extend_from_slice(&dag.order);
         self.ways.arrive();
@@ -132,6 +155,12 @@ impl<'a> Local<'a> {
             }
         }
         for (place, &s) in dag.order.iter().enumerate().skip(1) {
+            if let Some((wrong, way)) = self.in_common(s, goal) {
+                self.ways.ways[s.index()] = way;
+                self.used[way.channel.index()] += 1;
+                self.any_wrong |= wrong > 0;
+                continue;
+            }
             let steps = dag.steps(place);
             self.choice.clear();
             let mut least = (u16::MAX, u32::MAX);
@@ -157,6 +186,46 @@ impl<'a> Local<'a> {
         }
     }
 
+    /// The way of a switch where what is in choice is the same for all destinations, and how many turns of
+    /// it the rule forbids.
+    fn in_common(&self, s: SwitchId, goal: Goal<'_>) -> Option<(u16, Way)> {
+        let (settled, ways) = self.common.at(s)?;
+        let over = |channel, to| Way { cost: settled.cost, ..self.over(channel, to, goal) };
+        let way = match self.guide.tails {
+            None => {
+                let way = ways.iter().min_by_key(|way| self.used[way.channel.index()])?;
+                over(way.channel, way.to)
+            }
+            Some(_) => {
+                let ended = ways.iter().map(|way| {
+                    let way = over(way.channel, way.to);
+                    let (here, like) = ending(self.guide, way.channel, goal);
+                    (like, Way { more: joined(way.more, here, way.hops), ..way })
+                });
+                ended.min_by_key(|(like, way)| (way.more, *like))?.1
+            }
+        };
+        Some((settled.wrong, way))
+    }
+
+    /// Writes the ways that were chosen last into the ports by switch of their destination.
+    pub(super) fn write(&self, dag: &Outward, ports: &mut [u8]) {
+        if self.by_common {
+            self.common.write(dag, &self.out_port, ports);
+        } else {
+            self.ways.write(ports);
+        }
+    }
+
+    /// Counts the routes of all adapters to the target on the channels of these ways.
+    pub(super) fn count(&mut self, dag: &Outward, adapters: &[u64], load: &mut [u64]) {
+        if self.by_common {
+            self.common.count(dag, adapters, load);
+        } else {
+            self.ways.count(adapters, 1, load);
+        }
+    }
+
     /// Decides between the ways in choice.
     fn take(&mut self, goal: Goal<'_>) -> Way {
         let way = self.pick(goal);
@@ -166,7 +235,7 @@ impl<'a> Local<'a> {
 
     /// Whether a way breaks the rule.
     pub(super) fn any_wrong(&self) -> bool {
-        self.any_wrong
+        !self.by_common && self.any_wrong
     }
 }
 

@@ -2,17 +2,18 @@
 
 mod expected;
 mod local;
+mod settled;
 mod tails;
 #[cfg(test)]
 mod tests;
 
 use rayon::prelude::*;
 
-use self::expected::Prices;
+use self::expected::{Expected, Prices};
 use self::local::{Goal, Local};
-use self::tails::Tails;
+use self::tails::{Tails, depth, entrances};
 use super::outward::{Outward, for_each_target_here};
-use super::ways::{Detours, Mender, Toll};
+use super::ways::{Mender, Toll};
 use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
@@ -58,8 +59,11 @@ const WAVE: usize = 16 * CHUNK;
 /// Arguments, result and errors are those of [`ranked_sssp`](super::ranked_sssp). The result is the same for any
 /// number of threads; ties of hashes go to the lowest channel.
 ///
-/// Cost, over all cores: O(S (S + C) + D E) time, O(E d) a destination more where the rule has
-/// labels, as P-SSSP takes on one; O(S + C) memory a thread.
+/// Which ways are in choice is found once for all destinations on a switch wherever it is the same for them
+/// (see `settled.rs`).
+///
+/// Cost, over all cores: O(S (S + C + E) + D S) time where it is, O(D E) where it is not, O(E d) a destination
+/// more where the rule has labels and that is not; O(S + C) memory a thread.
 pub fn stable_sssp(
     fabric: &Fabric,
     hops: &Hops,
@@ -111,10 +115,16 @@ struct Guide {
 
 impl Guide {
     fn new(fabric: &Fabric, hops: &Hops) -> Self {
-        let prices = Prices::new(fabric, hops);
         let keys = Keys::new(fabric);
-        let tails = indirect(fabric).then(|| Tails::new(fabric, hops, &keys));
-        Self { prices, keys, tails }
+        if !indirect(fabric) {
+            let expected = Expected::new(fabric, hops, |_, _| ());
+            return Self { prices: Prices::new(fabric, expected.load), keys, tails: None };
+        }
+        let depth = depth(fabric, hops);
+        let near = |target, flow: &[u64]| entrances(fabric, hops, depth, target, flow);
+        let Expected { load, seen } = Expected::new(fabric, hops, near);
+        let tails = Some(Tails::new(fabric, &keys, &seen, depth));
+        Self { prices: Prices::new(fabric, load), keys, tails }
     }
 }
 
@@ -198,8 +208,8 @@ impl Walk<'_> {
             return;
         }
         let target = dag.target;
-        self.walk.turn_to(target);
         let target_key = mix(self.fabric.switch(target).guid.0);
+        self.walk.turn_to(dag, target_key);
         for (end, port) in ends_on(self.fabric, target) {
             for (lid, n) in end.lids().zip(0..) {
                 let tail = self.guide.tails.as_ref().map_or(&[][..], |tails| tails.of(lid));
@@ -215,11 +225,11 @@ impl Walk<'_> {
                 part.lids.push(lid);
                 part.ports.resize(row + self.mender.adapters.len(), Lft::NO_PATH);
                 let ports = &mut part.ports[row..];
-                self.walk.ways().write(ports);
+                self.walk.write(dag, ports);
                 ports[target.index()] = port.0;
                 if end.is_adapter() {
                     part.routed += 1;
-                    self.walk.ways_mut().count(self.mender.adapters, 1, &mut part.load);
+                    self.walk.count(dag, self.mender.adapters, &mut part.load);
                 }
             }
         }

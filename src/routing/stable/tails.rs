@@ -2,11 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::expected::{CHUNK, Split};
 use super::{Keys, mix};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::routing::Hops;
-use crate::routing::outward::for_each_target_here;
 
 /// The most channels that are marked for a LID: trees of four levels have that many down.
 const DEPTH: u8 = 3;
@@ -40,31 +38,21 @@ struct Guest {
     target: SwitchId,
 }
 
-/// By switch near a target: the channels into it from the switches that bring most of what goes there.
-type Entrances = Vec<(SwitchId, Vec<ChannelId>)>;
+/// The channels into each switch near a target from those switches that bring most of what goes there.
+pub(super) struct Entrances {
+    target: SwitchId,
+    into: Vec<(SwitchId, Vec<ChannelId>)>,
+}
 
 impl Tails {
-    /// Cost: O(A (S + C) + D L d) time with A switches that have adapters, D LIDs, L marked channels
-    /// a LID and d channels of a switch; O(A d^L) memory; L is 1 on trees of two levels and 2 on
-    /// trees of three.
-    pub(super) fn new(fabric: &Fabric, hops: &Hops, keys: &Keys) -> Self {
-        let leaves: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
-        let longest = leaves.iter().flat_map(|&a| leaves.iter().map(move |&b| hops.get(a, b))).max();
-        let depth = longest.unwrap_or(0).div_ceil(2).min(DEPTH);
-        let parts = leaves.par_chunks(CHUNK).map(|targets| {
-            let (mut split, mut flow) = (Split::new(fabric), vec![0; fabric.channels().len()]);
-            let mut part = Vec::with_capacity(targets.len());
-            for_each_target_here(fabric, hops, targets, |dag| {
-                flow.fill(0);
-                split.each(fabric, dag, |c, share| flow[c.index()] = share);
-                part.push(entrances(fabric, hops.row(dag.target), depth, &flow));
-            });
-            part
-        });
-        let entrances: Vec<Entrances> = parts.collect::<Vec<_>>().concat();
+    /// - `entrances`: of every switch with adapters, as deep as [`depth`] says.
+    ///
+    /// Cost: O(D L d) time with D LIDs, L marked channels a LID and d channels of a switch; L is 1 on trees of two
+    /// levels and 2 on trees of three.
+    pub(super) fn new(fabric: &Fabric, keys: &Keys, entrances: &[Entrances], depth: u8) -> Self {
         let mut place = vec![usize::MAX; fabric.num_switches()];
         let mut guests: Vec<Vec<Guest>> = vec![Vec::new(); fabric.num_switches()];
-        for (i, &target) in leaves.iter().enumerate() {
+        for (i, &Entrances { target, .. }) in entrances.iter().enumerate() {
             place[target.index()] = i;
             let ends = fabric.endports_on(target).iter().map(|&e| fabric.endport(e));
             for end in ends.filter(|e| e.is_adapter()) {
@@ -80,7 +68,7 @@ impl Tails {
             let dealt = guests.par_iter().enumerate().map(|(s, guests)| {
                 let s = SwitchId::at(s);
                 let ask = |guest: &Guest| {
-                    let near = &entrances[place[guest.target.index()]];
+                    let near = &entrances[place[guest.target.index()]].into;
                     let here = near.iter().find(|&&(at, _)| at == s).map(|(_, channels)| channels.as_slice());
                     // Who has but one to ask for would draw everybody to it.
                     here.filter(|channels| channels.len() > 1).unwrap_or_default()
@@ -103,9 +91,27 @@ impl Tails {
     }
 }
 
-/// The channels into each switch nearer than `depth` that bring something, from switches that bring at least
-/// half of what the busiest brings.
-fn entrances(fabric: &Fabric, row: &[u8], depth: u8, flow: &[u64]) -> Entrances {
+/// How many channels are marked for a LID.
+pub(super) fn depth(fabric: &Fabric, hops: &Hops) -> u8 {
+    let leaves: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+    let longest = leaves.iter().flat_map(|&a| leaves.iter().map(move |&b| hops.get(a, b))).max();
+    longest.unwrap_or(0).div_ceil(2).min(DEPTH)
+}
+
+/// The channels into each switch nearer than `depth` to a target that bring something, from switches that bring at
+/// least half of what the busiest brings.
+///
+/// - `flow`: by channel, what can be expected on the way there.
+///
+/// Memory: O(d^depth) with d channels of a switch.
+pub(super) fn entrances(
+    fabric: &Fabric,
+    hops: &Hops,
+    depth: u8,
+    target: SwitchId,
+    flow: &[u64],
+) -> Entrances {
+    let row = hops.row(target);
     let near = fabric.switch_ids().filter(|s| row[s.index()] < depth);
     let into = near.filter_map(|s| {
         let into = || fabric.channels().out(s).filter(|(_, c)| flow[c.reverse.index()] > 0);
@@ -120,7 +126,7 @@ fn entrances(fabric: &Fabric, row: &[u8], depth: u8, flow: &[u64]) -> Entrances 
         let enough = |from: SwitchId| by_switch.iter().any(|&(other, sum)| other == from && 2 * sum >= most);
         Some((s, into().filter(|(_, c)| enough(c.to)).map(|(_, c)| c.reverse).collect()))
     });
-    into.collect()
+    Entrances { target, into: into.collect() }
 }
 
 /// Gives each guest one of the channels that it may ask for, and each channel its even share.
