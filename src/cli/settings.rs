@@ -28,8 +28,8 @@ pub(super) struct EngineArgs {
     /// Work for the search of an order, in passes of P-SSSP
     #[arg(long, value_name = "N", value_parser = effort, default_value_t = Settings::default().search_effort)]
     search_effort: f64,
-    /// How dfdn balances: full (anew whenever the fabric changes) or stable (a failed link changes few
-    /// tables)
+    /// How dfdn balances: stable (a failed link changes few tables), full (anew whenever the fabric changes)
+    /// or auto (stable where that costs next to nothing)
     #[arg(long, value_name = "HOW", default_value_t)]
     balance: Balance,
     /// Trees of the engine updn-trees

@@ -7,15 +7,17 @@ use crate::fabric::Fabric;
 use crate::ordering::Rule;
 use crate::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, stable_sssp};
 
-/// How the engine `dfdn` balances. In words `stable` and `full`.
+/// How the engine `dfdn` balances. In words `auto`, `stable` and `full`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
+    /// [`Stable`](Self::Stable) where that costs next to nothing, else [`Full`](Self::Full).
+    #[default]
+    Auto,
     /// By expected loads: what a failed link does not touch keeps its way. See
     /// [`stable_sssp`].
     Stable,
     /// By the load of all destinations before: every change of the fabric is a fresh start. See
     /// [`ranked_sssp`].
-    #[default]
     Full,
 }
 
@@ -31,7 +33,7 @@ impl Balance {
     ) -> Ranked {
         match self {
             Self::Stable => stable_sssp(fabric, hops, rule, lookahead, stuck),
-            Self::Full => ranked_sssp(fabric, hops, rule, lookahead, stuck),
+            Self::Auto | Self::Full => ranked_sssp(fabric, hops, rule, lookahead, stuck),
         }
     }
 }
@@ -41,9 +43,10 @@ impl FromStr for Balance {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "auto" => Ok(Self::Auto),
             "stable" => Ok(Self::Stable),
             "full" => Ok(Self::Full),
-            _ => Err(format!("'{text}' is none of stable, full")),
+            _ => Err(format!("'{text}' is none of auto, stable, full")),
         }
     }
 }
@@ -51,6 +54,7 @@ impl FromStr for Balance {
 impl fmt::Display for Balance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Auto => "auto",
             Self::Stable => "stable",
             Self::Full => "full",
         })

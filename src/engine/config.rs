@@ -80,7 +80,8 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "balance",
-        about: "full: balanced anew whenever the fabric changes; stable: a failed link changes few tables",
+        about: "stable: a failed link changes few tables; full: balanced anew whenever the fabric changes; auto: stable \
+                where that costs next to nothing",
         set: |settings, text| text.parse::<Balance>().map(|balance| settings.balance = balance),
         get: |settings| settings.balance.to_string(),
     },

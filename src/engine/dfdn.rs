@@ -6,22 +6,30 @@
 use rayon::prelude::*;
 
 use super::multicast::find_trees;
-use super::search::{COMPARED, Found, Search, search, worth};
+use super::search::{COMPARED, Found, LEAST_WORK_IF_HARD, Search, Work, search, worth};
 use super::steady::{Steady, steady};
 use super::{Balance, EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
-use crate::ordering::{Rule, Tree};
-use crate::routing::{Hops, KnownOrder, Lookahead, McastTrees, Ranked, Stuck, ranked_sssp, sssp};
+use crate::ordering::{Dimensions, Rule, Tree};
+use crate::routing::{Hops, KnownOrder, Lookahead, McastTrees, Ranked, Stuck, indirect, ranked_sssp, sssp};
 use crate::tables::{Lft, PathSl};
 
 /// How much larger than its limit the share of detours has to look on the sample before one SL is
 /// not even tried.
 const HOPELESS: f64 = 2.0;
 
-/// In the order of preference, the first that the settings allow and the lanes suffice for; with
-/// [`Balance::Stable`] before all of them one SL by the first rule that is good enough (see
-/// `steady.rs`):
+/// Share of the adapter pairs on detours, and of the bandwidth of P-SSSP lost, up to which tables that last are
+/// taken without being asked for.
+const FEW_DETOURS: f64 = 0.005;
+const LITTLE_LOSS: f64 = 0.01;
+/// VLs that a lasting rule may take without a look at how few would do, and how many more than these.
+const FEW_VLS: u8 = 2;
+const MORE_VLS: u8 = 1;
+
+/// With [`Balance::Stable`], and with [`Balance::Auto`] where that costs next to nothing (see [`lasting`]),
+/// one SL by the first rule that is good enough (see `steady.rs`). Otherwise, in the order of preference,
+/// the first that the settings allow and the lanes suffice for:
 ///
 /// 1. one SL with all adapter pairs minimal, on as few VLs as lose nothing;
 /// 2. one SL with detours for a limited share of the pairs;
@@ -41,39 +49,113 @@ pub(super) fn dfdn(
     settings: &Settings,
     offer: Offer,
 ) -> Result<Plan, EngineError> {
-    let limit = match (settings.prefer, settings.max_nonminimal) {
+    let mut searched = None;
+    let why_not = match lasting(fabric, hops, settings, offer, &mut searched) {
+        Ok(plan) => return Ok(plan),
+        Err(why_not) => why_not,
+    };
+    let mut plan = fresh(fabric, hops, settings, offer, searched)?;
+    if settings.balance == Balance::Auto {
+        plan.remarks.push(format!("balanced anew whenever the fabric changes (balance stable: {why_not})"));
+    }
+    Ok(plan)
+}
+
+/// The largest share of the adapter pairs that one SL may send on detours.
+fn limit(settings: &Settings) -> f64 {
+    match (settings.prefer, settings.max_nonminimal) {
         (Prefer::Minimal, _) => 0.0,
         (_, Some(limit)) => limit,
         (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
         (Prefer::OneSl, None) => 1.0,
+    }
+}
+
+/// Tables of which a failed link changes few: on one SL, by the first rule that is good enough.
+///
+/// With [`Balance::Auto`] they have to be nearly as good as any: not on grids, where one VL and a better
+/// balance are to be had; with next to no detours; on hardly more VLs than the search needs; and with the bandwidth
+/// of P-SSSP without a rule. That is compared where a pass takes less than some tenths of a second, and not in trees:
+/// what [`Ranked::bandwidth`] sees there are loads, and not that ways to one adapter meet before they come down.
+///
+/// - `searched`: what the search found, if it was asked.
+///
+/// # Errors
+/// Why there are none, in words.
+fn lasting(
+    fabric: &Fabric,
+    hops: &Hops,
+    settings: &Settings,
+    offer: Offer,
+    searched: &mut Option<Search>,
+) -> Result<Plan, String> {
+    let auto = settings.balance == Balance::Auto;
+    if settings.balance == Balance::Full {
+        return Err("not asked for".to_owned());
+    }
+    if auto && Dimensions::find(fabric).is_some() {
+        return Err("a grid has more bandwidth and fewer VLs so".to_owned());
+    }
+    let limit = if auto { limit(settings).min(FEW_DETOURS) } else { limit(settings) };
+    let fits = |ranked: &Ranked| match ranked.nonminimal_share() {
+        _ if !ranked.complete => Err("its rule leaves switches without a way".to_owned()),
+        share if share > limit => Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share)),
+        _ => Ok(()),
     };
+    let plain = || ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, Stuck::Break).bandwidth(fabric);
+    let compares = auto && !indirect(fabric) && Work::pass(fabric) <= LEAST_WORK_IF_HARD;
     let mut from = 0;
-    while settings.balance == Balance::Stable
-        && let Some(mut steady) = steady(fabric, hops, offer.vls, from)
-    {
+    while let Some(mut steady) = steady(fabric, hops, offer.vls, from) {
         from = steady.number + 1;
-        let fits = |ranked: &Ranked| ranked.complete && ranked.nonminimal_share() <= limit;
-        let mut ranked = steady.one_sl(fabric, hops, settings.balance, offer.vls, limit);
+        let route = || steady.one_sl(fabric, hops, Balance::Stable, offer.vls, limit);
+        let (mut ranked, plain) = rayon::join(route, || compares.then(plain));
         if steady.changed {
             continue;
         }
-        if fits(&ranked) {
-            let plan = steady.plan(fabric, hops, offer, ranked);
-            if serves_multicast(&plan) {
-                return Ok(plan);
-            }
-            ranked = steady.along_tree(fabric, hops, settings.balance);
-            if fits(&ranked) {
-                return Ok(steady.plan(fabric, hops, offer, ranked));
+        fits(&ranked)?;
+        let vls = steady.rule.vls();
+        if auto && vls > FEW_VLS {
+            let search =
+                searched.get_or_insert_with(|| search(fabric, hops, offer.vls, settings.search_effort));
+            let least = search.found[0].rule.vls();
+            if vls > least + MORE_VLS {
+                return Err(format!("{vls} VLs instead of {least}"));
             }
         }
-        break;
+        if let Some(plain) = plain {
+            let loss = 1.0 - ranked.bandwidth(fabric) / plain;
+            if loss > LITTLE_LOSS {
+                return Err(format!("{:.1} % less bandwidth", 100.0 * loss));
+            }
+        }
+        let plan = steady.plan(fabric, hops, offer, ranked);
+        if serves_multicast(&plan) {
+            return Ok(plan);
+        }
+        ranked = steady.along_tree(fabric, hops, Balance::Stable);
+        fits(&ranked)?;
+        let plan = steady.plan(fabric, hops, offer, ranked);
+        return if auto && !serves_multicast(&plan) { Err("no multicast tree".to_owned()) } else { Ok(plan) };
     }
-    let Search { found, compare } = search(fabric, hops, offer.vls, settings.search_effort);
+    Err("no rule lasts".to_owned())
+}
+
+/// What [`dfdn()`] prefers, without a thought of what the next failed link changes.
+fn fresh(
+    fabric: &Fabric,
+    hops: &Hops,
+    settings: &Settings,
+    offer: Offer,
+    searched: Option<Search>,
+) -> Result<Plan, EngineError> {
+    let limit = limit(settings);
+    let balance = settings.balance;
+    let Search { found, compare } =
+        searched.unwrap_or_else(|| search(fabric, hops, offer.vls, settings.search_effort));
     let mut rejected = None;
     let mut treeless = None;
     if found[0].probe.broken <= HOPELESS * limit {
-        let by = |found: &Found| OneSl::by(found, fabric, hops, settings.balance);
+        let by = |found: &Found| OneSl::by(found, fabric, hops, balance);
         let (some, others) = found.split_at(compare.min(found.len()));
         let mut ones: Vec<OneSl> = some.par_iter().map(by).collect();
         if let [only] = &*ones
@@ -91,14 +173,14 @@ pub(super) fn dfdn(
                 return Ok(plan);
             }
             treeless = Some(plan);
-            one = OneSl::along_tree(found, fabric, hops, settings.balance);
+            one = OneSl::along_tree(found, fabric, hops, balance);
             if one.ranked.nonminimal_share() <= limit {
                 return Ok(one.plan(fabric, hops, offer).0);
             }
         }
         rejected = Some(one);
     }
-    let several = |along_tree| minimal(fabric, hops, settings.balance, offer, &found, compare, along_tree);
+    let several = |along_tree| minimal(fabric, hops, balance, offer, &found, compare, along_tree);
     let mut treeless = match several(false) {
         Ok(plan) if serves_multicast(&plan) => return Ok(plan),
         Ok(plan) => {
@@ -121,12 +203,12 @@ pub(super) fn dfdn(
         }
     }
     if settings.max_nonminimal.is_none() && (treeless.is_err() || settings.prefer != Prefer::Minimal) {
-        let one = rejected.unwrap_or_else(|| OneSl::by(&found[0], fabric, hops, settings.balance));
+        let one = rejected.unwrap_or_else(|| OneSl::by(&found[0], fabric, hops, balance));
         let (plan, found) = one.plan(fabric, hops, offer);
         if serves_multicast(&plan) {
             return Ok(plan);
         }
-        return Ok(OneSl::along_tree(found, fabric, hops, settings.balance).plan(fabric, hops, offer).0);
+        return Ok(OneSl::along_tree(found, fabric, hops, balance).plan(fabric, hops, offer).0);
     }
     treeless.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
@@ -150,7 +232,9 @@ struct OneSl {
 
 impl Steady {
     fn plan(&self, fabric: &Fabric, hops: &Hops, offer: Offer, ranked: Ranked) -> Plan {
-        one_sl(fabric, hops, offer, (&self.rule, &self.name, &self.tree), ranked)
+        let mut plan = one_sl(fabric, hops, offer, (&self.rule, &self.name, &self.tree), ranked);
+        plan.remarks.push("a failed link changes few tables (balance stable)".to_owned());
+        plan
     }
 }
 

@@ -48,7 +48,7 @@ const NO_TREE_PRICE: f64 = 0.002;
 /// Steps through minimal-path DAGs that a search may always take: some tens of milliseconds.
 const LEAST_WORK: usize = 10_000_000;
 /// The same where plain orders leave pairs without a legal minimal way: a fraction of a second.
-const LEAST_WORK_IF_HARD: usize = 100_000_000;
+pub(super) const LEAST_WORK_IF_HARD: usize = 100_000_000;
 
 /// In the names of orders that leave hardly any choice.
 const BY_DIMENSION: &str = "by dimension";
@@ -85,7 +85,7 @@ pub(super) struct Search {
 }
 
 /// Steps that routing to one destination switch takes, and what may be spent on the search.
-struct Work {
+pub(super) struct Work {
     per_target: usize,
     left: usize,
     /// What may be left at least where plain orders do not do.
@@ -93,12 +93,17 @@ struct Work {
 }
 
 impl Work {
+    /// Steps of routing to all destinations.
+    pub(super) fn pass(fabric: &Fabric) -> usize {
+        let switches = fabric.num_switches();
+        fabric.endports().len() * switches * 2 + switches * (switches + fabric.channels().len())
+    }
+
     /// As much as routing to all destinations takes, times `effort`.
     fn new(fabric: &Fabric, effort: f64) -> Self {
         let per_target = fabric.num_switches() + fabric.channels().len();
-        let pass = fabric.endports().len() * fabric.num_switches() * 2 + fabric.num_switches() * per_target;
         let least = |work: usize| (work as f64 * effort) as usize;
-        let left = least(pass.max(LEAST_WORK));
+        let left = least(Self::pass(fabric).max(LEAST_WORK));
         Self { per_target, left, least_if_hard: least(LEAST_WORK_IF_HARD) }
     }
 

@@ -130,7 +130,7 @@ impl Guide {
 
 /// Whether a fair share of the switches, a fifth, is there for others: they have less than a quarter of
 /// the adapters of the fullest. Core switches may have an aggregation node each.
-fn indirect(fabric: &Fabric) -> bool {
+pub fn indirect(fabric: &Fabric) -> bool {
     let adapters = adapters_by_switch(fabric);
     let most = adapters.iter().copied().max().unwrap_or(0);
     5 * adapters.iter().filter(|&&n| 4 * n < most).count() >= adapters.len()
