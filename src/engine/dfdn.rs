@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 
 use super::multicast::find_trees;
-use super::search::{COMPARED, Found, LEAST_WORK_IF_HARD, Search, Work, search, worth};
+use super::search::{COMPARED, Found, LEAST_WORK, Search, Work, search, worth};
 use super::steady::{Steady, steady};
 use super::{Balance, EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
@@ -75,7 +75,7 @@ fn limit(settings: &Settings) -> f64 {
 ///
 /// With [`Balance::Auto`] they have to be nearly as good as any: not on grids, where one VL and a better
 /// balance are to be had; with next to no detours; on hardly more VLs than the search needs; and with the bandwidth
-/// of P-SSSP without a rule. That is compared where a pass takes less than some tenths of a second, and not in trees:
+/// of P-SSSP without a rule. That is compared where a pass takes hundredths of a second, and not in trees:
 /// what [`Ranked::bandwidth`] sees there are loads, and not that ways to one adapter meet before they come down.
 ///
 /// - `searched`: what the search found, if it was asked.
@@ -103,7 +103,7 @@ fn lasting(
         _ => Ok(()),
     };
     let plain = || ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, Stuck::Break).bandwidth(fabric);
-    let compares = auto && !indirect(fabric) && Work::pass(fabric) <= LEAST_WORK_IF_HARD;
+    let compares = auto && !indirect(fabric) && Work::pass(fabric) <= LEAST_WORK;
     let mut from = 0;
     while let Some(mut steady) = steady(fabric, hops, offer.vls, from) {
         from = steady.number + 1;

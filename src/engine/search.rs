@@ -46,9 +46,9 @@ const LOSS_ON_SAMPLE: f64 = 0.05;
 /// What is added where detours may need the tree and the tree would change the rank.
 const NO_TREE_PRICE: f64 = 0.002;
 /// Steps through minimal-path DAGs that a search may always take: some tens of milliseconds.
-const LEAST_WORK: usize = 10_000_000;
+pub(super) const LEAST_WORK: usize = 10_000_000;
 /// The same where plain orders leave pairs without a legal minimal way: a fraction of a second.
-pub(super) const LEAST_WORK_IF_HARD: usize = 100_000_000;
+const LEAST_WORK_IF_HARD: usize = 100_000_000;
 
 /// In the names of orders that leave hardly any choice.
 const BY_DIMENSION: &str = "by dimension";

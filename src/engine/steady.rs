@@ -4,7 +4,7 @@
 use super::Balance;
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::{Dimensions, Rank, Rule, Tree, bfs, host_levels, triangles};
-use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, search_labels};
+use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, probe_all, search_labels};
 
 /// Share of the adapter pairs without a legal minimal way up to which detours will do.
 const BROKEN: f64 = 0.01;
@@ -70,7 +70,7 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8, from: usize) -> Opti
     ];
     let few = sample(fabric, GLANCE);
     let many = sample(fabric, TARGETS);
-    let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &many, 1);
+    let mut plain = None;
     for (number, (name, kind, make)) in grid.chain(list).enumerate().skip(from) {
         let rank = make();
         let tree = Tree::new(fabric, &rank, root);
@@ -78,13 +78,17 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8, from: usize) -> Opti
         if rule.vls() > vls {
             continue;
         }
-        let judge = |lookahead, targets: &[SwitchId]| probe(fabric, hops, &rule, lookahead, targets, 1);
-        if judge(Lookahead::Every, &few).broken > HOPELESS {
+        if probe(fabric, hops, &rule, Lookahead::Every, &few, 1).broken > HOPELESS {
             continue;
         }
-        let enough = |p: &Probe| p.broken <= BROKEN && p.bandwidth >= BANDWIDTH * plain.bandwidth;
         for lookahead in [Lookahead::Every, Lookahead::LastChance] {
-            if enough(&judge(lookahead, &many)) {
+            let mut rules = vec![(&rule, lookahead)];
+            if plain.is_none() {
+                rules.push((&Rule::Any, Lookahead::Every));
+            }
+            let probes = probe_all(fabric, hops, &rules, &many, 1);
+            let plain: &Probe = plain.get_or_insert_with(|| probes[1]);
+            if probes[0].broken <= BROKEN && probes[0].bandwidth >= BANDWIDTH * plain.bandwidth {
                 return Some(Steady { rule, name: name.to_owned(), number, lookahead, tree, changed: false });
             }
         }
