@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::legal::{Legal, Lookahead};
 use super::outward::{Outward, for_each_block};
+use super::port0::{Rows, enter, ways_to_port_0};
 use super::ways::{Detours, Mender, Toll};
 use super::{Hops, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
@@ -113,8 +114,10 @@ const ASIDE: usize = 4;
 /// is walked outward, and a switch takes, among the channels to switches that it may enter, those
 /// that let the switches behind it enter in turn, and among these the one with the least load along
 /// the path. Adapters come switch by switch in GUID order. Port 0, which counts as no load, has the ways of
-/// an adapter on its switch; where there is none, or its ways broke the rule, they are found beside those
-/// to adapters, sixteen switches at a time, by the load from before these.
+/// an adapter on its switch. Where there is none, it has ways of its own under [`Rule::OneVl`], by the rule
+/// alone (see `port0.rs`). Under another rule, where some switch has no such way, or where the ways of the
+/// adapter broke the rule, its ways are found beside those to adapters, sixteen switches at a time, by the
+/// load from before these.
 ///
 /// - `hops`: distances of the same fabric.
 /// - `rule`: made for the same fabric.
@@ -122,12 +125,13 @@ const ASIDE: usize = 4;
 /// Returns tables that reach every LID of every attached end port from every switch.
 ///
 /// Cost, with S switches, C channels, D destination LIDs and E the channels of a minimal-path DAG:
-/// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S + E) for the ways to each port 0 without
+/// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S + C) for the ways to each port 0 without
 /// an adapter beside it, both on another core meanwhile; O(D (S + E)) to walk the DAGs, one destination
 /// after the other, as each is led by the load of those before. With [`Lookahead::LastChance`] the walk
 /// looks at each channel of the DAG twice. A rule with labels costs O(E d) a destination more, with d the
 /// mean number of channels of a switch; detours O(C) a destination, as many times as the tree has to step
-/// in. Memory: O(S + C) and 32 DAGs of 16 E + 20 S bytes each, beside the tables of D S bytes.
+/// in. Memory: O(S + C), 32 DAGs of 16 E + 20 S bytes each, and at most S^2 bytes for ways to port 0, beside
+/// the tables of D S bytes.
 pub fn ranked_sssp(
     fabric: &Fabric,
     hops: &Hops,
@@ -141,7 +145,7 @@ pub fn ranked_sssp(
     let mender = Mender { hops, stuck, adapters: &adapters };
     let mut walk = Legal::new(fabric, rule, lookahead);
     let mut walks_aside = [(); ASIDE].map(|()| Legal::new(fabric, rule, lookahead));
-    for_each_block(fabric, hops, &mixed(&adapters), |dags| {
+    let mut visit = |dags: &[Outward]| {
         if !result.complete {
             return;
         }
@@ -199,16 +203,26 @@ pub fn ranked_sssp(
         }
         for (toll, tables) in alone {
             result.charge(toll);
-            for (lid, ports) in tables {
-                result.lft.to_mut(lid).copy_from_slice(&ports);
-            }
+            enter(tables, &mut result.lft);
         }
-    });
+    };
+    match rule {
+        Rule::OneVl(rank) => {
+            let (with, bare): (Vec<_>, Vec<_>) = fabric.switch_ids().partition(|s| adapters[s.index()] > 0);
+            let ((), (rows, left)) = rayon::join(
+                || for_each_block(fabric, hops, &with, &mut visit),
+                || ways_to_port_0(fabric, rank, &bare),
+            );
+            for_each_block(fabric, hops, &left, &mut visit);
+            enter(rows, &mut result.lft);
+        }
+        _ => for_each_block(fabric, hops, &mixed(&adapters), visit),
+    }
     result
 }
 
-/// All switches, those with adapters in order, and as many without among any few of them as among all:
-/// so there is as much to do on one core as on the others at any time.
+/// All switches, for rules under which each takes a DAG: those with adapters in order, and as many without
+/// among any few of them as among all, so there is as much to do on one core as on the others at any time.
 fn mixed(adapters: &[u64]) -> Vec<SwitchId> {
     let all = (0..adapters.len()).map(SwitchId::at);
     let (with, without): (Vec<_>, Vec<_>) = all.partition(|s| adapters[s.index()] > 0);
@@ -224,9 +238,6 @@ fn mixed(adapters: &[u64]) -> Vec<SwitchId> {
 
 /// A LID with its end port and the switch's port to that.
 type To<'a> = (Lid, &'a EndPort, PortNum);
-
-/// Ports by switch for some LIDs.
-type Rows = Vec<(Lid, Vec<u8>)>;
 
 /// A LID of port 0 that has the ways of another LID on the same switch.
 struct Twin {

@@ -12,6 +12,7 @@ use self::expected::Prices;
 use self::local::{Goal, Local};
 use self::tails::Tails;
 use super::outward::{Outward, for_each_target_here};
+use super::port0::{enter, ways_to_port_0};
 use super::ways::{Detours, Mender, Toll};
 use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
@@ -55,11 +56,14 @@ const WAVE: usize = 16 * CHUNK;
 /// avoided outright: with 1056 adapters the busiest channel carries 1120 routes, where P-SSSP comes to
 /// 1952 and with an order to keep to 1664.
 ///
+/// Under [`Rule::OneVl`] port 0 of a switch without adapters has ways of its own (see `port0.rs`), which go
+/// by the rule alone.
+///
 /// Arguments, result and errors are those of [`ranked_sssp`](super::ranked_sssp). The result is the same for any
 /// number of threads; ties of hashes go to the lowest channel.
 ///
-/// Cost, over all cores: O(S (S + C) + D E) time, O(E d) a destination more where the rule has
-/// labels, as P-SSSP takes on one; O(S + C) memory a thread.
+/// Cost, over all cores: O(S (S + C) + D E) time, with D the destination LIDs but those with such ways; O(E d)
+/// a destination more where the rule has labels, as P-SSSP takes on one; O(S + C) memory a thread.
 pub fn stable_sssp(
     fabric: &Fabric,
     hops: &Hops,
@@ -71,7 +75,13 @@ pub fn stable_sssp(
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
     let mut result = Ranked::nothing(fabric);
-    let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+    let mut targets: Vec<SwitchId> = fabric.switch_ids().collect();
+    if let Rule::OneVl(rank) = rule {
+        let (with, bare): (Vec<_>, Vec<_>) = targets.into_iter().partition(|s| adapters[s.index()] > 0);
+        let (rows, left) = ways_to_port_0(fabric, rank, &bare);
+        enter(rows, &mut result.lft);
+        targets = [with, left].concat();
+    }
     for wave in targets.chunks(WAVE) {
         let parts = wave.par_chunks(CHUNK).map(|targets| {
             let mut part = Part::new(fabric);
