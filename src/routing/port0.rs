@@ -25,9 +25,9 @@ pub(super) fn enter(rows: Rows, lft: &mut Lft) {
 /// have the same rank, so there are no ties.
 ///
 /// Each switch with an ascending minimal path gets one, and of all of them one that begins with the last
-/// channel in the rank. For let such a path go on over a switch u. The rest of it is an ascending minimal path
-/// of u, so by induction u has one as well that begins no earlier in the rank, and may be entered over the
-/// same channel; no switch has a way of fewer hops than its distance. The other switches get ascending
+/// channel in the rank. For let such a path go on over a switch u. The rest of it is an ascending minimal
+/// path of u, so by induction u has one as well that begins no earlier in the rank, and may be entered over
+/// the same channel; no switch has a way of fewer hops than its distance. The other switches get ascending
 /// detours, as far as those that are nearer let them in.
 ///
 /// Returns the rows of LIDs for which all switches have a way, the target's own entry being port 0, in the

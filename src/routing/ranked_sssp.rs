@@ -431,7 +431,7 @@ mod tests {
     use super::*;
     use crate::ordering::{bfs, host_levels};
     use crate::routing::sssp;
-    use crate::topology::{Ring, Torus, small_members};
+    use crate::topology::{FatTree, Ring, Torus, small_members};
 
     #[test]
     fn without_a_rule_it_is_p_sssp() {
@@ -459,7 +459,9 @@ mod tests {
     fn what_is_not_broken_keeps_to_the_rule() {
         for (name, f) in small_members() {
             let hops = Hops::new(&f).unwrap();
-            for rule in [Rule::OneVl(bfs(&f, SwitchId(0))), Rule::FirstTurnFree(host_levels(&f, 1))] {
+            let levels = host_levels(&f, 1);
+            let one_vl = [bfs(&f, SwitchId(0)), levels.clone()].map(Rule::OneVl);
+            for rule in one_vl.into_iter().chain([Rule::FirstTurnFree(levels)]) {
                 for lookahead in [Lookahead::Every, Lookahead::LastChance] {
                     let ranked = ranked_sssp(&f, &hops, &rule, lookahead, Stuck::Break);
                     check(name, &f, &rule, &ranked);
@@ -500,6 +502,23 @@ mod tests {
                     assert!(places.is_sorted_by(|a, b| a < b), "{name}: {places:?}");
                 }
             }
+        }
+    }
+
+    /// Under the second rank tops of a fat tree have no ways to each other but broken ones.
+    #[test]
+    fn the_same_tables_with_one_thread_and_with_two() {
+        let f = FatTree { k: 6, levels: 3, down: None, cas: None }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        for (rank, breaks) in [(bfs(&f, SwitchId(0)), false), (host_levels(&f, 1), true)] {
+            let rule = Rule::OneVl(rank);
+            let tables = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Break))
+            };
+            let (one, two) = (tables(1), tables(2));
+            assert!(one.lft == two.lft && one.load == two.load && one.broken == two.broken);
+            assert_eq!((one.broken.is_empty(), one.broken_pairs), (!breaks, 0));
         }
     }
 
