@@ -18,6 +18,7 @@ mod ordered_paths;
 mod ordered_tables;
 mod outward;
 mod p2sssp;
+mod port0;
 mod rank_search;
 mod ranked_sssp;
 mod sssp;

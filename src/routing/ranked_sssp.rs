@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::legal::{Legal, Lookahead};
 use super::outward::{Outward, for_each_block};
+use super::port0::{Rows, enter, ways_to_port_0};
 use super::ways::{Detours, Mender, Toll};
 use super::{Hops, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
@@ -113,8 +114,10 @@ const ASIDE: usize = 4;
 /// is walked outward, and a switch takes, among the channels to switches that it may enter, those
 /// that let the switches behind it enter in turn, and among these the one with the least load along
 /// the path. Adapters come switch by switch in GUID order. Port 0, which counts as no load, has the ways of
-/// an adapter on its switch; where there is none, or its ways broke the rule, they are found beside those
-/// to adapters, sixteen switches at a time, by the load from before these.
+/// an adapter on its switch. Where there is none, it has ways of its own under [`Rule::OneVl`], by the rule
+/// alone (see `port0.rs`). Under another rule, where some switch has no such way, or where the ways of the
+/// adapter broke the rule, its ways are found beside those to adapters, sixteen switches at a time, by the
+/// load from before these.
 ///
 /// - `hops`: distances of the same fabric.
 /// - `rule`: made for the same fabric.
@@ -122,12 +125,13 @@ const ASIDE: usize = 4;
 /// Returns tables that reach every LID of every attached end port from every switch.
 ///
 /// Cost, with S switches, C channels, D destination LIDs and E the channels of a minimal-path DAG:
-/// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S + E) for the ways to each port 0 without
+/// O(S C / 8 + S E) to make the DAGs, sixteen at a time, and O(S + C) for the ways to each port 0 without
 /// an adapter beside it, both on another core meanwhile; O(D (S + E)) to walk the DAGs, one destination
 /// after the other, as each is led by the load of those before. With [`Lookahead::LastChance`] the walk
 /// looks at each channel of the DAG twice. A rule with labels costs O(E d) a destination more, with d the
 /// mean number of channels of a switch; detours O(C) a destination, as many times as the tree has to step
-/// in. Memory: O(S + C) and 32 DAGs of 16 E + 20 S bytes each, beside the tables of D S bytes.
+/// in. Memory: O(S + C), 32 DAGs of 16 E + 20 S bytes each, and at most S^2 bytes for ways to port 0, beside
+/// the tables of D S bytes.
 pub fn ranked_sssp(
     fabric: &Fabric,
     hops: &Hops,
@@ -141,7 +145,7 @@ pub fn ranked_sssp(
     let mender = Mender { hops, stuck, adapters: &adapters };
     let mut walk = Legal::new(fabric, rule, lookahead);
     let mut walks_aside = [(); ASIDE].map(|()| Legal::new(fabric, rule, lookahead));
-    for_each_block(fabric, hops, &mixed(&adapters), |dags| {
+    let mut visit = |dags: &[Outward]| {
         if !result.complete {
             return;
         }
@@ -199,16 +203,26 @@ pub fn ranked_sssp(
         }
         for (toll, tables) in alone {
             result.charge(toll);
-            for (lid, ports) in tables {
-                result.lft.to_mut(lid).copy_from_slice(&ports);
-            }
+            enter(tables, &mut result.lft);
         }
-    });
+    };
+    match rule {
+        Rule::OneVl(rank) => {
+            let (with, bare): (Vec<_>, Vec<_>) = fabric.switch_ids().partition(|s| adapters[s.index()] > 0);
+            let ((), (rows, left)) = rayon::join(
+                || for_each_block(fabric, hops, &with, &mut visit),
+                || ways_to_port_0(fabric, rank, &bare),
+            );
+            for_each_block(fabric, hops, &left, &mut visit);
+            enter(rows, &mut result.lft);
+        }
+        _ => for_each_block(fabric, hops, &mixed(&adapters), visit),
+    }
     result
 }
 
-/// All switches, those with adapters in order, and as many without among any few of them as among all:
-/// so there is as much to do on one core as on the others at any time.
+/// All switches, for rules under which each takes a DAG: those with adapters in order, and as many without
+/// among any few of them as among all, so there is as much to do on one core as on the others at any time.
 fn mixed(adapters: &[u64]) -> Vec<SwitchId> {
     let all = (0..adapters.len()).map(SwitchId::at);
     let (with, without): (Vec<_>, Vec<_>) = all.partition(|s| adapters[s.index()] > 0);
@@ -224,9 +238,6 @@ fn mixed(adapters: &[u64]) -> Vec<SwitchId> {
 
 /// A LID with its end port and the switch's port to that.
 type To<'a> = (Lid, &'a EndPort, PortNum);
-
-/// Ports by switch for some LIDs.
-type Rows = Vec<(Lid, Vec<u8>)>;
 
 /// A LID of port 0 that has the ways of another LID on the same switch.
 struct Twin {
@@ -420,7 +431,7 @@ mod tests {
     use super::*;
     use crate::ordering::{bfs, host_levels};
     use crate::routing::sssp;
-    use crate::topology::{Ring, Torus, small_members};
+    use crate::topology::{FatTree, Ring, Torus, small_members};
 
     #[test]
     fn without_a_rule_it_is_p_sssp() {
@@ -448,7 +459,9 @@ mod tests {
     fn what_is_not_broken_keeps_to_the_rule() {
         for (name, f) in small_members() {
             let hops = Hops::new(&f).unwrap();
-            for rule in [Rule::OneVl(bfs(&f, SwitchId(0))), Rule::FirstTurnFree(host_levels(&f, 1))] {
+            let levels = host_levels(&f, 1);
+            let one_vl = [bfs(&f, SwitchId(0)), levels.clone()].map(Rule::OneVl);
+            for rule in one_vl.into_iter().chain([Rule::FirstTurnFree(levels)]) {
                 for lookahead in [Lookahead::Every, Lookahead::LastChance] {
                     let ranked = ranked_sssp(&f, &hops, &rule, lookahead, Stuck::Break);
                     check(name, &f, &rule, &ranked);
@@ -489,6 +502,23 @@ mod tests {
                     assert!(places.is_sorted_by(|a, b| a < b), "{name}: {places:?}");
                 }
             }
+        }
+    }
+
+    /// Under the second rank tops of a fat tree have no ways to each other but broken ones.
+    #[test]
+    fn the_same_tables_with_one_thread_and_with_two() {
+        let f = FatTree { k: 6, levels: 3, down: None, cas: None }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        for (rank, breaks) in [(bfs(&f, SwitchId(0)), false), (host_levels(&f, 1), true)] {
+            let rule = Rule::OneVl(rank);
+            let tables = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Break))
+            };
+            let (one, two) = (tables(1), tables(2));
+            assert!(one.lft == two.lft && one.load == two.load && one.broken == two.broken);
+            assert_eq!((one.broken.is_empty(), one.broken_pairs), (!breaks, 0));
         }
     }
 

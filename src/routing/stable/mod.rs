@@ -13,6 +13,7 @@ use self::expected::{Expected, Prices};
 use self::local::{Goal, Local};
 use self::tails::{Tails, depth, entrances};
 use super::outward::{Outward, for_each_target_here};
+use super::port0::{enter, ways_to_port_0};
 use super::ways::{Mender, Toll};
 use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
@@ -56,6 +57,9 @@ const WAVE: usize = 16 * CHUNK;
 /// avoided outright: with 1056 adapters the busiest channel carries 1120 routes, where P-SSSP comes to
 /// 1952 and with an order to keep to 1664.
 ///
+/// Under [`Rule::OneVl`] port 0 of a switch without adapters has ways of its own (see `port0.rs`), which go
+/// by the rule alone.
+///
 /// Arguments, result and errors are those of [`ranked_sssp`](super::ranked_sssp). The result is the same for any
 /// number of threads; ties of hashes go to the lowest channel.
 ///
@@ -75,7 +79,13 @@ pub fn stable_sssp(
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
     let mut result = Ranked::nothing(fabric);
-    let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+    let mut targets: Vec<SwitchId> = fabric.switch_ids().collect();
+    if let Rule::OneVl(rank) = rule {
+        let (with, bare): (Vec<_>, Vec<_>) = targets.into_iter().partition(|s| adapters[s.index()] > 0);
+        let (rows, left) = ways_to_port_0(fabric, rank, &bare);
+        enter(rows, &mut result.lft);
+        targets = [with, left].concat();
+    }
     for wave in targets.chunks(WAVE) {
         let parts = wave.par_chunks(CHUNK).map(|targets| {
             let mut part = Part::new(fabric);
