@@ -1,16 +1,20 @@
-//! Few tables change: what a failed link does to those of the engine `dfdn` with `balance stable`.
+//! Few tables change: what a failed link does to those of the engine `dfdn`, by default or with `balance stable`.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 
 use dfdn::engine::{Balance, Routed, Settings, route};
 use dfdn::evaluate::{Options, evaluate};
-use dfdn::fabric::{Fabric, FabricBuilder, Lid, Lmc, PortRef, SwitchId};
+use dfdn::fabric::{Fabric, FabricBuilder, Lid, Lmc, PortRef, SwitchId, Vl};
 use dfdn::tables::Routes;
-use dfdn::topology::{Deimos, Dragonfly, FatTree, HyperX, Odin, SlimFly, Torus, fail_links};
+use dfdn::topology::{Deimos, Dragonfly, FatTree, HyperX, Odin, SlimFly, Torus, fail_links, small_members};
 
 fn stable(fabric: &Fabric) -> Routed {
-    let settings = Settings { balance: Balance::Stable, ..Settings::default() };
+    balanced(fabric, Balance::Stable)
+}
+
+fn balanced(fabric: &Fabric, balance: Balance) -> Routed {
+    let settings = Settings { balance, ..Settings::default() };
     let routed = route(fabric, &settings).expect("it can be routed");
     assert!(routed.verdict.is_safe());
     routed
@@ -59,7 +63,8 @@ fn length(before: &Routed, fabric: &Fabric, from: SwitchId, lid: Lid, home: Swit
 }
 
 /// Blocks changed, of all failed links together, at most `most` times what must change.
-fn holds(name: &str, whole: &Fabric, links: u64, most: f64) {
+fn holds(balance: Balance, name: &str, whole: &Fabric, links: u64, most: f64) {
+    let stable = |fabric: &Fabric| balanced(fabric, balance);
     let before = stable(whole);
     let (mut changed, mut must) = (0, 0);
     for seed in 1..=links {
@@ -74,12 +79,32 @@ fn holds(name: &str, whole: &Fabric, links: u64, most: f64) {
 
 #[test]
 fn few_blocks_change() {
-    holds("Slim Fly", &SlimFly { q: 5, cas: None }.build().unwrap(), 6, 1.1);
-    holds("Slim Fly", &SlimFly { q: 7, cas: None }.build().unwrap(), 6, 2.0);
-    holds("HyperX", &HyperX { dims: vec![6, 6], cas: 6 }.build().unwrap(), 6, 1.1);
-    holds("fat tree", &FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap(), 6, 2.0);
-    holds("torus", &Torus { dims: vec![4, 4, 4], cas: 4 }.build().unwrap(), 6, 3.0);
-    holds("Dragonfly", &Dragonfly::balanced(4).build().unwrap(), 6, 2.0);
+    for balance in [Balance::Auto, Balance::Stable] {
+        let holds =
+            |name: &str, whole: Fabric, links: u64, most: f64| holds(balance, name, &whole, links, most);
+        holds("Slim Fly", SlimFly { q: 5, cas: None }.build().unwrap(), 6, 1.1);
+        holds("Slim Fly", SlimFly { q: 7, cas: None }.build().unwrap(), 6, 2.0);
+        holds("fat tree", FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap(), 6, 2.0);
+        holds("Dragonfly", Dragonfly::balanced(4).build().unwrap(), 6, 2.0);
+    }
+    let holds = |name: &str, whole: Fabric, most: f64| holds(Balance::Stable, name, &whole, 6, most);
+    holds("HyperX", HyperX { dims: vec![6, 6], cas: 6 }.build().unwrap(), 1.1);
+    holds("torus", Torus { dims: vec![4, 4, 4], cas: 4 }.build().unwrap(), 3.0);
+}
+
+/// More detours and VLs than that have to be asked for.
+#[test]
+fn by_default_few_changes_cost_next_to_nothing() {
+    let vls = |routed: &Routed| routed.routes.sl2vl.rows().iter().flat_map(|row| row.vls()).max();
+    for (name, fabric) in small_members() {
+        for fabric in std::iter::once(fabric.clone()).chain(fail_links(&fabric, 2, 1)) {
+            let [auto, full] = [Balance::Auto, Balance::Full].map(|balance| balanced(&fabric, balance));
+            let most = vls(&full).max(Some(Vl(1))).map(|Vl(vl)| Vl(vl + 1));
+            assert!(vls(&auto) <= most, "{name}");
+            let share = |routed: &Routed| routed.verdict.nonminimal_share;
+            assert!(share(&auto) <= share(&full).max(0.005), "{name}");
+        }
+    }
 }
 
 /// What a switch that is left without a legal way needs is a detour, and no further VL.
@@ -110,8 +135,12 @@ fn the_balance_is_near_that_of_full() {
         ("damaged Odin", damaged(&odin, 4)),
         ("Deimos", Deimos.build().unwrap()),
     ] {
-        let full =
-            bandwidth(&fabric, &route(&fabric, &Settings::default()).expect("it can be routed").routes);
+        let full = bandwidth(
+            &fabric,
+            &route(&fabric, &Settings { balance: Balance::Full, ..Settings::default() })
+                .expect("it can be routed")
+                .routes,
+        );
         let stable = bandwidth(&fabric, &stable(&fabric).routes);
         let least = if name == "Deimos" { 0.94 } else { 0.95 };
         assert!(stable >= least * full, "{name}: {stable} of {full}");

@@ -9,7 +9,7 @@ use super::multicast::find_trees;
 use super::search::{COMPARED, Found, LEAST_WORK, Search, Work, search, worth};
 use super::steady::{Steady, steady};
 use super::{Balance, EngineError, Plan, Prefer, Settings};
-use crate::fabric::{Fabric, Sl};
+use crate::fabric::{Fabric, Sl, SwitchId};
 use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
 use crate::ordering::{Dimensions, Rule, Tree};
 use crate::routing::{Hops, KnownOrder, Lookahead, McastTrees, Ranked, Stuck, indirect, ranked_sssp, sssp};
@@ -20,8 +20,10 @@ use crate::tables::{Lft, PathSl};
 const HOPELESS: f64 = 2.0;
 
 /// Share of the adapter pairs on detours, and of the bandwidth of P-SSSP lost, up to which tables that last are
-/// taken without being asked for.
+/// taken without being asked for. Where most switches are two hops apart, no pair may take a detour, and there may
+/// be no further VL: there the search finds an order that takes none.
 const FEW_DETOURS: f64 = 0.005;
+const MOST: f64 = 2.0 / 3.0;
 const LITTLE_LOSS: f64 = 0.01;
 /// VLs that a lasting rule may take without a look at how few would do, and how many more than these.
 const FEW_VLS: u8 = 2;
@@ -96,7 +98,12 @@ fn lasting(
     if auto && Dimensions::find(fabric).is_some() {
         return Err("a grid has more bandwidth and fewer VLs so".to_owned());
     }
-    let limit = if auto { limit(settings).min(FEW_DETOURS) } else { limit(settings) };
+    let near = auto && within_two_hops(fabric, hops) > MOST;
+    let limit = match auto {
+        true if near => 0.0,
+        true => limit(settings).min(FEW_DETOURS),
+        false => limit(settings),
+    };
     let fits = |ranked: &Ranked| match ranked.nonminimal_share() {
         _ if !ranked.complete => Err("its rule leaves switches without a way".to_owned()),
         share if share > limit => Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share)),
@@ -118,7 +125,7 @@ fn lasting(
             let search =
                 searched.get_or_insert_with(|| search(fabric, hops, offer.vls, settings.search_effort));
             let least = search.found[0].rule.vls();
-            if vls > least + MORE_VLS {
+            if vls > least + if near { 0 } else { MORE_VLS } {
                 return Err(format!("{vls} VLs instead of {least}"));
             }
         }
@@ -138,6 +145,13 @@ fn lasting(
         return if auto && !serves_multicast(&plan) { Err("no multicast tree".to_owned()) } else { Ok(plan) };
     }
     Err("no rule lasts".to_owned())
+}
+
+/// Share of the pairs of switches with adapters that are at most two hops apart.
+fn within_two_hops(fabric: &Fabric, hops: &Hops) -> f64 {
+    let with: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+    let near = |&a: &SwitchId| with.iter().filter(|&&b| hops.get(a, b) <= 2).count();
+    with.par_iter().map(near).sum::<usize>() as f64 / (with.len() * with.len()).max(1) as f64
 }
 
 /// What [`dfdn()`] prefers, without a thought of what the next failed link changes.
