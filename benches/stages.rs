@@ -20,8 +20,8 @@ use dfdn::engine::{self, Settings};
 use dfdn::fabric::{Fabric, SwitchId};
 use dfdn::formats::{ibnetdiscover, read_fabric};
 use dfdn::lanes::{self, Offer};
-use dfdn::ordering::{Rule, bfs, triangles};
-use dfdn::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp};
+use dfdn::ordering::{Rule, bfs, host_levels, triangles};
+use dfdn::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, stable_sssp};
 use dfdn::tables::{PathSl, Programmed, Routes, VlArb};
 use dfdn::topology::{Dragonfly, FatTree, SlimFly, Torus};
 use dfdn::verify::verify;
@@ -99,9 +99,11 @@ impl Case {
         let fabric = fabric.expect("a member of the family");
         let hops = Hops::new(&fabric).expect("connected");
         let leaf = fabric.switch_ids().max_by_key(|&s| fabric.num_adapters_on(s)).expect("switches");
-        let rank = match family {
-            "dragonfly" => triangles(&fabric, SwitchId(0), false),
-            _ => bfs(&fabric, leaf),
+        let rule = match family {
+            "dragonfly" => Rule::FirstTurnFree(triangles(&fabric, SwitchId(0), false)),
+            "slim-fly" => Rule::FirstTurnFree(host_levels(&fabric, 1)),
+            "fat-tree" => Rule::OneVl(bfs(&fabric, leaf)),
+            _ => Rule::FirstTurnFree(bfs(&fabric, leaf)),
         };
         let minimal = fabric.switch_ids().map(|t| {
             let row = hops.row(t);
@@ -111,7 +113,7 @@ impl Case {
         });
         let minimal = minimal.sum();
         let (ranked, routes) = (OnceLock::new(), OnceLock::new());
-        Self { fabric, hops, rule: Rule::FirstTurnFree(rank), ranked, routes, minimal }
+        Self { fabric, hops, rule, ranked, routes, minimal }
     }
 
     fn ranked(&self) -> &Ranked {
@@ -165,6 +167,16 @@ fn c_sssp(bencher: Bencher<'_, '_>, name: &str) {
     bencher
         .counter(work)
         .bench(|| ranked_sssp(&case.fabric, &case.hops, &case.rule, Lookahead::Every, Stuck::Break));
+}
+
+/// The same where a failed link is to change few tables. Model: the same.
+#[divan::bench(args = fabrics(), max_time = 5)]
+fn c_stable(bencher: Bencher<'_, '_>, name: &str) {
+    let case = case(name);
+    let work = ItemsCount::new(case.entries() + case.minimal);
+    bencher
+        .counter(work)
+        .bench(|| stable_sssp(&case.fabric, &case.hops, &case.rule, Lookahead::Every, Stuck::Break));
 }
 
 /// What the engine tries before it routes. Model: as much as P-SSSP.
