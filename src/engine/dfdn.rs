@@ -1,247 +1,131 @@
 //! The engine `dfdn`: one SL where that is to be had, else shortest paths with several.
 //!
-//! This file is what is preferred to what; the idea, its proof and what was measured are with
+//! This file is what is preferred to what: tables that last, by a rule of `steady.rs`, or those that `fresh.rs`
+//! makes by the best rule of a search. The idea, its proof and what was measured are with
 //! [`ordering`](crate::ordering).
 
 use rayon::prelude::*;
 
-use super::multicast::find_trees;
-use super::search::{COMPARED, Found, LEAST_WORK, Search, Work, search, worth};
+use super::fresh::{fresh, limit, one_sl, serves_multicast};
+use super::search::{LEAST_WORK, Work, search};
 use super::steady::{Steady, steady};
-use super::{Balance, EngineError, Plan, Prefer, Settings};
-use crate::fabric::{Fabric, Sl, SwitchId};
-use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
-use crate::ordering::{Dimensions, Rule, Tree};
-use crate::routing::{Hops, KnownOrder, Lookahead, McastTrees, Ranked, Stuck, indirect, ranked_sssp, sssp};
-use crate::tables::{Lft, PathSl};
+use super::{Balance, EngineError, Plan, Settings};
+use crate::fabric::{Fabric, SwitchId};
+use crate::lanes::Offer;
+use crate::ordering::Dimensions;
+use crate::routing::{Hops, Ranked, bisection, indirect};
 
-/// How much larger than its limit the share of detours has to look on the sample before one SL is
-/// not even tried.
-const HOPELESS: f64 = 2.0;
-
-/// Share of the adapter pairs on detours, and of the bandwidth of P-SSSP lost, up to which tables that last are
-/// taken without being asked for. Where most switches are two hops apart, no pair may take a detour, and there may
-/// be no further VL: there the search finds an order that takes none.
+/// Share of the adapter pairs that tables may send on detours to last, unless it is asked for that they do.
 const FEW_DETOURS: f64 = 0.005;
-const MOST: f64 = 2.0 / 3.0;
-const LITTLE_LOSS: f64 = 0.01;
-/// VLs that a lasting rule may take without a look at how few would do, and how many more than these.
+/// Share of the effective bisection bandwidth that they may lose.
+const LITTLE_LOSS: f64 = 0.02;
+/// VLs that they may take where they are compared with nothing.
 const FEW_VLS: u8 = 2;
-const MORE_VLS: u8 = 1;
+/// Share of the pairs of switches with adapters within two hops of each other from which on a search finds a rule
+/// without detours, so that tables that last may have none and no further VL either.
+const NEAR: f64 = 2.0 / 3.0;
 
-/// With [`Balance::Stable`], and with [`Balance::Auto`] where that costs next to nothing (see [`lasting`]),
-/// one SL by the first rule that is good enough (see `steady.rs`). Otherwise, in the order of preference,
-/// the first that the settings allow and the lanes suffice for:
-///
-/// 1. one SL with all adapter pairs minimal, on as few VLs as lose nothing;
-/// 2. one SL with detours for a limited share of the pairs;
-/// 3. several SLs with all adapter pairs minimal;
-/// 4. DF-DN as printed;
-/// 5. one SL with detours without limit, where no limit was stated.
-///
-/// Each of them needs a multicast tree for SL 0. Where the first three have none, the rule is changed so
-/// that the paths of a tree are legal. Only where nothing of that has one, tables without come out: with
-/// all adapter pairs minimal, or within a limit that was stated.
+/// Tables by [`Settings::balance`]: such as last, such as are [fresh](fresh()), or what is better.
 ///
 /// # Errors
-/// [`EngineError::Lanes`] with what the third would have needed.
+/// Those of [`fresh`](fresh()).
 pub(super) fn dfdn(
     fabric: &Fabric,
     hops: &Hops,
     settings: &Settings,
     offer: Offer,
 ) -> Result<Plan, EngineError> {
-    let mut searched = None;
-    let why_not = match lasting(fabric, hops, settings, offer, &mut searched) {
-        Ok(plan) => return Ok(plan),
-        Err(why_not) => why_not,
-    };
-    let mut plan = fresh(fabric, hops, settings, offer, searched)?;
-    if settings.balance == Balance::Auto {
-        plan.remarks.push(format!("balanced anew whenever the fabric changes (balance stable: {why_not})"));
+    match settings.balance {
+        Balance::Full => fresh(fabric, hops, settings, offer, Balance::Full),
+        Balance::Stable => match lasting(fabric, hops, offer, limit(settings)) {
+            Ok(plan) => Ok(plan),
+            Err(why_not) => {
+                let mut plan = fresh(fabric, hops, settings, offer, Balance::Stable)?;
+                plan.remarks.push(format!("a failed link may bring another order of the links ({why_not})"));
+                Ok(plan)
+            }
+        },
+        Balance::Auto => auto(fabric, hops, settings, offer),
     }
-    Ok(plan)
 }
 
-/// The largest share of the adapter pairs that one SL may send on detours.
-fn limit(settings: &Settings) -> f64 {
-    match (settings.prefer, settings.max_nonminimal) {
-        (Prefer::Minimal, _) => 0.0,
-        (_, Some(limit)) => limit,
-        (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
-        (Prefer::OneSl, None) => 1.0,
+/// Tables that last where that costs next to nothing, else fresh ones.
+///
+/// Not on grids, where one VL and a better balance are to be had. Where routing takes hundredths of a second
+/// both are made, and tables that last must not need VLs where one does, one more than the fresh ones at most, and have nearly their
+/// bandwidth. On larger fabrics they may take two VLs, and one on trees.
+fn auto(fabric: &Fabric, hops: &Hops, settings: &Settings, offer: Offer) -> Result<Plan, EngineError> {
+    let fresh = || fresh(fabric, hops, settings, offer, Balance::Full);
+    let told = |plan: Result<Plan, EngineError>, why_not: &str| {
+        let mut plan = plan?;
+        plan.remarks.push(format!("balanced anew whenever the fabric changes (balance stable: {why_not})"));
+        Ok(plan)
+    };
+    if Dimensions::find(fabric).is_some() {
+        return told(fresh(), "a grid has fewer VLs or more bandwidth so");
+    }
+    let near = within_two_hops(fabric, hops) > NEAR;
+    let detours = if near { 0.0 } else { limit(settings).min(FEW_DETOURS) };
+    let compares = Work::pass(fabric) <= LEAST_WORK;
+    let (lasting, other) = rayon::join(|| lasting(fabric, hops, offer, detours), || compares.then(fresh));
+    match (lasting, other) {
+        (Err(why_not), other) => told(other.unwrap_or_else(fresh), &why_not),
+        (Ok(plan), Some(Ok(other))) => {
+            let most = if near || other.vls == 1 { other.vls } else { other.vls + 1 };
+            if plan.vls > most {
+                let why_not = format!("{} VLs instead of {}", plan.vls, other.vls);
+                return told(Ok(other), &why_not);
+            }
+            let (kept, best) = rayon::join(|| bisection(fabric, &plan.lft), || bisection(fabric, &other.lft));
+            let loss = 1.0 - kept / best;
+            if loss > LITTLE_LOSS.min(settings.max_loss) {
+                let why_not = format!("{:.1} % less bandwidth", 100.0 * loss);
+                return told(Ok(other), &why_not);
+            }
+            Ok(plan)
+        }
+        (Ok(plan), Some(Err(_))) => Ok(plan),
+        (Ok(plan), None) => {
+            let most = if indirect(fabric) { 1 } else { FEW_VLS };
+            if plan.vls > most { told(fresh(), &format!("{} VLs", plan.vls)) } else { Ok(plan) }
+        }
     }
 }
 
 /// Tables of which a failed link changes few: on one SL, by the first rule that is good enough.
 ///
-/// With [`Balance::Auto`] they have to be nearly as good as any: not on grids, where one VL and a better
-/// balance are to be had; with next to no detours; on hardly more VLs than the search needs; and with the bandwidth
-/// of P-SSSP without a rule. That is compared where a pass takes hundredths of a second, and not in trees:
-/// what [`Ranked::bandwidth`] sees there are loads, and not that ways to one adapter meet before they come down.
-///
-/// - `searched`: what the search found, if it was asked.
+/// - `limit`: the largest share of the adapter pairs that may take a detour.
 ///
 /// # Errors
 /// Why there are none, in words.
-fn lasting(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    offer: Offer,
-    searched: &mut Option<Search>,
-) -> Result<Plan, String> {
-    let auto = settings.balance == Balance::Auto;
-    if settings.balance == Balance::Full {
-        return Err("not asked for".to_owned());
-    }
-    if auto && Dimensions::find(fabric).is_some() {
-        return Err("a grid has more bandwidth and fewer VLs so".to_owned());
-    }
-    let near = auto && within_two_hops(fabric, hops) > MOST;
-    let limit = match auto {
-        true if near => 0.0,
-        true => limit(settings).min(FEW_DETOURS),
-        false => limit(settings),
+fn lasting(fabric: &Fabric, hops: &Hops, offer: Offer, limit: f64) -> Result<Plan, String> {
+    let fits = |ranked: &Ranked| {
+        let share = ranked.nonminimal_share();
+        if !ranked.complete {
+            Err("its rule leaves switches without a way".to_owned())
+        } else if share > limit {
+            Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share))
+        } else {
+            Ok(())
+        }
     };
-    let fits = |ranked: &Ranked| match ranked.nonminimal_share() {
-        _ if !ranked.complete => Err("its rule leaves switches without a way".to_owned()),
-        share if share > limit => Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share)),
-        _ => Ok(()),
-    };
-    let plain = || ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, Stuck::Break).bandwidth(fabric);
-    let compares = auto && !indirect(fabric) && Work::pass(fabric) <= LEAST_WORK;
     let mut from = 0;
     while let Some(mut steady) = steady(fabric, hops, offer.vls, from) {
         from = steady.number + 1;
-        let route = || steady.one_sl(fabric, hops, Balance::Stable, offer.vls, limit);
-        let (mut ranked, plain) = rayon::join(route, || compares.then(plain));
+        let ranked = steady.one_sl(fabric, hops, Balance::Stable, offer.vls, limit);
         if steady.changed {
             continue;
         }
         fits(&ranked)?;
-        let vls = steady.rule.vls();
-        if auto && vls > FEW_VLS {
-            let search =
-                searched.get_or_insert_with(|| search(fabric, hops, offer.vls, settings.search_effort));
-            let least = search.found[0].rule.vls();
-            if vls > least + if near { 0 } else { MORE_VLS } {
-                return Err(format!("{vls} VLs instead of {least}"));
-            }
-        }
-        if let Some(plain) = plain {
-            let loss = 1.0 - ranked.bandwidth(fabric) / plain;
-            if loss > LITTLE_LOSS {
-                return Err(format!("{:.1} % less bandwidth", 100.0 * loss));
-            }
-        }
         let plan = steady.plan(fabric, hops, offer, ranked);
         if serves_multicast(&plan) {
             return Ok(plan);
         }
-        ranked = steady.along_tree(fabric, hops, Balance::Stable);
+        let ranked = steady.along_tree(fabric, hops, Balance::Stable);
         fits(&ranked)?;
-        let plan = steady.plan(fabric, hops, offer, ranked);
-        return if auto && !serves_multicast(&plan) { Err("no multicast tree".to_owned()) } else { Ok(plan) };
+        return Ok(steady.plan(fabric, hops, offer, ranked));
     }
     Err("no rule lasts".to_owned())
-}
-
-/// Share of the pairs of switches with adapters that are at most two hops apart.
-fn within_two_hops(fabric: &Fabric, hops: &Hops) -> f64 {
-    let with: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
-    let near = |&a: &SwitchId| with.iter().filter(|&&b| hops.get(a, b) <= 2).count();
-    with.par_iter().map(near).sum::<usize>() as f64 / (with.len() * with.len()).max(1) as f64
-}
-
-/// What [`dfdn()`] prefers, without a thought of what the next failed link changes.
-fn fresh(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    offer: Offer,
-    searched: Option<Search>,
-) -> Result<Plan, EngineError> {
-    let limit = limit(settings);
-    let balance = settings.balance;
-    let Search { found, compare } =
-        searched.unwrap_or_else(|| search(fabric, hops, offer.vls, settings.search_effort));
-    let mut rejected = None;
-    let mut treeless = None;
-    if found[0].probe.broken <= HOPELESS * limit {
-        let by = |found: &Found| OneSl::by(found, fabric, hops, balance);
-        let (some, others) = found.split_at(compare.min(found.len()));
-        let mut ones: Vec<OneSl> = some.par_iter().map(by).collect();
-        if let [only] = &*ones
-            && found[0].probe.broken == 0.0
-            && (only.ranked.detours > 0 || only.found.rule != found[0].rule)
-        {
-            // The search promised more.
-            ones.par_extend(others.par_iter().take(COMPARED - 1).map(by));
-        }
-        let mut one = best_of(fabric, hops, ones);
-        let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
-        if one.ranked.nonminimal_share() <= limit && !slow {
-            let (plan, found) = one.plan(fabric, hops, offer);
-            if serves_multicast(&plan) {
-                return Ok(plan);
-            }
-            treeless = Some(plan);
-            one = OneSl::along_tree(found, fabric, hops, balance);
-            if one.ranked.nonminimal_share() <= limit {
-                return Ok(one.plan(fabric, hops, offer).0);
-            }
-        }
-        rejected = Some(one);
-    }
-    let several = |along_tree| minimal(fabric, hops, balance, offer, &found, compare, along_tree);
-    let mut treeless = match several(false) {
-        Ok(plan) if serves_multicast(&plan) => return Ok(plan),
-        Ok(plan) => {
-            if let Ok(along) = several(true) {
-                return Ok(along);
-            }
-            Ok(treeless.unwrap_or(plan))
-        }
-        Err(needed) => treeless.ok_or(needed),
-    };
-    if treeless.is_err() {
-        let lft = sssp(fabric, hops);
-        if let Ok(lanes) = df_dn(fabric, &lft, offer) {
-            let mut plan = plan(lanes, lft, "DF-DN: one VL more at each hop".to_owned(), None);
-            find_trees(fabric, hops, &mut plan, offer);
-            if serves_multicast(&plan) {
-                return Ok(plan);
-            }
-            treeless = Ok(plan);
-        }
-    }
-    if settings.max_nonminimal.is_none() && (treeless.is_err() || settings.prefer != Prefer::Minimal) {
-        let one = rejected.unwrap_or_else(|| OneSl::by(&found[0], fabric, hops, balance));
-        let (plan, found) = one.plan(fabric, hops, offer);
-        if serves_multicast(&plan) {
-            return Ok(plan);
-        }
-        return Ok(OneSl::along_tree(found, fabric, hops, balance).plan(fabric, hops, offer).0);
-    }
-    treeless.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
-}
-
-/// The search alone.
-pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
-    search(fabric, hops, offer.vls, Settings::default().search_effort)
-        .found
-        .into_iter()
-        .map(|found| found.name)
-        .collect()
-}
-
-/// A routing on one SL.
-struct OneSl {
-    found: Found,
-    ranked: Ranked,
-    /// What is to be expected in relation to P-SSSP without a rule; 1 where that was not found out.
-    bandwidth: f64,
 }
 
 impl Steady {
@@ -252,123 +136,18 @@ impl Steady {
     }
 }
 
-impl OneSl {
-    /// A routing by a rule, which may have to be changed for that.
-    fn by(found: &Found, fabric: &Fabric, hops: &Hops, balance: Balance) -> Self {
-        let mut found = found.clone();
-        let ranked = found.one_sl(fabric, hops, balance);
-        Self { found, ranked, bandwidth: 1.0 }
-    }
-
-    /// The tables, and what they were made by.
-    fn plan(self, fabric: &Fabric, hops: &Hops, offer: Offer) -> (Plan, Found) {
-        let Self { found, ranked, .. } = self;
-        (one_sl(fabric, hops, offer, (&found.rule, &found.name, &found.tree), ranked), found)
-    }
-
-    /// A routing with the paths of a tree legal under the rule, so that multicast may take it.
-    fn along_tree(mut found: Found, fabric: &Fabric, hops: &Hops, balance: Balance) -> Self {
-        let ranked = found.along_tree(fabric, hops, balance);
-        Self { found, ranked, bandwidth: 1.0 }
-    }
+/// Share of the pairs of switches with adapters that are at most two hops apart.
+fn within_two_hops(fabric: &Fabric, hops: &Hops) -> f64 {
+    let with: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+    let near = |&a: &SwitchId| with.iter().filter(|&&b| hops.get(a, b) <= 2).count();
+    with.par_iter().map(near).sum::<usize>() as f64 / (with.len() * with.len()).max(1) as f64
 }
 
-/// Of some routings of a fabric the one that is worth most.
-fn best_of(fabric: &Fabric, hops: &Hops, mut ones: Vec<OneSl>) -> OneSl {
-    if ones.len() > 1 {
-        let plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, Stuck::Break).bandwidth(fabric);
-        ones.par_iter_mut().for_each(|one| one.bandwidth = one.ranked.bandwidth(fabric) / plain);
-    }
-    let worth = |one: &OneSl| worth(one.ranked.nonminimal_share(), one.bandwidth, &one.found.rule);
-    ones.into_iter().min_by(|a, b| worth(a).total_cmp(&worth(b))).expect("there is a rule")
-}
-
-/// Tables for one SL, with multicast trees.
-///
-/// - `by`: the rule, the name of its order, and a tree whose paths may be legal under it.
-fn one_sl(fabric: &Fabric, hops: &Hops, offer: Offer, by: (&Rule, &str, &Tree), ranked: Ranked) -> Plan {
-    let (rule, name, tree) = by;
-    let all = u16::MAX >> (Sl::COUNT - usize::from(offer.sls));
-    let detours = match ranked.detours {
-        0 => "all adapter pairs on shortest paths".to_owned(),
-        _ => format!("{:.2} % of the adapter pairs on detours", 100.0 * ranked.nonminimal_share()),
-    };
-    let how = match rule {
-        Rule::OneVl(_) | Rule::Any => "every path ascends in the order",
-        Rule::FirstTurnFree(_) => "every path ascends in the order after its first turn",
-        Rule::Labelled { .. } => "every path ascends in the order or to a higher VL after its first turn",
-    };
-    let vls = rule.vls();
-    let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
-    let remark = format!("one SL, {lanes_used}, {detours}: {how} ({name})");
-    let lanes = Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
-    let mut plan = plan(lanes, ranked.lft, remark, known(rule, tree));
-    find_trees(fabric, hops, &mut plan, offer);
-    plan
-}
-
-fn known(rule: &Rule, tree: &Tree) -> Option<KnownOrder> {
-    rule.lane_order().map(|lanes| KnownOrder { lanes, tree: tree.clone() })
-}
-
-/// Whether there is a multicast tree for groups that nobody configured.
-fn serves_multicast(plan: &Plan) -> bool {
-    plan.trees.as_ref().is_some_and(McastTrees::serve_default)
-}
-
-/// Several SLs over one of the orders that were found, the one that takes the fewest SLs; its labels
-/// are those of SL 0. With multicast trees.
-///
-/// - `along_tree`: whether the orders are to be changed so that the paths of a tree are legal.
-fn minimal(
-    fabric: &Fabric,
-    hops: &Hops,
-    balance: Balance,
-    offer: Offer,
-    found: &[Found],
-    compare: usize,
-    along_tree: bool,
-) -> Result<Plan, LanesError> {
-    let rules: Vec<&Found> =
-        found.iter().filter(|f| !matches!(f.rule, Rule::OneVl(_) | Rule::Any)).take(compare).collect();
-    let tried: Vec<Result<(Lanes, Lft, Found), LanesError>> = rules
-        .into_par_iter()
-        .map(|found| {
-            let mut found = found.clone();
-            if along_tree {
-                found.with_tree(fabric, hops);
-            }
-            let ranked = balance.route(fabric, hops, &found.rule, Lookahead::LastChance, Stuck::Break);
-            let lanes = ordered(fabric, &found.rule, &ranked.lft, &ranked.broken, offer)?;
-            Ok((lanes, ranked.lft, found))
-        })
-        .collect();
-    let mut least: Result<(Lanes, Lft, Found), LanesError> =
-        Err(LanesError::TooFewVls { needed: 2, offered: offer.vls });
-    for result in tried {
-        least = match (result, least) {
-            (Ok(new), Ok(old)) if (new.0.sls, new.0.vls) < (old.0.sls, old.0.vls) => Ok(new),
-            (Ok(new), Err(_)) => Ok(new),
-            (Err(new), Err(LanesError::TooFewVls { needed: 2, .. })) => Err(new),
-            (_, old) => old,
-        };
-    }
-    let (lanes, lft, found) = least?;
-    let remark = format!(
-        "{} SLs, {} VLs, all adapter pairs on shortest paths: every path ascends in the order or to a higher \
-         VL after its first turn ({})",
-        lanes.sls, lanes.vls, found.name
-    );
-    let mut plan = plan(lanes, lft, remark, known(&found.rule, &found.tree));
-    find_trees(fabric, hops, &mut plan, offer);
-    Ok(plan)
-}
-
-fn plan(lanes: Lanes, lft: Lft, remark: String, known: Option<KnownOrder>) -> Plan {
-    let mut remarks = vec![remark];
-    if let PathSl::Any(_) = lanes.path_sl {
-        let text = "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
-        remarks.push(text.to_owned());
-    }
-    Plan { lft, sl2vl: lanes.sl2vl, path_sl: lanes.path_sl, vls: lanes.vls, remarks, known, trees: None }
+/// The search alone.
+pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
+    search(fabric, hops, offer.vls, Settings::default().search_effort)
+        .found
+        .into_iter()
+        .map(|found| found.name)
+        .collect()
 }

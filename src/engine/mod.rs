@@ -8,6 +8,7 @@ mod classes;
 mod config;
 mod config_file;
 mod dfdn;
+mod fresh;
 mod host_options;
 mod multicast;
 mod papers;
