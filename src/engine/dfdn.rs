@@ -13,7 +13,7 @@ use super::{Balance, EngineError, Plan, Settings};
 use crate::fabric::{Fabric, SwitchId};
 use crate::lanes::Offer;
 use crate::ordering::Dimensions;
-use crate::routing::{Hops, Ranked, bisection, indirect};
+use crate::routing::{Hops, Ranked, bisection, has_core_switches};
 
 /// Share of the adapter pairs that tables may send on detours to last, unless it is asked for that they do.
 const FEW_DETOURS: f64 = 0.005;
@@ -86,7 +86,7 @@ fn auto(fabric: &Fabric, hops: &Hops, settings: &Settings, offer: Offer) -> Resu
         }
         (Ok(plan), Some(Err(_))) => Ok(plan),
         (Ok(plan), None) => {
-            let most = if indirect(fabric) { 1 } else { FEW_VLS };
+            let most = if has_core_switches(fabric) { 1 } else { FEW_VLS };
             if plan.vls > most { told(fresh(), &format!("{} VLs", plan.vls)) } else { Ok(plan) }
         }
     }

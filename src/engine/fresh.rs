@@ -8,12 +8,15 @@ use super::{Balance, EngineError, Plan, Prefer, Settings};
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::{Lanes, LanesError, Offer, df_dn, ordered};
 use crate::ordering::{Rule, Tree};
-use crate::routing::{Hops, KnownOrder, Lookahead, McastTrees, Ranked, Stuck, ranked_sssp, sssp};
+use crate::routing::{Hops, KnownOrder, Lookahead, McastTrees, Ranked, Stuck, bisection, ranked_sssp, sssp};
 use crate::tables::{Lft, PathSl};
 
 /// How much larger than its limit the share of detours has to look on the sample before one SL is
 /// not even tried.
 const HOPELESS: f64 = 2.0;
+
+/// Share of the effective bisection bandwidth that a tree for multicast may cost before other orders are looked at.
+const TREE_LOSS: f64 = 0.02;
 
 /// The largest share of the adapter pairs that one SL may send on detours.
 pub(super) fn limit(settings: &Settings) -> f64 {
@@ -66,12 +69,25 @@ pub(super) fn fresh(
         let mut one = best_of(fabric, hops, ones);
         let slow = settings.prefer == Prefer::Default && one.bandwidth < 1.0 - settings.max_loss;
         if one.ranked.nonminimal_share() <= limit && !slow {
-            let (plan, found) = one.plan(fabric, hops, offer);
+            let (plan, without) = one.plan(fabric, hops, offer);
             if serves_multicast(&plan) {
                 return Ok(plan);
             }
+            let rule = without.rule.clone();
+            one = OneSl::along_tree(without, fabric, hops, balance);
+            let ebb = |lft: &Lft| bisection(fabric, lft);
+            let (best, along) = rayon::join(|| ebb(&plan.lft), || ebb(&one.ranked.lft));
+            if along < (1.0 - TREE_LOSS) * best {
+                // The tree draws traffic together. An order that has one as it is may do better.
+                let others = found.iter().filter(|found| found.rule != rule).take(COMPARED);
+                let plans = others.map(by).filter(|other| other.ranked.nonminimal_share() <= limit);
+                let plans = plans.map(|other| other.plan(fabric, hops, offer).0).filter(serves_multicast);
+                let judged = plans.map(|plan| (ebb(&plan.lft), plan)).filter(|&(ebb, _)| ebb > along);
+                if let Some((_, plan)) = judged.max_by(|(a, _), (b, _)| a.total_cmp(b)) {
+                    return Ok(plan);
+                }
+            }
             treeless = Some(plan);
-            one = OneSl::along_tree(found, fabric, hops, balance);
             if one.ranked.nonminimal_share() <= limit {
                 return Ok(one.plan(fabric, hops, offer).0);
             }

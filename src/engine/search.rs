@@ -78,7 +78,7 @@ pub(super) struct Found {
 
 /// What a search found.
 pub(super) struct Search {
-    /// The rules, the best first.
+    /// The rules, the best first; those that were spared the last round at the end.
     pub(super) found: Vec<Found>,
     /// How many of them it pays to route by, to compare what comes out.
     pub(super) compare: usize,
@@ -159,7 +159,7 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
     };
     // On some destinations, and where these are not all, the best once more on many.
     let mut rounds = 1 + NARROWED.len();
-    let mut spare = Vec::new();
+    let mut spare: Vec<(usize, Found)> = Vec::new();
     let (mut tried, enough) = loop {
         let targets = sample(fabric, work.targets(fabric, rounds * (tries.len() + 1)));
         let trees = work.rounds(2 * rounds * targets.len() * (tries.len() + 1)).max(1);
@@ -201,7 +201,7 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         let suffices = tried[0].1.probe.suffices(&plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
         if rounds == 0 && !suffices && !spare.is_empty() {
             rounds = 1;
-            tries = tried.into_iter().map(once_more).chain(std::mem::take(&mut spare)).collect();
+            tries = tried.into_iter().chain(std::mem::take(&mut spare)).map(once_more).collect();
             continue;
         }
         if rounds == 0 || !sampled {
@@ -240,8 +240,9 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         }
         // Those with more VLs than others are spared where one suffices, until none does.
         let fewest = kept.iter().map(|(_, found)| found.rule.vls()).min().unwrap_or(0);
-        (tries, spare) =
-            kept.into_iter().map(once_more).partition(|(_, _, rule)| !clear || rule.vls() == fewest);
+        let (again, spared): (Vec<_>, Vec<_>) =
+            kept.into_iter().partition(|(_, found)| !clear || found.rule.vls() == fewest);
+        (tries, spare) = (again.into_iter().map(once_more).collect(), spared);
     };
     let all: Vec<SwitchId> = fabric.switch_ids().collect();
     if !enough {
@@ -259,7 +260,7 @@ pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Sear
         tried.extend(labelled(fabric, hops, &orders, &tried, vls, &mut work, &price));
         tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
     }
-    let found = tried.into_iter().map(|(_, found)| found).collect();
+    let found = tried.into_iter().chain(spare).map(|(_, found)| found).collect();
     let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
     Search { found, compare: work.passes(fabric).clamp(1, most) }
 }

@@ -70,7 +70,7 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8, from: usize) -> Opti
     ];
     let few = sample(fabric, GLANCE);
     let many = sample(fabric, TARGETS);
-    let mut plain = None;
+    let mut plain: Option<Probe> = None;
     for (number, (name, kind, make)) in grid.chain(list).enumerate().skip(from) {
         let rank = make();
         let tree = Tree::new(fabric, &rank, root);
@@ -82,13 +82,15 @@ pub(super) fn steady(fabric: &Fabric, hops: &Hops, vls: u8, from: usize) -> Opti
             continue;
         }
         for lookahead in [Lookahead::Every, Lookahead::LastChance] {
-            let mut rules = vec![(&rule, lookahead)];
-            if plain.is_none() {
-                rules.push((&Rule::Any, Lookahead::Every));
-            }
-            let probes = probe_all(fabric, hops, &rules, &many, 1);
-            let plain: &Probe = plain.get_or_insert_with(|| probes[1]);
-            if probes[0].broken <= BROKEN && probes[0].bandwidth >= BANDWIDTH * plain.bandwidth {
+            let (this, without) = ((&rule, lookahead), (&Rule::Any, Lookahead::Every));
+            let (probe, plain) = match plain {
+                Some(plain) => (probe_all(fabric, hops, &[this], &many, 1)[0], plain),
+                None => {
+                    let both = probe_all(fabric, hops, &[this, without], &many, 1);
+                    (both[0], *plain.insert(both[1]))
+                }
+            };
+            if probe.broken <= BROKEN && probe.bandwidth >= BANDWIDTH * plain.bandwidth {
                 return Some(Steady { rule, name: name.to_owned(), number, lookahead, tree, changed: false });
             }
         }

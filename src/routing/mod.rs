@@ -49,7 +49,7 @@ pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
 pub use rank_search::search_rank;
 pub use ranked_sssp::{Probe, Ranked, Stuck, probe, probe_all, ranked_sssp};
 pub use sssp::sssp;
-pub use stable::{indirect, stable_sssp};
+pub use stable::{has_core_switches, stable_sssp};
 pub use updn_trees::{UpDnTrees, updn_trees};
 
 /// Why a fabric cannot be routed.

@@ -105,7 +105,7 @@ pub fn stable_sssp(
                 result.lft.to_mut(lid).copy_from_slice(ports);
             }
             result.charge(part.toll);
-            result.pairs += part.routed * (all - 1);
+            result.pairs += part.routed * all.saturating_sub(1);
             result.load.iter_mut().zip(part.load).for_each(|(sum, part)| *sum += part);
         }
         if !result.complete {
@@ -126,7 +126,7 @@ struct Guide {
 impl Guide {
     fn new(fabric: &Fabric, hops: &Hops) -> Self {
         let keys = Keys::new(fabric);
-        if !indirect(fabric) {
+        if !has_core_switches(fabric) {
             let expected = Expected::new(fabric, hops, |_, _| ());
             return Self { prices: Prices::new(fabric, expected.load), keys, tails: None };
         }
@@ -140,7 +140,7 @@ impl Guide {
 
 /// Whether a fair share of the switches, a fifth, is there for others: they have less than a quarter of
 /// the adapters of the fullest. Core switches may have an aggregation node each.
-pub fn indirect(fabric: &Fabric) -> bool {
+pub fn has_core_switches(fabric: &Fabric) -> bool {
     let adapters = adapters_by_switch(fabric);
     let most = adapters.iter().copied().max().unwrap_or(0);
     5 * adapters.iter().filter(|&&n| 4 * n < most).count() >= adapters.len()

@@ -149,7 +149,7 @@ impl Common {
     fn gather(&mut self, rule: &Rule, dag: &Outward, place: usize) -> Option<u16> {
         let first = self.ways.len();
         let steps = dag.steps(place);
-        let behind = Behind::new(rule, dag, dag.order[place]);
+        let followers = Followers::new(rule, dag, dag.order[place]);
         let mut least = (u16::MAX, u32::MAX);
         for step in steps {
             let ahead = self.at[step.to.index()]?;
@@ -158,7 +158,7 @@ impl Common {
             if wrong > least.0 {
                 continue;
             }
-            let blocked = if steps.len() > 1 { behind.shut_out(rule, step.channel, places)? } else { 0 };
+            let blocked = if steps.len() > 1 { followers.shut_out(rule, step.channel, places)? } else { 0 };
             if (wrong, blocked) < least {
                 least = (wrong, blocked);
                 self.ways.truncate(first);
@@ -235,7 +235,7 @@ impl Common {
         self.taken.push(0);
         if guide.tails.is_none() {
             for &s in &dag.order[1..] {
-                let Some(Settled { first, len, .. }) = self.at[s.index()] else { continue };
+                let Settled { first, len, .. } = self.at[s.index()].expect("all switches are settled");
                 self.taken.push(first + n as u32 % len);
             }
             return;
@@ -245,7 +245,7 @@ impl Common {
         self.ends.resize(self.at.len(), 0);
         self.ends[dag.target.index()] = 0;
         for &s in &dag.order[1..] {
-            let Some(settled) = self.at[s.index()] else { continue };
+            let settled = self.at[s.index()].expect("all switches are settled");
             let ways = &self.ways[settled.first as usize..][..settled.len as usize];
             let number = match self.best[settled.alike as usize] {
                 _ if ways.len() == 1 => 0,
@@ -303,7 +303,7 @@ impl Common {
 }
 
 /// The channels into a switch from one hop farther away, as a rule looks at them.
-enum Behind<'a> {
+enum Followers<'a> {
     Nobody,
     /// All are shut out or none is.
     Alike,
@@ -312,7 +312,7 @@ enum Behind<'a> {
     Each(&'a Outward, SwitchId),
 }
 
-impl<'a> Behind<'a> {
+impl<'a> Followers<'a> {
     fn new(rule: &Rule, dag: &'a Outward, s: SwitchId) -> Self {
         let behind = dag.behind(s);
         match rule {
