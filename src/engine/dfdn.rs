@@ -19,8 +19,8 @@ use crate::routing::{Hops, Ranked, bisection, has_core_switches};
 const FEW_DETOURS: f64 = 0.005;
 /// Share of the effective bisection bandwidth that they may lose.
 const LITTLE_LOSS: f64 = 0.02;
-/// VLs that they may take where they are compared with nothing.
-const FEW_VLS: u8 = 2;
+/// VLs that they may take where they are compared with nothing: of a Dragonfly with a link down as many as that.
+const FEW_VLS: u8 = 3;
 /// Share of the pairs of switches with adapters within two hops of each other from which on a search finds a rule
 /// without detours, so that tables that last may have none and no further VL either.
 const NEAR: f64 = 2.0 / 3.0;
@@ -52,8 +52,8 @@ pub(super) fn dfdn(
 /// Tables that last where that costs next to nothing, else fresh ones.
 ///
 /// Not on grids, where one VL and a better balance are to be had. Where routing takes hundredths of a second
-/// both are made, and tables that last must not need VLs where one does, one more than the fresh ones at most, and have nearly their
-/// bandwidth. On larger fabrics they may take two VLs, and one on trees.
+/// both are made, and tables that last must not take several VLs where one does, nor two more than the
+/// fresh ones, and have nearly their bandwidth. On larger fabrics they may take three VLs, and one on trees.
 fn auto(fabric: &Fabric, hops: &Hops, settings: &Settings, offer: Offer) -> Result<Plan, EngineError> {
     let fresh = || fresh(fabric, hops, settings, offer, Balance::Full);
     let told = |plan: Result<Plan, EngineError>, why_not: &str| {
