@@ -162,21 +162,23 @@ fn b_distances(bencher: Bencher<'_, '_>, name: &str) {
 /// P-SSSP under a rule. Model: D S + the channels on minimal paths to each destination.
 #[divan::bench(args = fabrics(), max_time = 5)]
 fn c_sssp(bencher: Bencher<'_, '_>, name: &str) {
-    let case = case(name);
-    let work = ItemsCount::new(case.entries() + case.minimal);
-    bencher
-        .counter(work)
-        .bench(|| ranked_sssp(&case.fabric, &case.hops, &case.rule, Lookahead::Every, Stuck::Break));
+    routing(bencher, name, ranked_sssp);
 }
 
 /// The same where a failed link is to change few tables. Model: the same.
 #[divan::bench(args = fabrics(), max_time = 5)]
 fn c_stable(bencher: Bencher<'_, '_>, name: &str) {
+    routing(bencher, name, stable_sssp);
+}
+
+fn routing(
+    bencher: Bencher<'_, '_>,
+    name: &str,
+    by: impl Fn(&Fabric, &Hops, &Rule, Lookahead, Stuck<'_>) -> Ranked + Sync,
+) {
     let case = case(name);
     let work = ItemsCount::new(case.entries() + case.minimal);
-    bencher
-        .counter(work)
-        .bench(|| stable_sssp(&case.fabric, &case.hops, &case.rule, Lookahead::Every, Stuck::Break));
+    bencher.counter(work).bench(|| by(&case.fabric, &case.hops, &case.rule, Lookahead::Every, Stuck::Break));
 }
 
 /// What the engine tries before it routes. Model: as much as P-SSSP.

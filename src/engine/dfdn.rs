@@ -112,7 +112,7 @@ fn lasting(fabric: &Fabric, hops: &Hops, offer: Offer, limit: f64) -> Result<Pla
     let mut from = 0;
     while let Some(mut steady) = steady(fabric, hops, offer.vls, from) {
         from = steady.number + 1;
-        let ranked = steady.one_sl(fabric, hops, Balance::Stable, offer.vls, limit);
+        let ranked = steady.one_sl(fabric, hops, offer.vls, limit);
         if steady.changed {
             continue;
         }
@@ -121,7 +121,7 @@ fn lasting(fabric: &Fabric, hops: &Hops, offer: Offer, limit: f64) -> Result<Pla
         if serves_multicast(&plan) {
             return Ok(plan);
         }
-        let ranked = steady.along_tree(fabric, hops, Balance::Stable);
+        let ranked = steady.along_tree(fabric, hops);
         fits(&ranked)?;
         return Ok(steady.plan(fabric, hops, offer, ranked));
     }

@@ -1,10 +1,11 @@
 //! Which rule a fabric is routed by where its tables are to last: the first that is good enough, not
 //! the best of many.
 
-use super::Balance;
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::{Dimensions, Rank, Rule, Tree, bfs, host_levels, triangles};
-use crate::routing::{Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, probe_all, search_labels};
+use crate::routing::{
+    Hops, LabelSearch, Lookahead, Probe, Ranked, Stuck, probe, probe_all, search_labels, stable_sssp,
+};
 
 /// Share of the adapter pairs without a legal minimal way up to which detours will do.
 const BROKEN: f64 = 0.01;
@@ -104,15 +105,8 @@ impl Steady {
     /// help, a tree does, at the price of the rank.
     ///
     /// `limit`: share of the adapter pairs that may take a detour.
-    pub(super) fn one_sl(
-        &mut self,
-        fabric: &Fabric,
-        hops: &Hops,
-        balance: Balance,
-        vls: u8,
-        limit: f64,
-    ) -> Ranked {
-        let route = |rule: &Rule, stuck: Stuck<'_>| balance.route(fabric, hops, rule, self.lookahead, stuck);
+    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops, vls: u8, limit: f64) -> Ranked {
+        let route = |rule: &Rule, stuck: Stuck<'_>| stable_sssp(fabric, hops, rule, self.lookahead, stuck);
         let plain = route(&self.rule, Stuck::Detour(None));
         if plain.complete && plain.nonminimal_share() <= limit.min(BROKEN) {
             return plain;
@@ -142,11 +136,11 @@ impl Steady {
         if plain.complete {
             return plain;
         }
-        self.along_tree(fabric, hops, balance)
+        self.along_tree(fabric, hops)
     }
 
     /// Routes with the paths of a tree legal under the rule, which it is changed for.
-    pub(super) fn along_tree(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Ranked {
+    pub(super) fn along_tree(&mut self, fabric: &Fabric, hops: &Hops) -> Ranked {
         if let Rule::Labelled { ranks, .. } = &self.rule {
             self.rule = Rule::FirstTurnFree(ranks[1].clone());
             self.name.truncate(self.name.len() - WITH_LABELS.len());
@@ -157,7 +151,7 @@ impl Steady {
         let own = self.tree.own_place(fabric, rank);
         self.changed |= own != *rank;
         *rank = own;
-        balance.route(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
+        stable_sssp(fabric, hops, &self.rule, self.lookahead, Stuck::Detour(Some(&self.tree)))
     }
 }
 

@@ -104,6 +104,11 @@ fn ends_on(fabric: &Fabric, switch: SwitchId) -> Vec<(&EndPort, PortNum)> {
     ends
 }
 
+/// The switches with adapters, and those without.
+fn with_and_without_adapters(fabric: &Fabric) -> (Vec<SwitchId>, Vec<SwitchId>) {
+    fabric.switch_ids().partition(|&s| fabric.num_adapters_on(s) > 0)
+}
+
 /// How many adapter end ports each switch has.
 fn adapters_by_switch(fabric: &Fabric) -> Vec<u64> {
     fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect()

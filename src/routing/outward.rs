@@ -107,6 +107,11 @@ impl Outward {
         &self.steps[self.range(place)]
     }
 
+    /// Those of all switches.
+    pub(super) fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter()
+    }
+
     /// Where these are among all steps.
     pub(super) fn range(&self, place: usize) -> std::ops::Range<usize> {
         self.first[place] as usize..self.first[place + 1] as usize

@@ -6,7 +6,7 @@ use super::legal::{Legal, Lookahead};
 use super::outward::{Outward, for_each_block};
 use super::port0::{Rows, enter, ways_to_port_0};
 use super::ways::{Detours, Mender, Toll};
-use super::{Hops, adapters_by_switch, ends_on};
+use super::{Hops, adapters_by_switch, ends_on, with_and_without_adapters};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::tables::Lft;
@@ -208,7 +208,7 @@ pub fn ranked_sssp(
     };
     match rule {
         Rule::OneVl(rank) => {
-            let (with, bare): (Vec<_>, Vec<_>) = fabric.switch_ids().partition(|s| adapters[s.index()] > 0);
+            let (with, bare) = with_and_without_adapters(fabric);
             let ((), (rows, left)) = rayon::join(
                 || for_each_block(fabric, hops, &with, &mut visit),
                 || ways_to_port_0(fabric, rank, &bare),
@@ -216,16 +216,15 @@ pub fn ranked_sssp(
             for_each_block(fabric, hops, &left, &mut visit);
             enter(rows, &mut result.lft);
         }
-        _ => for_each_block(fabric, hops, &mixed(&adapters), visit),
+        _ => for_each_block(fabric, hops, &mixed(fabric), visit),
     }
     result
 }
 
 /// All switches, for rules under which each takes a DAG: those with adapters in order, and as many without
 /// among any few of them as among all, so there is as much to do on one core as on the others at any time.
-fn mixed(adapters: &[u64]) -> Vec<SwitchId> {
-    let all = (0..adapters.len()).map(SwitchId::at);
-    let (with, without): (Vec<_>, Vec<_>) = all.partition(|s| adapters[s.index()] > 0);
+fn mixed(fabric: &Fabric) -> Vec<SwitchId> {
+    let (with, without) = with_and_without_adapters(fabric);
     // At which share of its kind each comes, in units that both kinds have.
     let share = |list: Vec<SwitchId>, other: usize| {
         list.into_iter().enumerate().map(move |(i, s)| ((2 * i + 1) * other.max(1), s))

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
 use crate::ordering::common_neighbours;
 use crate::routing::outward::{Outward, for_each_target_here};
-use crate::routing::{Hops, adapters_by_switch};
+use crate::routing::{Hops, adapters_by_switch, with_and_without_adapters};
 
 /// One route, so that it can be split many times before it is lost to rounding.
 const ROUTE: u64 = 1 << 20;
@@ -122,17 +122,20 @@ impl<T: Send> Expected<T> {
     ///
     /// Cost: O(A (S + C)) time over all cores with A switches that have adapters; O(S + C) memory a thread.
     pub(super) fn new(fabric: &Fabric, hops: &Hops, see: impl Fn(SwitchId, &[u64]) -> T + Sync) -> Self {
-        let targets: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+        let (targets, _) = with_and_without_adapters(fabric);
         let channels = fabric.channels().len();
         let part = |targets: &[SwitchId]| {
             let mut split = Split::new(fabric);
             let (mut load, mut flow) = (vec![0; channels], vec![0; channels]);
             let mut seen = Vec::with_capacity(targets.len());
             for_each_target_here(fabric, hops, targets, |dag| {
-                flow.fill(0);
-                split.each(dag, |channel, share| flow[channel.index()] = share);
-                load.iter_mut().zip(&flow).for_each(|(sum, flow)| *sum += flow);
+                split.each(dag, |channel, share| {
+                    flow[channel.index()] = share;
+                    load[channel.index()] += share;
+                });
                 seen.push(see(dag.target, &flow));
+                // Few channels lead to one target: they are cleared one by one.
+                dag.all_steps().for_each(|step| flow[step.channel.index()] = 0);
             });
             Self { load, seen }
         };

@@ -44,10 +44,6 @@ pub(super) struct Local<'a> {
     common: Common,
     /// Destinations on it that ways were chosen for.
     dealt: usize,
-    /// Whether those for the present one come from there alone.
-    by_common: bool,
-    /// By channel.
-    out_port: Vec<u8>,
 }
 
 impl<'a> Local<'a> {
@@ -63,8 +59,6 @@ impl<'a> Local<'a> {
             choice: Vec::new(),
             common: Common::default(),
             dealt: 0,
-            by_common: false,
-            out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
         }
     }
 
@@ -78,9 +72,8 @@ impl<'a> Local<'a> {
             Lookahead::Every => self.common.learn(fabric, self.rule, self.guide, dag, key),
             Lookahead::LastChance => self.common.forget(fabric),
         }
-        self.by_common = self.common.everywhere();
         self.dealt = 0;
-        if !self.by_common {
+        if !self.common.everywhere() {
             self.used.fill(0);
         }
     }
@@ -140,29 +133,31 @@ impl<'a> Local<'a> {
     /// few as possible of those behind are shut out, then one of those with nearly the least
     /// expected load, as [`stable_sssp`](super::stable_sssp) tells.
     pub(super) fn choose(&mut self, dag: &Outward, goal: Goal<'_>) {
-        self.dealt += 1;
-        if self.by_common {
-            self.common.deal(self.guide, dag, goal, self.dealt - 1);
-            return;
-        }
         self.ways.grown.clear();
         self.ways.grown.extend_from_slice(&dag.order);
-        self.ways.arrive();
         self.any_wrong = false;
+        if self.common.everywhere() {
+            self.common.deal(self.guide, dag, goal, self.dealt, &mut self.ways);
+            self.dealt += 1;
+            return;
+        }
+        self.ways.arrive();
         if self.lookahead == Lookahead::LastChance {
             for (place, s) in dag.order.iter().enumerate() {
                 self.chances[s.index()] = dag.range(place).len() as u32;
             }
         }
         for (place, &s) in dag.order.iter().enumerate().skip(1) {
-            if let Some((wrong, way)) = self.in_common(s, goal) {
-                self.ways.ways[s.index()] = way;
-                self.used[way.channel.index()] += 1;
+            self.choice.clear();
+            if let Some((wrong, ways)) = self.common.at(s) {
+                let mut choice = std::mem::take(&mut self.choice);
+                choice.extend(ways.iter().map(|way| self.over(way.channel, way.to, goal)));
+                self.choice = choice;
+                self.ways.ways[s.index()] = self.take(goal);
                 self.any_wrong |= wrong > 0;
                 continue;
             }
             let steps = dag.steps(place);
-            self.choice.clear();
             let mut least = (u16::MAX, u32::MAX);
             for step in steps {
                 let way = self.over(step.channel, step.to, goal);
@@ -186,46 +181,6 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// The way of a switch where what is in choice is the same for all destinations, and how many turns of
-    /// it the rule forbids.
-    fn in_common(&self, s: SwitchId, goal: Goal<'_>) -> Option<(u16, Way)> {
-        let (settled, ways) = self.common.at(s)?;
-        let over = |channel, to| Way { cost: settled.cost, ..self.over(channel, to, goal) };
-        let way = match self.guide.tails {
-            None => {
-                let way = ways.iter().min_by_key(|way| self.used[way.channel.index()])?;
-                over(way.channel, way.to)
-            }
-            Some(_) => {
-                let ended = ways.iter().map(|way| {
-                    let way = over(way.channel, way.to);
-                    let (here, like) = ending(self.guide, way.channel, goal);
-                    (like, Way { more: joined(way.more, here, way.hops), ..way })
-                });
-                ended.min_by_key(|(like, way)| (way.more, *like))?.1
-            }
-        };
-        Some((settled.wrong, way))
-    }
-
-    /// Writes the ways that were chosen last into the ports by switch of their destination.
-    pub(super) fn write(&self, dag: &Outward, ports: &mut [u8]) {
-        if self.by_common {
-            self.common.write(dag, &self.out_port, ports);
-        } else {
-            self.ways.write(ports);
-        }
-    }
-
-    /// Counts the routes of all adapters to the target on the channels of these ways.
-    pub(super) fn count(&mut self, dag: &Outward, adapters: &[u64], load: &mut [u64]) {
-        if self.by_common {
-            self.common.count(dag, adapters, load);
-        } else {
-            self.ways.count(adapters, 1, load);
-        }
-    }
-
     /// Decides between the ways in choice.
     fn take(&mut self, goal: Goal<'_>) -> Way {
         let way = self.pick(goal);
@@ -235,7 +190,7 @@ impl<'a> Local<'a> {
 
     /// Whether a way breaks the rule.
     pub(super) fn any_wrong(&self) -> bool {
-        !self.by_common && self.any_wrong
+        self.any_wrong
     }
 }
 

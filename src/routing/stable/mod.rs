@@ -14,8 +14,8 @@ use self::local::{Goal, Local};
 use self::tails::{Tails, depth, entrances};
 use super::outward::{Outward, for_each_target_here};
 use super::port0::{enter, ways_to_port_0};
-use super::ways::{Mender, Toll};
-use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on};
+use super::ways::{Detours, Mender, Toll};
+use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on, with_and_without_adapters};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
 use crate::tables::Lft;
@@ -79,13 +79,15 @@ pub fn stable_sssp(
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
     let mut result = Ranked::nothing(fabric);
-    let mut targets: Vec<SwitchId> = fabric.switch_ids().collect();
-    if let Rule::OneVl(rank) = rule {
-        let (with, bare): (Vec<_>, Vec<_>) = targets.into_iter().partition(|s| adapters[s.index()] > 0);
-        let (rows, left) = ways_to_port_0(fabric, rank, &bare);
-        enter(rows, &mut result.lft);
-        targets = [with, left].concat();
-    }
+    let targets: Vec<SwitchId> = match rule {
+        Rule::OneVl(rank) => {
+            let (with, bare) = with_and_without_adapters(fabric);
+            let (rows, left) = ways_to_port_0(fabric, rank, &bare);
+            enter(rows, &mut result.lft);
+            [with, left].concat()
+        }
+        _ => fabric.switch_ids().collect(),
+    };
     for wave in targets.chunks(WAVE) {
         let parts = wave.par_chunks(CHUNK).map(|targets| {
             let mut part = Part::new(fabric);
@@ -235,11 +237,11 @@ impl Walk<'_> {
                 part.lids.push(lid);
                 part.ports.resize(row + self.mender.adapters.len(), Lft::NO_PATH);
                 let ports = &mut part.ports[row..];
-                self.walk.write(dag, ports);
+                self.walk.ways().write(ports);
                 ports[target.index()] = port.0;
                 if end.is_adapter() {
                     part.routed += 1;
-                    self.walk.count(dag, self.mender.adapters, &mut part.load);
+                    self.walk.ways_mut().count(self.mender.adapters, 1, &mut part.load);
                 }
             }
         }

@@ -4,6 +4,7 @@ use super::{Goal, Guide, mix};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::outward::{Outward, Step};
+use crate::routing::ways::Ways;
 
 /// Hops before the destination that are compared by what the tails want, and bits for each.
 const TAIL_HOPS: u16 = 5;
@@ -33,17 +34,17 @@ pub(super) struct InChoice {
     places: (u32, u32),
     /// How much the target likes it: less is better. The ways of a switch are sorted by that where there are
     /// no tails.
-    pub(super) like: u64,
+    like: u64,
 }
 
 /// What all destinations have in common at one switch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settled {
+struct Settled {
     /// Consecutive turns on its way that the rule forbids.
-    pub(super) wrong: u16,
+    wrong: u16,
     hops: u16,
     /// Expected load along the least loaded way in choice.
-    pub(super) cost: u64,
+    cost: u64,
     /// The least and the greatest place of its ways.
     places: (u32, u32),
     /// Its ways.
@@ -68,14 +69,10 @@ pub(super) struct Common {
     all: bool,
     /// By switch: the last switch whose first way leads there, while they are settled.
     last_to: Vec<Option<SwitchId>>,
-    /// By place in the DAG, of the present destination: its way.
-    taken: Vec<u32>,
     /// By place: the number of the way that ends best among those of this switch and its like, if but one does.
     best: Vec<Option<u32>>,
     /// By switch: how well its way ends.
     ends: Vec<u64>,
-    /// By switch: routes that it sends on.
-    flow: Vec<u64>,
 }
 
 impl Common {
@@ -214,10 +211,11 @@ impl Common {
         &self.ways[settled.first as usize..][..settled.len as usize]
     }
 
-    /// What all destinations have in common at a switch, with the ways in choice there.
-    pub(super) fn at(&self, s: SwitchId) -> Option<(&Settled, &[InChoice])> {
+    /// The ways in choice at a switch, if they are the same for all destinations, and how many turns of theirs
+    /// the rule forbids.
+    pub(super) fn at(&self, s: SwitchId) -> Option<(u16, &[InChoice])> {
         let settled = self.at[s.index()].as_ref()?;
-        Some((settled, self.of(settled)))
+        Some((settled.wrong, self.of(settled)))
     }
 
     /// Whether the ways in choice are the same for all destinations everywhere, and none breaks the rule.
@@ -230,13 +228,24 @@ impl Common {
     ///
     /// Cost: O(S) with few ways in choice; with tails those of one switch of each kind that has ways to the
     /// same switches.
-    pub(super) fn deal(&mut self, guide: &Guide, dag: &Outward, goal: Goal<'_>, n: usize) {
-        self.taken.clear();
-        self.taken.push(0);
+    ///
+    /// - `ways`: get where each switch sends to, and nothing else.
+    pub(super) fn deal(
+        &mut self,
+        guide: &Guide,
+        dag: &Outward,
+        goal: Goal<'_>,
+        n: usize,
+        ways: &mut Ways<'_, u64>,
+    ) {
+        let mut take = |s: SwitchId, choice: &InChoice| {
+            let way = &mut ways.ways[s.index()];
+            (way.channel, way.to) = (choice.channel, choice.to);
+        };
         if guide.tails.is_none() {
             for &s in &dag.order[1..] {
                 let Settled { first, len, .. } = self.at[s.index()].expect("all switches are settled");
-                self.taken.push(first + n as u32 % len);
+                take(s, &self.ways[(first + n as u32 % len) as usize]);
             }
             return;
         }
@@ -276,28 +285,7 @@ impl Common {
                 let here = ending(guide, way.channel, goal).0;
                 self.ends[s.index()] = joined(self.ends[way.to.index()], here, settled.hops);
             }
-            self.taken.push(settled.first + number as u32);
-        }
-    }
-
-    /// Writes the ways that were dealt into the ports by switch of a destination.
-    ///
-    /// - `out_port`: by channel.
-    pub(super) fn write(&self, dag: &Outward, out_port: &[u8], ports: &mut [u8]) {
-        for (&s, &way) in dag.order.iter().zip(&self.taken).skip(1) {
-            ports[s.index()] = out_port[self.ways[way as usize].channel.index()];
-        }
-    }
-
-    /// Counts the routes of all adapters to the target on the channels of the ways that were dealt.
-    pub(super) fn count(&mut self, dag: &Outward, adapters: &[u64], load: &mut [u64]) {
-        self.flow.clear();
-        self.flow.extend_from_slice(adapters);
-        for (&s, &way) in dag.order.iter().zip(&self.taken).skip(1).rev() {
-            let way = &self.ways[way as usize];
-            let flow = self.flow[s.index()];
-            load[way.channel.index()] += flow;
-            self.flow[way.to.index()] += flow;
+            take(s, way);
         }
     }
 }

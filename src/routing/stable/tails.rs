@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::{Keys, mix};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
-use crate::routing::Hops;
+use crate::routing::{Hops, with_and_without_adapters};
 
 /// The most channels that are marked for a LID: trees of four levels have that many down.
 const DEPTH: u8 = 3;
@@ -93,7 +93,7 @@ impl Tails {
 
 /// How many channels are marked for a LID.
 pub(super) fn depth(fabric: &Fabric, hops: &Hops) -> u8 {
-    let leaves: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+    let (leaves, _) = with_and_without_adapters(fabric);
     let longest = leaves.iter().flat_map(|&a| leaves.iter().map(move |&b| hops.get(a, b))).max();
     longest.unwrap_or(0).div_ceil(2).min(DEPTH)
 }
