@@ -1,4 +1,4 @@
-//! What the README shows is run.
+//! What the README and the pages of `docs` show is true: commands run, tables are those of the code, links lead somewhere.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,12 @@ use std::process::Command;
 
 use crate::host;
 
+fn page(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect("there is the page")
+}
+
 fn readme() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("there is a README")
+    page("README.md")
 }
 
 /// The lines of all blocks that are marked as `language`.
@@ -93,17 +97,44 @@ fn log_ids() {
         ids.dedup();
         ids
     };
-    assert_eq!(ids(&readme()), ids(&source));
+    assert_eq!(ids(&page("docs/log-lines.md")), ids(&source));
 }
 
 /// The table of settings is that of the code.
 #[test]
 fn settings() {
     use dfdn::engine::{KEYS, Settings};
-    let text = readme();
+    let text = page("docs/settings.md");
     for key in KEYS {
         let row = format!("| `{}` | {} | {} |", key.name, key.value(&Settings::default()), key.about);
         assert!(text.contains(&row), "no such line: {row}");
+    }
+}
+
+/// Every page of `docs` is linked from the README or from a page that is, and every link leads somewhere.
+#[test]
+fn links() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert!(readme().lines().count() <= 150, "the README is short");
+    let mut found = vec!["README.md".to_owned()];
+    let mut next = 0;
+    while let Some(name) = found.get(next).cloned() {
+        next += 1;
+        let folder = Path::new(&name).parent().expect("below the root");
+        for target in page(&name).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if target.starts_with("http") {
+                continue;
+            }
+            let linked = folder.join(target).display().to_string();
+            assert!(root.join(&linked).exists(), "{name} links to {target}");
+            if linked.ends_with(".md") && !found.contains(&linked) {
+                found.push(linked);
+            }
+        }
+    }
+    for entry in fs::read_dir(root.join("docs")).expect("there is docs") {
+        let name = format!("docs/{}", entry.expect("it can be listed").file_name().to_string_lossy());
+        assert!(!name.ends_with(".md") || found.contains(&name), "nothing links to {name}");
     }
 }
 

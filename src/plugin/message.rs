@@ -1,4 +1,4 @@
-//! The log lines: each kind has a stable id that scripts and the README can name.
+//! The log lines: each kind has a stable id, which `docs/log-lines.md` explains.
 
 use super::abi::{OSM_LOG_ERROR, OSM_LOG_INFO, OSM_LOG_SYS, OSM_LOG_VERBOSE};
 
