@@ -1,62 +1,66 @@
-//! The arguments that every subcommand with an engine takes.
+//! The options that every subcommand with an engine takes: one for each of the [`KEYS`].
 
-use clap::Parser;
+use clap::builder::ValueParser;
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
-use crate::engine::{Balance, Prefer, Settings, effort, share};
-use crate::fabric::Sl;
+use crate::engine::{KEYS, Key, Settings, Values};
 
-/// What an engine may use.
-#[derive(Clone, Debug, Parser)]
-pub(super) struct EngineArgs {
-    /// Data VLs to plan with, at most those that every link between switches states; all of them, or
-    /// 8 where none are stated, if left out
-    #[arg(long, value_name = "N")]
-    vls: Option<u8>,
-    /// SLs that may be given out
-    #[arg(long, value_name = "N", default_value_t = Sl::COUNT as u8)]
-    sls: u8,
-    /// What dfdn prefers where it cannot have both: one-sl or minimal
-    #[arg(long, value_name = "WHAT", default_value_t)]
-    prefer: Prefer,
-    /// Largest share of adapter pairs that may take longer paths for the sake of one SL; 0.02 if left
-    /// out, no limit with --prefer one-sl
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    max_nonminimal: Option<f64>,
-    /// Largest share of the bandwidth that one SL may cost by default, where the search can compare
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = Settings::default().max_loss)]
-    max_loss: f64,
-    /// Work for the search of an order, in passes of P-SSSP
-    #[arg(long, value_name = "N", value_parser = effort, default_value_t = Settings::default().search_effort)]
-    search_effort: f64,
-    /// How dfdn balances: stable (a failed link changes few tables), full (anew whenever the fabric changes)
-    /// or auto (stable where that costs next to nothing)
-    #[arg(long, value_name = "HOW", default_value_t)]
-    balance: Balance,
-    /// Trees of the engine updn-trees
-    #[arg(long, value_name = "N", default_value_t = Settings::default().trees)]
-    trees: u8,
-    /// Classes of service, each with VLs of its own: SL n is of class n modulo N
-    #[arg(long, value_name = "N", default_value_t = Settings::default().classes)]
-    classes: u8,
-    /// Keep destinations apart on the VLs that are left over, against head-of-line blocking
-    #[arg(long)]
-    spread: bool,
-}
+/// What an engine may use: all settings but the engine itself, which each subcommand names in its own way.
+#[derive(Clone, Debug)]
+pub(super) struct EngineArgs(Settings);
 
 impl EngineArgs {
     pub(super) fn settings(&self, engine: &str) -> Settings {
-        Settings {
-            engine: engine.to_owned(),
-            vls: self.vls,
-            sls: self.sls,
-            prefer: self.prefer,
-            max_nonminimal: self.max_nonminimal,
-            max_loss: self.max_loss,
-            search_effort: self.search_effort,
-            balance: self.balance,
-            trees: self.trees,
-            classes: self.classes,
-            spread: self.spread,
+        Settings { engine: engine.to_owned(), ..self.0.clone() }
+    }
+}
+
+fn keys() -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(|key| key.values != Values::Engine)
+}
+
+fn option(key: &'static Key) -> Arg {
+    let check = |text: &str| key.set(&mut Settings::default(), text).map(|()| text.to_owned());
+    let name = match key.values {
+        Values::Word(_) => "WORD",
+        _ => "N",
+    };
+    let arg = Arg::new(key.name)
+        .long(key.name.replace('_', "-"))
+        .value_name(name)
+        .value_parser(ValueParser::new(check))
+        .help(format!("{} ({}) [default: {}]", key.about, key.values, key.default()));
+    match key.values {
+        // A switch: '--spread' alone is '--spread=yes'.
+        Values::Word(["yes", "no"]) => arg.num_args(0..=1).require_equals(true).default_missing_value("yes"),
+        _ => arg,
+    }
+}
+
+impl Args for EngineArgs {
+    fn augment_args(command: Command) -> Command {
+        keys().fold(command, |command, key| command.arg(option(key)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for EngineArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut args = Self(Settings::default());
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        for key in keys() {
+            if let Some(text) = matches.get_one::<String>(key.name) {
+                key.set(&mut self.0, text)
+                    .map_err(|error| Error::raw(clap::error::ErrorKind::InvalidValue, error))?;
+            }
         }
+        Ok(())
     }
 }

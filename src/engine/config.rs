@@ -1,106 +1,193 @@
-//! The configuration file of the plugin: `name value` lines as in `opensm.conf`, which the same
-//! people edit; `#` starts a comment. There are few keys, none nested, so a richer format would
-//! only add ways to be wrong.
+//! The settings, declared once: [`KEYS`] has the name, the values, the default and the meaning of each.
+//!
+//! The configuration file of the plugin, its template (`dfdn config`), the options of the command and the table in
+//! `docs/settings.md` all come from it. The file has `name value` lines as `opensm.conf`, which the same people edit;
+//! `#` starts a comment.
+
+use std::fmt;
 
 use thiserror::Error;
 
-use super::{Balance, Prefer, Settings, by_name};
-use crate::fabric::Vl;
+use super::{Settings, by_name};
+use crate::fabric::{Sl, Vl};
 
-/// A key of the file.
+/// A setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// Its name in the file. On the command line `_` is written `-`.
     pub name: &'static str,
-    /// What it does and what it may be, in one line.
+    /// What it may be.
+    pub values: Values,
+    /// What it does, in one line.
     pub about: &'static str,
     set: fn(&mut Settings, &str) -> Result<(), String>,
     get: fn(&Settings) -> String,
 }
+
+/// What a setting may be. As text: `1 to 16`, `auto or 1 to 15`, `yes or no`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Values {
+    /// Name of a deadlock-free engine.
+    Engine,
+    /// A whole number in a range, both ends included.
+    Number(u8, u8),
+    /// The same, or `auto`.
+    AutoOrNumber(u8, u8),
+    /// A number in a range, both ends included.
+    Real(f64, f64),
+    /// The same, or `auto`.
+    AutoOrReal(f64, f64),
+    /// One of some words.
+    Word(&'static [&'static str]),
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine => f.write_str("a deadlock-free engine"),
+            Self::Number(least, most) => write!(f, "{least} to {most}"),
+            Self::AutoOrNumber(least, most) => write!(f, "auto or {least} to {most}"),
+            Self::Real(least, most) => write!(f, "{least} to {most}"),
+            Self::AutoOrReal(least, most) => write!(f, "auto or {least} to {most}"),
+            Self::Word([]) => Ok(()),
+            Self::Word([one]) => f.write_str(one),
+            Self::Word([most @ .., last]) => write!(f, "{} or {last}", most.join(", ")),
+        }
+    }
+}
+
+impl Values {
+    /// Whether a text is one of them.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    fn check(&self, text: &str) -> Result<(), String> {
+        let whole = |least, most| text.parse::<u8>().is_ok_and(|n| (least..=most).contains(&n));
+        let real = |least, most| text.parse::<f64>().is_ok_and(|x| (least..=most).contains(&x));
+        let fits = match *self {
+            Self::Engine => {
+                let engine = by_name(text).map_err(|error| error.to_string())?;
+                if !engine.deadlock_free {
+                    return Err(format!("{text} is a bare routing and may have credit loops"));
+                }
+                true
+            }
+            Self::Number(least, most) => whole(least, most),
+            Self::AutoOrNumber(least, most) => text == AUTO || whole(least, most),
+            Self::Real(least, most) => real(least, most),
+            Self::AutoOrReal(least, most) => text == AUTO || real(least, most),
+            Self::Word(words) => words.contains(&text),
+        };
+        if fits { Ok(()) } else { Err(format!("'{text}' is not {self}")) }
+    }
+}
+
+/// The word for "let dfdn choose".
+const AUTO: &str = "auto";
 
 impl Key {
     /// The value in some settings, as the file would say it.
     pub fn value(&self, settings: &Settings) -> String {
         (self.get)(settings)
     }
+
+    /// The default, as the file would say it.
+    pub fn default(&self) -> String {
+        self.value(&Settings::default())
+    }
+
+    /// Sets it to what a text says.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and what would be right.
+    pub fn set(&self, settings: &mut Settings, text: &str) -> Result<(), String> {
+        self.values.check(text)?;
+        (self.set)(settings, text)
+    }
 }
 
-/// All keys.
+/// All settings.
 pub const KEYS: &[Key] = &[
     Key {
         name: "engine",
-        about: "engine behind the name dfdn; any that is deadlock-free",
-        set: |settings, text| {
-            let engine = by_name(text).map_err(|error| error.to_string())?;
-            if !engine.deadlock_free {
-                return Err(format!("{text} is a bare routing and may have credit loops"));
-            }
-            settings.engine = engine.name.to_owned();
-            Ok(())
-        },
+        values: Values::Engine,
+        about: "the engine behind the name dfdn",
+        set: |settings, text| parse(text, &mut settings.engine),
         get: |settings| settings.engine.clone(),
     },
     Key {
         name: "vls",
-        about: "data VLs to plan with, 1 to 15, at most what every link between switches operates; auto: all of them",
-        set: |settings, text| or_auto(text, |text| number(text, 1, 15)).map(|vls| settings.vls = vls),
+        values: Values::AutoOrNumber(1, Vl::MAX_DATA),
+        about: "data VLs to plan with, at most what every link between switches operates; auto: all of them",
+        set: |settings, text| parse_or_auto(text, &mut settings.vls),
         get: |settings| auto_or(settings.vls),
     },
     Key {
         name: "sls",
-        about: "SLs that may be given out, 1 to 16",
-        set: |settings, text| number(text, 1, 16).map(|sls| settings.sls = sls),
+        values: Values::Number(1, Sl::COUNT as u8),
+        about: "SLs that may be given out",
+        set: |settings, text| parse(text, &mut settings.sls),
         get: |settings| settings.sls.to_string(),
     },
     Key {
         name: "prefer",
+        values: Values::Word(&["default", "one-sl", "minimal"]),
         about: "one-sl: one SL for every pair; minimal: shortest paths; default: one SL if few pairs pay for it",
-        set: |settings, text| text.parse::<Prefer>().map(|prefer| settings.prefer = prefer),
+        set: |settings, text| parse(text, &mut settings.prefer),
         get: |settings| settings.prefer.to_string(),
     },
     Key {
         name: "max_nonminimal",
-        about: "largest share of adapter pairs on longer paths that one SL may cost, 0 to 1; auto: 0.02, or no \
-                limit with prefer one-sl",
-        set: |settings, text| or_auto(text, share).map(|share| settings.max_nonminimal = share),
+        values: Values::AutoOrReal(0.0, 1.0),
+        about: "largest share of adapter pairs on longer paths that one SL may cost; auto: 0.02, or no limit with \
+                prefer one-sl",
+        set: |settings, text| parse_or_auto(text, &mut settings.max_nonminimal),
         get: |settings| auto_or(settings.max_nonminimal),
     },
     Key {
         name: "max_loss",
-        about: "largest share of the bandwidth that one SL may cost with prefer default, 0 to 1, where the search \
-                can compare",
-        set: |settings, text| share(text).map(|share| settings.max_loss = share),
+        values: Values::Real(0.0, 1.0),
+        about: "largest share of the bandwidth that one SL may cost with prefer default, where the search can compare",
+        set: |settings, text| parse(text, &mut settings.max_loss),
         get: |settings| settings.max_loss.to_string(),
     },
     Key {
         name: "search_effort",
-        about: "work for the search of an order, in passes of P-SSSP, 0 to 1000; more may save VLs and detours",
-        set: |settings, text| effort(text).map(|effort| settings.search_effort = effort),
+        values: Values::Real(0.0, 1000.0),
+        about: "work for the search of an order, in passes of P-SSSP; more may save VLs and detours",
+        set: |settings, text| parse(text, &mut settings.search_effort),
         get: |settings| settings.search_effort.to_string(),
     },
     Key {
         name: "balance",
+        values: Values::Word(&["auto", "stable", "full"]),
         about: "stable: a failed link changes few tables; full: balanced anew whenever the fabric changes; auto: stable \
                 where that costs next to nothing",
-        set: |settings, text| text.parse::<Balance>().map(|balance| settings.balance = balance),
+        set: |settings, text| parse(text, &mut settings.balance),
         get: |settings| settings.balance.to_string(),
     },
     Key {
         name: "trees",
-        about: "trees of the engine updn-trees, 1 to 15",
-        set: |settings, text| number(text, 1, 15).map(|trees| settings.trees = trees),
+        values: Values::Number(1, Vl::MAX_DATA),
+        about: "trees of the engine updn-trees",
+        set: |settings, text| parse(text, &mut settings.trees),
         get: |settings| settings.trees.to_string(),
     },
     Key {
         name: "classes",
-        about: "classes of service, 1 to 15, each with VLs of its own; SL n is of class n modulo this",
-        set: |settings, text| number(text, 1, Vl::MAX_DATA).map(|classes| settings.classes = classes),
+        values: Values::Number(1, Vl::MAX_DATA),
+        about: "classes of service, each with VLs of its own; SL n is of class n modulo this",
+        set: |settings, text| parse(text, &mut settings.classes),
         get: |settings| settings.classes.to_string(),
     },
     Key {
         name: "spread",
+        values: Values::Word(&["yes", "no"]),
         about: "yes: idle VLs keep destinations apart, against head-of-line blocking; no: they stay idle",
-        set: |settings, text| yes_or_no(text).map(|spread| settings.spread = spread),
+        set: |settings, text| {
+            settings.spread = text == "yes";
+            Ok(())
+        },
         get: |settings| if settings.spread { "yes" } else { "no" }.to_owned(),
     },
 ];
@@ -139,7 +226,7 @@ impl Settings {
                 return Err(wrong(format!("{name} is set a second time")));
             }
             seen.push(key.name);
-            (key.set)(&mut settings, value.trim()).map_err(|reason| wrong(format!("{name}: {reason}")))?;
+            key.set(&mut settings, value.trim()).map_err(|reason| wrong(format!("{name}: {reason}")))?;
         }
         Ok(settings)
     }
@@ -150,44 +237,23 @@ impl Settings {
     }
 }
 
-fn number(text: &str, least: u8, most: u8) -> Result<u8, String> {
-    let number = text.parse::<u8>().ok().filter(|n| (least..=most).contains(n));
-    number.ok_or_else(|| format!("'{text}' is no number from {least} to {most}"))
+fn parse<T: std::str::FromStr>(text: &str, into: &mut T) -> Result<(), String> {
+    *into = text.parse().map_err(|_| format!("'{text}' cannot be read"))?;
+    Ok(())
 }
 
-fn yes_or_no(text: &str) -> Result<bool, String> {
-    match text {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err(format!("'{text}' is neither yes nor no")),
+/// `auto` is `None`.
+fn parse_or_auto<T: std::str::FromStr>(text: &str, into: &mut Option<T>) -> Result<(), String> {
+    if text == AUTO {
+        *into = None;
+        return Ok(());
     }
-}
-
-/// `auto`, or what `parse` takes.
-fn or_auto<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
-    if text == "auto" { Ok(None) } else { parse(text).map(Some) }
+    *into = Some(text.parse().map_err(|_| format!("'{text}' cannot be read"))?);
+    Ok(())
 }
 
 fn auto_or(value: Option<impl ToString>) -> String {
-    value.map_or("auto".to_owned(), |value| value.to_string())
-}
-
-/// A share from 0 to 1, as the file and the command take it.
-///
-/// # Errors
-/// What is wrong with the text.
-pub fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("'{text}' is no number from 0 to 1"))
-}
-
-/// Passes from 0 to 1000, as the file and the command take them.
-///
-/// # Errors
-/// What is wrong with the text.
-pub fn effort(text: &str) -> Result<f64, String> {
-    let effort = text.parse::<f64>().ok().filter(|effort| (0.0..=1000.0).contains(effort));
-    effort.ok_or_else(|| format!("'{text}' is no number from 0 to 1000"))
+    value.map_or(AUTO.to_owned(), |value| value.to_string())
 }
 
 #[cfg(test)]
@@ -221,7 +287,7 @@ mod tests {
             ("\n\nsls\n", 3, "1 to 16"),
             ("engine sssp\n", 1, "credit loops"),
             ("engine DFDN\n", 1, "there is no engine"),
-            ("prefer both\n", 1, "one-sl"),
+            ("prefer both\n", 1, "default, one-sl or minimal"),
             ("max_nonminimal 2\n", 1, "0 to 1"),
             ("balance best\n", 1, "stable"),
             ("max_nonminimal NaN\n", 1, "0 to 1"),
@@ -230,7 +296,7 @@ mod tests {
             ("vls 4\nvls 4\n", 2, "second"),
             ("classes 0\n", 1, "1 to 15"),
             ("classes 16\n", 1, "1 to 15"),
-            ("spread TRUE\n", 1, "neither yes nor no"),
+            ("spread TRUE\n", 1, "yes or no"),
         ] {
             let error = Settings::from_config(text).expect_err(text);
             assert_eq!(error.line, line, "{text}");

@@ -1,11 +1,10 @@
 //! The configuration file as it is installed: every key, commented out.
 
-use super::{KEYS, Settings};
+use super::KEYS;
 
 /// A configuration file that sets nothing: what each key is about, and the key with its default
 /// behind a `#`. Made of [`KEYS`], so that it cannot lack one.
 pub fn template() -> String {
-    let defaults = Settings::default();
     let mut text = String::from(
         "# Settings of dfdn, the routing engine for OpenSM: a name and a value a line. Every line here is a\n\
          # comment and shows the default. OpenSM need not be restarted: the file is read again at each heavy\n\
@@ -13,7 +12,7 @@ pub fn template() -> String {
          # settings from before in force.\n",
     );
     for key in KEYS {
-        text += &format!("\n# {}\n#{} {}\n", key.about, key.name, key.value(&defaults));
+        text += &format!("\n# {} ({})\n#{} {}\n", key.about, key.values, key.name, key.default());
     }
     text
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 pub use balance::Balance;
-pub use config::{ConfigError, KEYS, Key, effort, share};
+pub use config::{ConfigError, KEYS, Key, Values};
 pub use config_file::template;
 pub use host_options::{UNHEEDED, Unheeded, unheeded_options};
 
