@@ -7,8 +7,9 @@
 //!    without a LID is left out, and a switch without one.
 //! 2. A left-out switch may forward by old tables: no entry leads to it, and the ports of other switches
 //!    that lead to it are [untrusted](super::Port::untrusted). Adapters that hang off it are left out.
-//! 3. A switch without SL2VL tables sends on one VL, as far as anybody can know: its links have one. Where
-//!    it has an untrusted port it cannot keep foreign packets back and is left out too.
+//! 3. Which VL a switch without SL2VL tables sends on nobody can know, and one with a single data VL needs no
+//!    such tables: its links have one VL. All VLs of a link count as that one then, which is never less
+//!    strict. Where it has an untrusted port it cannot keep foreign packets back and is left out too.
 //! 4. Of a fabric in parts the one of the subnet manager counts. Where it is on none, that with the most
 //!    adapters, and of several that with the lowest GUID.
 

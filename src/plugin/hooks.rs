@@ -11,7 +11,7 @@ use arc_swap::ArcSwapOption;
 
 use super::abi::{self, DONE, FAILED};
 use super::configuration::Configuration;
-use super::distrust::{Distrust, faulty};
+use super::distrust::{Change, Distrust, faulty};
 use super::guard::{guarded, install_hook};
 use super::host::{self, Host};
 use super::mcast;
@@ -598,8 +598,10 @@ impl Plugin {
         let Some(programmed) = programmed.as_deref() else { return };
         let Recheck { between_switches, at_adapters } = self.host.locked(|| recheck(&self.host, programmed));
         let (faulty, switches) = self.host.locked(|| faulty(&self.host, programmed));
-        if self.distrust.count(&faulty, switches) {
-            self.host.force_heavy_sweep();
+        match self.distrust.count(&faulty, switches) {
+            Change::Routes => self.host.force_heavy_sweep(),
+            Change::Waits => self.retry_later.store(true, Ordering::Relaxed),
+            Change::None => {}
         }
         let rows = between_switches.compared + at_adapters.compared;
         if between_switches.different == 0 {
