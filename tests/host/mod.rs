@@ -7,6 +7,7 @@
 
 #![allow(dead_code, reason = "not every helper is used by the tests of every build")]
 
+pub(crate) mod falsify;
 pub(crate) mod ibdmchk;
 pub(crate) mod ibsim;
 pub(crate) mod mcjoin;
@@ -83,8 +84,8 @@ impl Tools {
         command
     }
 
-    /// A command that sees the simulated subnet from the adapter `host`; `env` is for itself.
-    /// `DFDN_PRELOAD` names a library that is to be loaded before all others.
+    /// A command that sees the simulated subnet from the adapter `host`; `env` is for itself. Its
+    /// `LD_PRELOAD`, and before that what `DFDN_PRELOAD` of our own environment names, are loaded first.
     fn simulated(
         &self,
         socket: &str,
@@ -100,10 +101,17 @@ impl Tools {
             preload.push(first);
             preload.push(":");
         }
+        for (_, library) in env.iter().filter(|(name, _)| *name == "LD_PRELOAD") {
+            preload.push(library);
+            preload.push(":");
+        }
         preload.push(&self.umad2sim);
         command.arg(preload).env("IBSIM_SOCKNAME", socket).env("SIM_HOST", host).arg(program);
         // umad2sim makes folders where it runs, and leaves them there when it is killed.
-        command.envs(env.iter().copied()).current_dir(folder).stdin(Stdio::null());
+        command
+            .envs(env.iter().copied().filter(|(name, _)| *name != "LD_PRELOAD"))
+            .current_dir(folder)
+            .stdin(Stdio::null());
         command
     }
 }

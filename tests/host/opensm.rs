@@ -81,7 +81,8 @@ impl OpenSm {
         conf.push('\n');
         fs::write(at.join("opensm.conf"), conf).expect("the configuration is written");
         let output = fs::File::create(at.join("output")).expect("the output file is created");
-        let env = [("OSM_TMP_DIR", at), ("OSM_CACHE_DIR", at)];
+        let mut env = vec![("OSM_TMP_DIR", at), ("OSM_CACHE_DIR", at)];
+        env.extend(config.env.iter().map(|(name, value)| (name.as_str(), value.as_path())));
         let opensm = &sim.tools().opensm;
         let mut command = match config.under.split_first() {
             Some((program, arguments)) => {
@@ -94,7 +95,6 @@ impl OpenSm {
         if let Some(plugin) = &config.plugin {
             command.env("LD_LIBRARY_PATH", plugin);
         }
-        command.envs(config.env.iter().map(|(k, v)| (k, v)));
         command.arg("-F").arg(at.join("opensm.conf")).arg("-f").arg(at.join("opensm.log"));
         // Errors, info and what the engines take time for (0x07); dumps (0x40).
         command.args(["-D", if config.dumps { "0x47" } else { "0x07" }]);
