@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::fabric::Fabric;
 use crate::ordering::Rule;
-use crate::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, stable_sssp};
+use crate::routing::{Forwarding, Hops, Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
 
 /// How the engine `dfdn` balances. In words `auto`, `stable` and `full`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +29,8 @@ impl Balance {
         hops: &Hops,
         rule: &Rule,
         lookahead: Lookahead,
-        stuck: Stuck<'_>,
-    ) -> Ranked {
+        stuck: NoLegalPath<'_>,
+    ) -> Forwarding {
         match self {
             Self::Stable => stable_sssp(fabric, hops, rule, lookahead, stuck),
             Self::Auto | Self::Full => ranked_sssp(fabric, hops, rule, lookahead, stuck),

@@ -1,6 +1,6 @@
 //! Classes of service over any engine, and destinations spread over what is left.
 
-use super::{Engine, EngineError, Plan, Prefer, Settings, multicast};
+use super::{Engine, EngineError, Plan, Prefer, Settings, build};
 use crate::fabric::Fabric;
 use crate::lanes::{Lanes, LanesError, Offer, classes};
 use crate::routing::Hops;
@@ -37,7 +37,7 @@ pub(super) fn plan(
     let lacks = match run(wanted) {
         Ok(mut plan) => {
             if engine.deadlock_free {
-                multicast::find_trees(fabric, hops, &mut plan, part);
+                build::find_trees(fabric, hops, &mut plan, part);
             }
             return Ok(divided(fabric, plan, settings, offer));
         }
@@ -121,7 +121,7 @@ fn divided(fabric: &Fabric, plan: Plan, settings: &Settings, offer: Offer) -> (P
     if parts.blocks() == 1 {
         return (Plan { lft, sl2vl, path_sl, vls, remarks, known, trees }, parts);
     }
-    let trees = trees.map(|trees| multicast::divided(trees, parts, path_sl.any()));
+    let trees = trees.map(|trees| build::divided(trees, parts, path_sl.any()));
     let lanes = Lanes { sl2vl, path_sl, vls, sls: parts.sls };
     let Lanes { sl2vl, path_sl, vls, .. } = classes(fabric, lanes, parts, offer.sls);
     (Plan { lft, sl2vl, path_sl, vls, remarks, known: None, trees }, parts)

@@ -8,12 +8,10 @@ mod classes;
 mod config;
 mod config_file;
 mod dfdn;
-mod fresh;
-mod host_options;
-mod multicast;
+
+mod build;
+mod ignored_options;
 mod papers;
-mod search;
-mod steady;
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,11 +22,12 @@ use thiserror::Error;
 pub use balance::Balance;
 pub use config::{ConfigError, KEYS, Key, effort, share};
 pub use config_file::template;
-pub use host_options::{UNHEEDED, Unheeded, unheeded_options};
+pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
 
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
-use crate::routing::{Hops, KnownOrder, McastTrees, RoutingError};
+use crate::multicast::{KnownOrder, McastTrees};
+use crate::routing::{Hops, RoutingError};
 use crate::tables::{Classes, Lft, PathSl, Routes, Sl2Vl, VlArb};
 use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 
@@ -367,7 +366,7 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
     let hops = Hops::new(fabric)?;
     let (mut plan, classes) = classes::plan(fabric, &hops, engine, settings, offer)?;
     if let Some(trees) = &mut plan.trees {
-        plan.remarks.push(multicast::in_words(trees));
+        plan.remarks.push(build::in_words(trees));
     }
     let mut routes = Routes {
         engine: engine.name.to_owned(),

@@ -3,8 +3,9 @@
 use super::{EngineError, Plan, Settings};
 use crate::fabric::{Fabric, SwitchId, Vl};
 use crate::lanes::{Lanes, LanesError, Offer, df_d2, df_dn, tree_lanes};
-use crate::ordering::{LaneOrder, Layers, LinkSort, Rank, Tree, ordered_trees};
-use crate::routing::{self, Hops, KnownOrder};
+use crate::multicast::KnownOrder;
+use crate::ordering::{Layers, LinkSort, Rank, Tree, VirtualChannelOrder, ordered_trees};
+use crate::routing::{self, Hops};
 use crate::tables::{Lft, PathSl, Sl2Vl};
 
 /// The remark where [`PathSl::Any`] holds.
@@ -97,7 +98,7 @@ fn ordered(fabric: &Fabric, sort: LinkSort, layers: &Layers, lft: Lft) -> Plan {
     let mut plan = bare(fabric, lft);
     let rank = Rank::by_key(fabric, |channel, _| layers.rank(channel));
     let tree = Tree::lowest(fabric, &rank, SwitchId(0));
-    plan.known = Some(KnownOrder { lanes: LaneOrder::new(vec![rank]), tree });
+    plan.known = Some(KnownOrder { lanes: VirtualChannelOrder::new(vec![rank]), tree });
     plan.remarks.push(format!("ordered trees from links sorted by {sort}"));
     plan.remarks.push(ONE_SL.to_owned());
     plan
