@@ -1,158 +1,132 @@
-//! The engine `dfdn`: one SL where that is to be had, else shortest paths with several.
+//! The engine `dfdn`: one SL where possible, else shortest paths with several SLs.
 //!
-//! This file is what is preferred to what: tables that last, by a rule of `steady.rs`, or those that `fresh.rs`
-//! makes by the best rule of a search. The idea, its proof and what was measured are with
-//! [`ordering`](crate::ordering).
+//! This file is the policy. Tables are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
+//! (`searched.rs`: by the best rule of a search). [`ordering`](crate::ordering) has the idea, its proof and what
+//! was measured.
+//!
+//! ```text
+//! candidates ──> stable ──────────────────────────┐
+//!      │                                          ├──> build ──> Plan
+//!      └───────> search (estimate) ──> searched ──┘
+//! ```
+
+mod build;
+mod candidates;
+mod estimate;
+mod search;
+mod searched;
+mod stable;
+mod tuning;
 
 use rayon::prelude::*;
 
-mod fresh;
-mod search;
-mod stable;
-
-use self::fresh::{fresh, limit, one_sl, serves_multicast};
-use self::search::{LEAST_WORK, Work, search};
-use self::stable::{Steady, steady};
-use super::{Balance, EngineError, Plan, Settings};
-use crate::evaluate::quick_bisection as bisection;
+use self::candidates::BalanceBy;
+use self::estimate::Budget;
+use self::searched::searched_plan;
+use self::stable::stable_plan;
+use self::tuning::{LEAST_WORK, NEAR, NEAR_HOPS, STABLE_DETOURS, STABLE_LOSS, STABLE_VLS};
+use super::plan::Plan;
+use super::{Balance, EngineError, Prefer, Settings};
+use crate::evaluate::quick_bisection;
 use crate::fabric::{Fabric, SwitchId};
 use crate::lanes::Offer;
 use crate::ordering::Dimensions;
-use crate::routing::{Forwarding, Hops, has_core_switches};
+use crate::routing::{Hops, has_core_switches};
 
-/// Share of the adapter pairs that tables may send on detours to last, unless it is asked for that they do.
-const FEW_DETOURS: f64 = 0.005;
-/// Share of the effective bisection bandwidth that they may lose.
-const LITTLE_LOSS: f64 = 0.02;
-/// VLs that they may take where they are compared with nothing: of a Dragonfly with a link down as many as that.
-const FEW_VLS: u8 = 3;
-/// Share of the pairs of switches with adapters within two hops of each other from which on a search finds a rule
-/// without detours, so that tables that last may have none and no further VL either.
-const NEAR: f64 = 2.0 / 3.0;
+/// What is to be routed, and with what.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    fabric: &'a Fabric,
+    hops: &'a Hops,
+    settings: &'a Settings,
+    offer: Offer,
+}
 
-/// Tables by [`Settings::balance`]: such as last, such as are [fresh](fresh()), or what is better.
+/// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.
 ///
 /// # Errors
-/// Those of [`fresh`](fresh()).
+/// Those of [`searched_plan`].
 pub(super) fn dfdn(
     fabric: &Fabric,
     hops: &Hops,
     settings: &Settings,
     offer: Offer,
 ) -> Result<Plan, EngineError> {
+    let task = Task { fabric, hops, settings, offer };
     match settings.balance {
-        Balance::Full => fresh(fabric, hops, settings, offer, Balance::Full),
-        Balance::Stable => match lasting(fabric, hops, offer, limit(settings)) {
-            Ok(plan) => Ok(plan),
-            Err(why_not) => {
-                let mut plan = fresh(fabric, hops, settings, offer, Balance::Stable)?;
-                plan.remarks.push(format!("a failed link may bring another order of the links ({why_not})"));
-                Ok(plan)
-            }
-        },
-        Balance::Auto => auto(fabric, hops, settings, offer),
+        Balance::Full => searched_plan(task, BalanceBy::Load),
+        Balance::Stable => stable_plan(task, limit(settings)).or_else(|why_not| {
+            let mut plan = searched_plan(task, BalanceBy::ExpectedLoad)?;
+            plan.remarks.push(format!("a failed link may bring another order of the links ({why_not})"));
+            Ok(plan)
+        }),
+        Balance::Auto => stable_or_searched(task),
     }
 }
 
-/// Tables that last where that costs next to nothing, else fresh ones.
+/// Stable tables where they cost next to nothing, else searched ones.
 ///
-/// Not on grids, where one VL and a better balance are to be had. Where routing takes hundredths of a second
-/// both are made, and tables that last must not take several VLs where one does, nor two more than the
-/// fresh ones, and have nearly their bandwidth. On larger fabrics they may take three VLs, and one on trees.
-fn auto(fabric: &Fabric, hops: &Hops, settings: &Settings, offer: Offer) -> Result<Plan, EngineError> {
-    let fresh = || fresh(fabric, hops, settings, offer, Balance::Full);
-    let told = |plan: Result<Plan, EngineError>, why_not: &str| {
+/// Grids are searched: that gives one VL and a better balance. Where routing takes hundredths of a second both are
+/// computed. Then stable tables must not take several VLs where one does, nor two more than the searched ones, and
+/// must have nearly their bandwidth. On larger fabrics they may take three VLs, and one on trees.
+fn stable_or_searched(task: Task<'_>) -> Result<Plan, EngineError> {
+    let Task { fabric, hops, settings, .. } = task;
+    let searched = || searched_plan(task, BalanceBy::Load);
+    let because = |plan: Result<Plan, EngineError>, why_not: &str| {
         let mut plan = plan?;
         plan.remarks.push(format!("balanced anew whenever the fabric changes (balance stable: {why_not})"));
         Ok(plan)
     };
     if Dimensions::find(fabric).is_some() {
-        return told(fresh(), "a grid has fewer VLs or more bandwidth so");
+        return because(searched(), "a grid has fewer VLs or more bandwidth so");
     }
-    let near = within_two_hops(fabric, hops) > NEAR;
-    let detours = if near { 0.0 } else { limit(settings).min(FEW_DETOURS) };
-    let compares = Work::pass(fabric) <= LEAST_WORK;
-    let (lasting, other) = rayon::join(|| lasting(fabric, hops, offer, detours), || compares.then(fresh));
-    match (lasting, other) {
-        (Err(why_not), other) => told(other.unwrap_or_else(fresh), &why_not),
-        (Ok(plan), Some(Ok(other))) => {
+    let near = near_pairs(fabric, hops) > NEAR;
+    let detours = if near { 0.0 } else { limit(settings).min(STABLE_DETOURS) };
+    let compares = Budget::pass(fabric) <= LEAST_WORK;
+    let (stable, other) = rayon::join(|| stable_plan(task, detours), || compares.then(searched));
+    match (stable, other) {
+        (Err(why_not), other) => because(other.unwrap_or_else(searched), &why_not),
+        (Ok(stable), Some(Ok(other))) => {
             let most = if near || other.vls == 1 { other.vls } else { other.vls + 1 };
-            if plan.vls > most {
-                let why_not = format!("{} VLs instead of {}", plan.vls, other.vls);
-                return told(Ok(other), &why_not);
+            if stable.vls > most {
+                let why_not = format!("{} VLs instead of {}", stable.vls, other.vls);
+                return because(Ok(other), &why_not);
             }
-            let (kept, best) = rayon::join(|| bisection(fabric, &plan.lft), || bisection(fabric, &other.lft));
+            let ebb = |plan: &Plan| quick_bisection(fabric, &plan.lft);
+            let (kept, best) = rayon::join(|| ebb(&stable), || ebb(&other));
             let loss = 1.0 - kept / best;
-            if loss > LITTLE_LOSS.min(settings.max_loss) {
-                let why_not = format!("{:.1} % less bandwidth", 100.0 * loss);
-                return told(Ok(other), &why_not);
+            if loss > STABLE_LOSS.min(settings.max_loss) {
+                return because(Ok(other), &format!("{:.1} % less bandwidth", 100.0 * loss));
             }
-            Ok(plan)
+            Ok(stable)
         }
-        (Ok(plan), Some(Err(_))) => Ok(plan),
-        (Ok(plan), None) => {
-            let most = if has_core_switches(fabric) { 1 } else { FEW_VLS };
-            if plan.vls > most { told(fresh(), &format!("{} VLs", plan.vls)) } else { Ok(plan) }
+        (Ok(stable), Some(Err(_))) => Ok(stable),
+        (Ok(stable), None) => {
+            let most = if has_core_switches(fabric) { 1 } else { STABLE_VLS };
+            if stable.vls <= most { Ok(stable) } else { because(searched(), &format!("{} VLs", stable.vls)) }
         }
     }
 }
 
-/// Tables of which a failed link changes few: on one SL, by the first rule that is good enough.
-///
-/// - `limit`: the largest share of the adapter pairs that may take a detour.
-///
-/// # Errors
-/// Why there are none, in words.
-fn lasting(fabric: &Fabric, hops: &Hops, offer: Offer, limit: f64) -> Result<Plan, String> {
-    let fits = |ranked: &Forwarding| {
-        let share = ranked.nonminimal_share();
-        if !ranked.complete {
-            Err("its rule leaves switches without a way".to_owned())
-        } else if share > limit {
-            Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share))
-        } else {
-            Ok(())
-        }
-    };
-    let mut from = 0;
-    while let Some(mut steady) = steady(fabric, hops, offer.vls, from) {
-        from = steady.number + 1;
-        let ranked = steady.one_sl(fabric, hops, offer.vls, limit);
-        if steady.changed {
-            continue;
-        }
-        fits(&ranked)?;
-        let plan = steady.plan(fabric, hops, offer, ranked);
-        if serves_multicast(&plan) {
-            return Ok(plan);
-        }
-        let ranked = steady.along_tree(fabric, hops);
-        fits(&ranked)?;
-        return Ok(steady.plan(fabric, hops, offer, ranked));
-    }
-    Err("no rule lasts".to_owned())
-}
-
-impl Steady {
-    fn plan(&self, fabric: &Fabric, hops: &Hops, offer: Offer, ranked: Forwarding) -> Plan {
-        let mut plan = one_sl(fabric, hops, offer, (&self.rule, &self.name, &self.tree), ranked);
-        plan.remarks.push("a failed link changes few tables (balance stable)".to_owned());
-        plan
+/// The largest share of the adapter pairs that one SL may send on detours.
+fn limit(settings: &Settings) -> f64 {
+    match (settings.prefer, settings.max_nonminimal) {
+        (Prefer::Minimal, _) => 0.0,
+        (_, Some(limit)) => limit,
+        (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
+        (Prefer::OneSl, None) => 1.0,
     }
 }
 
-/// Share of the pairs of switches with adapters that are at most two hops apart.
-fn within_two_hops(fabric: &Fabric, hops: &Hops) -> f64 {
+/// Share of the pairs of switches with adapters that are at most [`NEAR_HOPS`] apart.
+fn near_pairs(fabric: &Fabric, hops: &Hops) -> f64 {
     let with: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
-    let near = |&a: &SwitchId| with.iter().filter(|&&b| hops.get(a, b) <= 2).count();
+    let near = |&a: &SwitchId| with.iter().filter(|&&b| hops.get(a, b) <= NEAR_HOPS).count();
     with.par_iter().map(near).sum::<usize>() as f64 / (with.len() * with.len()).max(1) as f64
 }
 
-/// The search alone.
+/// The search alone: the names of its candidates, the best first.
 pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
-    search(fabric, hops, offer.vls, Settings::default().search_effort)
-        .found
-        .into_iter()
-        .map(|found| found.name)
-        .collect()
+    let task = Task { fabric, hops, settings: &Settings::default(), offer };
+    search::search(task).candidates.iter().map(candidates::Candidate::name).collect()
 }

@@ -1,517 +1,317 @@
-//! Which rule a fabric is routed by: several orders are tried and the best is kept.
+//! The search for a rule: screen all orders, narrow them down, improve the best, label their turns.
+//!
+//! Each step takes candidates and a budget and returns candidates.
 
-use std::cmp::Reverse;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::engine::Balance;
-use crate::fabric::{Fabric, SwitchId};
-use crate::ordering::{
-    Dimensions, Rank, Rule, Tree, global_links_first, host_levels, local_links_first, up_down_rank,
+use super::Task;
+use super::candidates::{Candidate, LinkOrder, Refinement, orders};
+use super::estimate::{Budget, sample, worth};
+use super::tuning::{
+    COMPARED, COMPARED_IF_ENOUGH, FINALISTS, IMPROVE_WORK, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS,
+    LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS, ROUNDS, TELLING,
 };
-use crate::routing::{
-    Forwarding, Hops, LabelSearch, Lookahead, NoLegalPath, Probe, probe, probe_all, search_labels,
-    search_rank,
-};
-
-/// The most VLs that one SL is given: with four, detours are rare wherever they can be.
-const ONE_SL_VLS: u8 = 4;
-/// Rounds of a search for labels, and how few of them are worth while.
-const ROUNDS: usize = 12;
-const LEAST_ROUNDS: usize = 4;
-/// Rules that are compared by what they come to in the end.
-pub(super) const COMPARED: usize = 4;
-/// The same where the first one leaves nothing to be desired on the sample.
-const COMPARED_IF_ENOUGH: usize = 1;
-/// Rules that are tried on more destinations, and of these on more again.
-const NARROWED: [usize; 2] = [16, 4];
-/// Destinations that tell much: where a rule suffices on them, the last of these is come to at once, and
-/// where rules fare alike on them one is enough.
-const TELLING: usize = 10;
-/// Orders that are improved channel by channel.
-const IMPROVED: usize = 2;
-/// Orders that labels are searched for in earnest.
-const FINALISTS: usize = 2;
-/// Work of a round of that in units of that of a try.
-const IMPROVE_WORK: usize = 2;
-/// Work of a round of labels in units of that of a try.
-const LABEL_WORK: usize = 4;
-/// What a share of the bandwidth is worth in shares of the pairs on detours, and what a VL is worth.
-const BANDWIDTH_PRICE: f64 = 0.5;
-const VL_PRICE: f64 = 0.0003;
-/// A loss of bandwidth that is hardly worth a VL, and what it is worth still.
-const BANDWIDTH_FREE: f64 = 0.01;
-const BANDWIDTH_TIE: f64 = 0.02;
-/// A loss for which labels are not searched where no pair is broken; on a sample of the
-/// destinations, where it is known less well, a larger one.
-const LOSS: f64 = 0.01;
-const LOSS_ON_SAMPLE: f64 = 0.05;
-/// What is added where detours may need the tree and the tree would change the rank.
-const NO_TREE_PRICE: f64 = 0.002;
-/// Steps through minimal-path DAGs that a search may always take: some tens of milliseconds.
-pub(super) const LEAST_WORK: usize = 10_000_000;
-/// The same where plain orders leave pairs without a legal minimal way: a fraction of a second.
-const LEAST_WORK_IF_HARD: usize = 100_000_000;
-
-/// In the names of orders that leave hardly any choice.
-const BY_DIMENSION: &str = "by dimension";
-
-/// An order of the channels with its name, and a tree.
-struct Order {
-    name: String,
-    rank: Rank,
-    tree: Tree,
-    /// Whether hardly more than one path a pair ascends, so that the load has little say.
-    one_way: bool,
-    /// Whether the tree's paths ascend in the rank as it is.
-    has_tree: bool,
-}
-
-/// A rule and how to route by it.
-#[derive(Clone)]
-pub(super) struct Found {
-    pub(super) rule: Rule,
-    /// What its rank or ranks are, in words.
-    pub(super) name: String,
-    pub(super) lookahead: Lookahead,
-    pub(super) probe: Probe,
-    pub(super) tree: Tree,
-    price: f64,
-}
+use crate::fabric::SwitchId;
+use crate::ordering::Rule;
+use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
 
 /// What a search found.
 pub(super) struct Search {
-    /// The rules, the best first; those that were spared the last round at the end.
-    pub(super) found: Vec<Found>,
-    /// How many of them it pays to route by, to compare what comes out.
+    /// The best first; candidates that did without the last round at the end.
+    pub(super) candidates: Vec<Candidate>,
+    /// How many of them are worth routing with, to compare the results.
     pub(super) compare: usize,
 }
 
-/// Steps that routing to one destination switch takes, and what may be spent on the search.
-pub(super) struct Work {
-    per_target: usize,
-    left: usize,
-    /// What may be left at least where plain orders do not do.
-    least_if_hard: usize,
-}
-
-impl Work {
-    /// Steps of routing to all destinations.
-    pub(super) fn pass(fabric: &Fabric) -> usize {
-        let switches = fabric.num_switches();
-        fabric.endports().len() * switches * 2 + switches * (switches + fabric.channels().len())
-    }
-
-    /// As much as routing to all destinations takes, times `effort`.
-    fn new(fabric: &Fabric, effort: f64) -> Self {
-        let per_target = fabric.num_switches() + fabric.channels().len();
-        let least = |work: usize| (work as f64 * effort) as usize;
-        let left = least(Self::pass(fabric).max(LEAST_WORK));
-        Self { per_target, left, least_if_hard: least(LEAST_WORK_IF_HARD) }
-    }
-
-    /// How many destinations some tries may have each, at most all there are.
-    fn targets(&self, fabric: &Fabric, tries: usize) -> usize {
-        (self.left / 2 / tries / self.per_target).clamp(1, fabric.num_switches())
-    }
-
-    /// How often a try of so many targets can be afforded.
-    fn rounds(&self, targets: usize) -> usize {
-        self.left / (targets * self.per_target).max(1)
-    }
-
-    /// How many routings of the whole fabric can be afforded.
-    fn passes(&self, fabric: &Fabric) -> usize {
-        self.left / (fabric.endports().len() * self.per_target)
-    }
-
-    /// Takes what a try costs, if there is as much left.
-    fn take(&mut self, targets: usize) -> bool {
-        let cost = targets * self.per_target;
-        let enough = self.left >= cost;
-        self.left = self.left.saturating_sub(cost);
-        enough
-    }
-}
-
-/// Tries orders on their own, with one VL and with the first turn free; and where pairs are left
-/// without a legal minimal way, labels for the best of them, until the work allowed is used up. The
-/// least price wins: the share of the adapter pairs without a legal minimal way, and with it, weighed
-/// by constants of this file, how much more crowded the channels are than without a rule, and the
-/// VLs.
+/// Searches the candidate of the least price: the share of the adapter pairs without a legal minimal path, with
+/// the loss of bandwidth and the VLs weighed in ([`worth`]).
 ///
-/// - `vls`: VLs that may be used.
-/// - `effort`: work allowed, in units of one pass of P-SSSP. It is counted, not timed, so the result
-///   is the same on any machine.
-pub(super) fn search(fabric: &Fabric, hops: &Hops, vls: u8, effort: f64) -> Search {
-    let mut work = Work::new(fabric, effort);
+/// It tries all orders on one VL and with the first turn free. Where these leave pairs without a legal minimal
+/// path, it improves the rank of the best and then labels turns, until the budget is spent. The budget is
+/// counted, not timed, so the result is the same on any machine.
+pub(super) fn search(task: Task<'_>) -> Search {
+    let Task { fabric, hops, .. } = task;
+    let mut budget = Budget::new(fabric, task.settings.search_effort);
     let orders = orders(fabric, hops);
-    let mut tries: Vec<(usize, Lookahead, Rule)> = Vec::new();
-    for (i, order) in orders.iter().enumerate() {
+    let (mut tried, spared, enough) = plain(task, &orders, &mut budget);
+    if !enough {
+        budget.raise();
+    }
+    if !enough && task.offer.vls > 1 {
+        let all = Judged::on_all(task);
+        let improved = improve(task, &all, &tried, &mut budget);
+        add(&mut tried, improved);
+        if task.offer.vls > 2 && tried[0].probe.broken_switches > 0.0 {
+            let labelled = label(task, &all, &orders, &tried, &mut budget);
+            add(&mut tried, labelled);
+        }
+    }
+    tried.extend(spared);
+    let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
+    Search { candidates: tried, compare: budget.passes(fabric).clamp(1, most) }
+}
+
+/// The best first.
+fn sort(candidates: &mut [Candidate]) {
+    candidates.sort_by(|a, b| a.price.total_cmp(&b.price));
+}
+
+fn add(candidates: &mut Vec<Candidate>, more: Vec<Candidate>) {
+    candidates.extend(more);
+    sort(candidates);
+}
+
+/// The destinations by which candidates are judged, with what they cost without a rule.
+struct Judged {
+    targets: Vec<SwitchId>,
+    plain: Probe,
+}
+
+impl Judged {
+    fn on_all(Task { fabric, hops, .. }: Task<'_>) -> Self {
+        let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, 1);
+        Self { targets, plain }
+    }
+
+    /// The price of a rule. If detours may need the tree and it would change the rank, that costs extra.
+    fn price(&self, order: &LinkOrder, rule: &Rule, probe: &Probe) -> f64 {
+        let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
+        worth(probe.price(), probe.bandwidth / self.plain.bandwidth, rule) + no_tree
+    }
+}
+
+/// Tries the orders as they are: on a sample of the destinations, and the best of them on more.
+///
+/// Returns the candidates of the last round, those that did without it, and whether the best one suffices.
+fn plain(
+    task: Task<'_>,
+    orders: &[Arc<LinkOrder>],
+    budget: &mut Budget,
+) -> (Vec<Candidate>, Vec<Candidate>, bool) {
+    let mut tries: Vec<Candidate> = Vec::new();
+    for order in orders {
         for lookahead in [Lookahead::Every, Lookahead::LastOption] {
-            tries.push((i, lookahead, Rule::OneVl(order.rank.clone())));
-            if vls > 1 {
-                tries.push((i, lookahead, Rule::FirstTurnFree(order.rank.clone())));
+            let mut add = |rule: Rule| {
+                let nothing = Probe { broken: 0.0, broken_switches: 0.0, bandwidth: 0.0 };
+                let order = order.clone();
+                let refinement = Refinement::None;
+                tries.push(Candidate { order, refinement, rule, lookahead, probe: nothing, price: 0.0 });
+            };
+            add(Rule::OneVl(order.rank.clone()));
+            if task.offer.vls > 1 {
+                add(Rule::FirstTurnFree(order.rank.clone()));
             }
         }
     }
-    let once_more = |(i, found): (usize, Found)| (i, found.lookahead, found.rule);
-    let price = |order: &Order, rule: &Rule, probe: &Probe, plain: &Probe| {
-        let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
-        worth(probe.price(), probe.bandwidth / plain.bandwidth, rule) + no_tree
-    };
-    // On some destinations, and where these are not all, the best once more on many.
+    let mut spared = Vec::new();
     let mut rounds = 1 + NARROWED.len();
-    let mut spare: Vec<(usize, Found)> = Vec::new();
-    let (mut tried, enough) = loop {
-        let targets = sample(fabric, work.targets(fabric, rounds * (tries.len() + 1)));
-        let trees = work.rounds(2 * rounds * targets.len() * (tries.len() + 1)).max(1);
-        work.take(targets.len() * (tries.len() + 1) * trees.min(fabric.endports().len() / targets.len()));
-        let sampled = targets.len() < fabric.num_switches();
-        let probes = |tries: &[(usize, Lookahead, Rule)]| {
-            let rules: Vec<_> = tries.iter().map(|(_, lookahead, rule)| (rule, *lookahead)).collect();
-            probe_all(fabric, hops, &rules, &targets, trees)
-        };
-        // Who minds the last chance alone has more choice, so it is tried where choice is wanting.
-        let (mut first, mut second): (Vec<_>, Vec<_>) =
-            tries.into_iter().partition(|(_, lookahead, _)| !sampled || *lookahead == Lookahead::Every);
-        first.push((0, Lookahead::Every, Rule::Any));
-        let mut probed = probes(&first);
-        first.pop();
-        let plain = probed.pop().expect("that of no rule");
-        if rounds > NARROWED.len() {
-            let wanting = |(i, _, rule): &(usize, Lookahead, Rule)| {
-                let same = first.iter().position(|(j, _, other)| (j, other.vls()) == (i, rule.vls()));
-                same.is_none_or(|same| !probed[same].suffices(&plain, 0.0))
-            };
-            second.retain(wanting);
-        }
-        if !second.is_empty() {
-            probed.extend(probes(&second));
-        }
-        // A gain on a sample is chance more often than not.
-        let most = if sampled { plain.bandwidth } else { f64::INFINITY };
-        let judged = first.into_iter().chain(second).zip(probed).map(|((i, lookahead, rule), probe)| {
-            let order = &orders[i];
-            let seen = Probe { bandwidth: probe.bandwidth.min(most), ..probe };
-            let price = price(order, &rule, &seen, &plain);
-            let (name, tree) = (order.name.clone(), order.tree.clone());
-            (i, Found { rule, name, lookahead, probe, tree, price })
-        });
-        let mut tried: Vec<(usize, Found)> = judged.collect();
-        tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+    loop {
+        let (mut tried, judged) = screen(task, tries, rounds, budget);
         rounds -= 1;
-        let suffices = tried[0].1.probe.suffices(&plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
-        if rounds == 0 && !suffices && !spare.is_empty() {
+        let sampled = judged.targets.len() < task.fabric.num_switches();
+        let suffices = tried[0].probe.suffices(&judged.plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
+        if rounds == 0 && !suffices && !spared.is_empty() {
             rounds = 1;
-            tries = tried.into_iter().chain(std::mem::take(&mut spare)).map(once_more).collect();
+            tried.append(&mut spared);
+            tries = tried;
             continue;
         }
         if rounds == 0 || !sampled {
-            break (tried, suffices);
+            return (tried, spared, suffices);
         }
-        let clear = targets.len() >= TELLING && suffices;
+        let clear = judged.targets.len() >= TELLING && suffices;
         if rounds > 1 && clear {
-            // No more than its share goes into the last round.
-            work.left /= rounds;
+            // The last round gets no more than its share.
+            budget.divide(rounds);
             rounds = 1;
         }
-        // On a few destinations everything crowds before these, so that an order which crowds what
-        // lies between looks as good as any; and P-SSSP evens out what it cannot even out on all.
-        let loss = |f: &Found| (plain.bandwidth - f.probe.bandwidth).max(0.0) / plain.bandwidth;
-        let known = |(i, f): &(usize, Found)| {
-            let no_tree = if orders[*i].has_tree { 0.0 } else { f64::EPSILON };
-            worth(f.probe.price(), 1.0 - loss(f), &f.rule) + no_tree
+        let kept = narrow(tried, &judged, NARROWED[NARROWED.len() - rounds]);
+        // Where one suffices, those with more VLs than others wait until none of the others does.
+        let fewest = kept.iter().map(|candidate| candidate.rule.vls()).min().unwrap_or(0);
+        (tries, spared) = kept.into_iter().partition(|c| !clear || c.rule.vls() == fewest);
+    }
+}
+
+/// Judges candidates on as many destinations as the budget affords; the best first.
+///
+/// - `rounds`: how many are left, this one included.
+fn screen(
+    task: Task<'_>,
+    tries: Vec<Candidate>,
+    rounds: usize,
+    budget: &mut Budget,
+) -> (Vec<Candidate>, Judged) {
+    let Task { fabric, hops, .. } = task;
+    // One more for no rule.
+    let count = tries.len() + 1;
+    let targets = sample(fabric, budget.targets(fabric, rounds * count));
+    let trees = budget.rounds(2 * rounds * targets.len() * count).max(1);
+    budget.spend(targets.len() * count * trees.min(fabric.endports().len() / targets.len()));
+    let sampled = targets.len() < fabric.num_switches();
+    // `LastOption` leaves balancing more freedom; on a sample try it only where `Every` falls short.
+    let (mut tried, mut second): (Vec<_>, Vec<_>) =
+        tries.into_iter().partition(|c| !sampled || c.lookahead == Lookahead::Every);
+    let probes = |rules: &[(&Rule, Lookahead)]| probe_all(fabric, hops, rules, &targets, trees);
+    let mut rules: Vec<(&Rule, Lookahead)> = tried.iter().map(|c| (&c.rule, c.lookahead)).collect();
+    rules.push((&Rule::Any, Lookahead::Every));
+    let mut probed = probes(&rules);
+    let plain = probed.pop().expect("that of no rule");
+    if rounds > NARROWED.len() {
+        second.retain(|c| {
+            let alike =
+                |other: &Candidate| Arc::ptr_eq(&other.order, &c.order) && other.rule.vls() == c.rule.vls();
+            tried.iter().position(alike).is_none_or(|same| !probed[same].suffices(&plain, 0.0))
+        });
+    }
+    if !second.is_empty() {
+        let rules: Vec<(&Rule, Lookahead)> = second.iter().map(|c| (&c.rule, c.lookahead)).collect();
+        probed.extend(probes(&rules));
+        tried.append(&mut second);
+    }
+    // Gains on a sample are mostly chance, so they are ignored.
+    let most = if sampled { plain.bandwidth } else { f64::INFINITY };
+    let judged = Judged { targets, plain };
+    for (candidate, probe) in tried.iter_mut().zip(probed) {
+        let seen = Probe { bandwidth: probe.bandwidth.min(most), ..probe };
+        candidate.probe = probe;
+        candidate.price = judged.price(&candidate.order, &candidate.rule, &seen);
+    }
+    sort(&mut tried);
+    (tried, judged)
+}
+
+/// Keeps some of the candidates of a sample for the next round.
+///
+/// Small samples concentrate load near their targets and hide congestion in the core. There P-SSSP also evens out
+/// what it cannot even out on all destinations. So gains of bandwidth are ignored.
+fn narrow(mut tried: Vec<Candidate>, judged: &Judged, keep: usize) -> Vec<Candidate> {
+    let plain = judged.plain.bandwidth;
+    let known = |c: &Candidate| {
+        let loss = (plain - c.probe.bandwidth).max(0.0) / plain;
+        let no_tree = if c.order.has_tree { 0.0 } else { f64::EPSILON };
+        worth(c.probe.price(), 1.0 - loss, &c.rule) + no_tree
+    };
+    tried.sort_by(|a, b| known(a).total_cmp(&known(b)));
+    let telling = judged.targets.len() >= TELLING;
+    let mut kept: Vec<Candidate> = Vec::new();
+    for candidate in tried {
+        // Of candidates that are equal on many destinations one is enough: one with a tree, and the later one,
+        // because under up*/down* cost alone decides more.
+        let same_order = |other: &Candidate| Arc::ptr_eq(&other.order, &candidate.order);
+        let alike = |other: &Candidate| {
+            other.probe == candidate.probe
+                && (same_order(other) || telling && other.rule.vls() == candidate.rule.vls())
         };
-        tried.sort_by(|a, b| known(a).total_cmp(&known(b)));
-        let mut kept: Vec<(usize, Found)> = Vec::new();
-        let keep = NARROWED[NARROWED.len() - rounds];
-        for (i, found) in tried {
-            let one_way = orders[i].one_way && found.lookahead == Lookahead::Every;
-            // What fares alike on many destinations is as good as the same. One with a tree counts, and the later
-            // one: under up*/down* more can be chosen by cost alone.
-            let alike = |(k, other): &(usize, Found)| {
-                other.probe == found.probe
-                    && (*k == i || targets.len() >= TELLING && other.rule.vls() == found.rule.vls())
-            };
-            match kept.iter().position(alike) {
-                _ if one_way => kept.push((i, found)),
-                Some(same) if kept[same].0 != i && orders[i].has_tree => kept[same] = (i, found),
-                None if kept.len() < keep => kept.push((i, found)),
-                _ => {}
-            }
-        }
-        // Those with more VLs than others are spared where one suffices, until none does.
-        let fewest = kept.iter().map(|(_, found)| found.rule.vls()).min().unwrap_or(0);
-        let (again, spared): (Vec<_>, Vec<_>) =
-            kept.into_iter().partition(|(_, found)| !clear || found.rule.vls() == fewest);
-        (tries, spare) = (again.into_iter().map(once_more).collect(), spared);
-    };
-    let all: Vec<SwitchId> = fabric.switch_ids().collect();
-    if !enough {
-        work.left = work.left.max(work.least_if_hard);
-    }
-    if !enough && vls > 1 {
-        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
-        let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
-        tried.extend(improved(fabric, hops, &orders, &tried, &mut work, &price));
-        tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
-    }
-    if !enough && vls > 2 && tried[0].1.probe.broken_switches > 0.0 {
-        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &all, 1);
-        let price = |order: &Order, rule: &Rule, probe: &Probe| price(order, rule, probe, &plain);
-        tried.extend(labelled(fabric, hops, &orders, &tried, vls, &mut work, &price));
-        tried.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
-    }
-    let found = tried.into_iter().chain(spare).map(|(_, found)| found).collect();
-    let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
-    Search { found, compare: work.passes(fabric).clamp(1, most) }
-}
-
-/// The price of a rule, in shares of the adapter pairs.
-///
-/// - `nonminimal`: share of the pairs without a legal minimal way.
-/// - `bandwidth`: to be expected, in relation to that without a rule.
-pub(super) fn worth(nonminimal: f64, bandwidth: f64, rule: &Rule) -> f64 {
-    let loss = 1.0 - bandwidth;
-    let noticed = BANDWIDTH_PRICE * (loss - BANDWIDTH_FREE).max(0.0) + BANDWIDTH_TIE * loss;
-    nonminimal + noticed + VL_PRICE * f64::from(rule.vls())
-}
-
-/// Moves channels within the best orders so that the turns that routes take ascend.
-///
-/// - `tried`: the orders on their own, the best first.
-fn improved(
-    fabric: &Fabric,
-    hops: &Hops,
-    orders: &[Order],
-    tried: &[(usize, Found)],
-    work: &mut Work,
-    price: &(impl Fn(&Order, &Rule, &Probe) -> f64 + Sync),
-) -> Vec<(usize, Found)> {
-    let all: Vec<SwitchId> = fabric.switch_ids().collect();
-    let mut starts: Vec<(usize, Lookahead)> = Vec::new();
-    for (i, found) in first_turn_free(tried) {
-        if starts.iter().all(|&(start, _)| start != *i) && starts.len() < IMPROVED {
-            starts.push((*i, found.lookahead));
+        match kept.iter().position(alike) {
+            _ if candidate.order.one_path && candidate.lookahead == Lookahead::Every => kept.push(candidate),
+            Some(same) if !same_order(&kept[same]) && candidate.order.has_tree => kept[same] = candidate,
+            None if kept.len() < keep => kept.push(candidate),
+            _ => {}
         }
     }
-    let round = IMPROVE_WORK * all.len();
-    let affordable = work.rounds(round * LEAST_ROUNDS).clamp(1, IMPROVED);
-    starts.truncate(affordable);
-    let rounds = (work.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
-    work.take(starts.len() * round * rounds);
-    let found = starts.into_par_iter().map(|(i, lookahead)| {
-        let order = &orders[i];
-        let (rank, probe) = search_rank(fabric, hops, &order.rank, lookahead, &all, rounds, None);
+    kept
+}
+
+/// Moves channels within the best orders so that the turns in use ascend.
+///
+/// - `tried`: the orders as they are, the best first.
+fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Budget) -> Vec<Candidate> {
+    let mut starts: Vec<&Candidate> = Vec::new();
+    for candidate in first_turn_free(tried) {
+        if starts.len() < IMPROVED && starts.iter().all(|s| !Arc::ptr_eq(&s.order, &candidate.order)) {
+            starts.push(candidate);
+        }
+    }
+    let round = IMPROVE_WORK * judged.targets.len();
+    starts.truncate(budget.rounds(round * LEAST_ROUNDS).clamp(1, IMPROVED));
+    let rounds = (budget.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
+    budget.spend(starts.len() * round * rounds);
+    let improved = starts.into_par_iter().map(|&Candidate { ref order, lookahead, .. }| {
+        let targets = &judged.targets;
+        let (rank, probe) =
+            search_rank(task.fabric, task.hops, &order.rank, lookahead, targets, rounds, None);
         let rule = Rule::FirstTurnFree(rank);
-        let price = price(order, &rule, &probe);
-        let name = format!("{}, improved", order.name);
-        (i, Found { rule, name, lookahead, probe, tree: order.tree.clone(), price })
+        let price = judged.price(order, &rule, &probe);
+        Candidate { order: order.clone(), refinement: Refinement::Improved, rule, lookahead, probe, price }
     });
-    found.collect()
+    improved.collect()
 }
 
-/// Searches labels for one order after the other: a few rounds for as many orders as there is work
-/// for, more for the best of them, also with another order for the higher labels, and then with
-/// fewer labels.
-///
-/// - `tried`: the orders on their own, the best first.
-fn labelled(
-    fabric: &Fabric,
-    hops: &Hops,
-    orders: &[Order],
-    tried: &[(usize, Found)],
-    vls: u8,
-    work: &mut Work,
-    price: &(impl Fn(&Order, &Rule, &Probe) -> f64 + Sync),
-) -> Vec<(usize, Found)> {
-    // Labels heal single pairs, so they are searched on all destinations.
-    let all: Vec<SwitchId> = fabric.switch_ids().collect();
-    let most = vls.min(ONE_SL_VLS) - 1;
-    let run = |tries: &[Try], rounds: usize| -> Vec<(Try, Found)> {
-        let mut found: Vec<(Try, Found)> = tries
-            .par_iter()
-            .map(|&attempt| {
-                let Try { first, second, lookahead, most } = attempt;
-                let order = &orders[first];
-                let ranks = [order.rank.clone(), order.rank.clone(), orders[second].rank.clone()];
-                let (pinned, targets) = (None, all.as_slice());
-                let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets, rounds };
-                let (rule, probe) = search_labels(fabric, hops, search);
-                let price = price(order, &rule, &probe);
-                let name = match first == second {
-                    true => format!("{}, with labels", order.name),
-                    false => format!("{}, then {}, with labels", order.name, orders[second].name),
-                };
-                (attempt, Found { rule, name, lookahead, probe, tree: order.tree.clone(), price })
-            })
-            .collect();
-        found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
-        found
-    };
-    let mut tries: Vec<Try> = Vec::new();
-    for (i, found) in first_turn_free(tried) {
-        if tries.iter().all(|t| t.first != *i) {
-            tries.push(Try { first: *i, second: *i, lookahead: found.lookahead, most });
-        }
-    }
-    let round = LABEL_WORK * all.len();
-    let affordable = work.rounds(2 * round * LEAST_ROUNDS).clamp(1, tries.len());
-    work.take(affordable * round * LEAST_ROUNDS);
-    let mut found = run(&tries[..affordable], LEAST_ROUNDS);
-    let best = found[0].0;
-    let finalists: Vec<Try> = found
-        .iter()
-        .take(FINALISTS)
-        .flat_map(|&(t, _)| [t, Try { second: orders.len() - 1, ..t }, Try { second: best.first, ..t }])
-        .collect();
-    let rounds = ROUNDS.min(work.rounds(round * (finalists.len() + 1)));
-    if rounds > LEAST_ROUNDS {
-        found.extend(run(&finalists, rounds));
-        found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
-        let fewer: Vec<Try> = (2..most).map(|most| Try { most, ..found[0].0 }).collect();
-        found.extend(run(&fewer, rounds));
-    }
-    found.into_iter().map(|(t, f)| (t.first, f)).collect()
-}
-
-/// The orders that were tried with the first turn free; where the last round had none of these, all of it.
-fn first_turn_free(tried: &[(usize, Found)]) -> impl Iterator<Item = &(usize, Found)> {
-    let free = |found: &Found| matches!(found.rule, Rule::FirstTurnFree(_));
-    let none = !tried.iter().any(|(_, found)| free(found));
-    tried.iter().filter(move |(_, found)| none || free(found))
-}
-
-/// Orders for label 1 and for the higher ones, and the largest label.
-#[derive(Clone, Copy)]
-struct Try {
-    first: usize,
-    second: usize,
+/// A search for labels: the orders for label 1 and for the higher ones, and the largest label.
+#[derive(Clone)]
+struct Labelling {
+    first: Arc<LinkOrder>,
+    higher: Arc<LinkOrder>,
     lookahead: Lookahead,
     most: u8,
 }
 
-impl Found {
-    /// Routes with detours for what is left; with the help of a tree where it takes one.
-    pub(super) fn one_sl(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Forwarding {
-        let ranked = balance.route(fabric, hops, &self.rule, self.lookahead, NoLegalPath::Detour(None));
-        if ranked.complete {
-            return ranked;
+/// Searches labels for one order after the other: a few rounds for as many orders as the budget affords. The best
+/// get all rounds, also with another order for the higher labels, and the best of these fewer labels as well.
+///
+/// - `tried`: candidates without labels, the best first.
+fn label(
+    task: Task<'_>,
+    judged: &Judged,
+    orders: &[Arc<LinkOrder>],
+    tried: &[Candidate],
+    budget: &mut Budget,
+) -> Vec<Candidate> {
+    // Labels repair single pairs, so all destinations count.
+    let targets = &judged.targets;
+    let run = |searches: &[Labelling], rounds: usize| -> Vec<(Labelling, Candidate)> {
+        let found = searches.par_iter().map(|labelling| {
+            let Labelling { first, higher, lookahead, most } = labelling.clone();
+            let ranks = [first.rank.clone(), first.rank.clone(), higher.rank.clone()];
+            let search = LabelSearch { ranks: &ranks, most, pinned: None, lookahead, targets, rounds };
+            let (rule, probe) = search_labels(task.fabric, task.hops, search);
+            let price = judged.price(&first, &rule, &probe);
+            let refinement = Refinement::Labels(higher);
+            (labelling.clone(), Candidate { order: first, refinement, rule, lookahead, probe, price })
+        });
+        let mut found: Vec<_> = found.collect();
+        sort_labelled(&mut found);
+        found
+    };
+    let most = task.offer.vls.min(ONE_SL_VLS) - 1;
+    let mut searches: Vec<Labelling> = Vec::new();
+    for Candidate { order, lookahead, .. } in first_turn_free(tried) {
+        if searches.iter().all(|s| !Arc::ptr_eq(&s.first, order)) {
+            let (first, higher) = (order.clone(), order.clone());
+            searches.push(Labelling { first, higher, lookahead: *lookahead, most });
         }
-        self.along_tree(fabric, hops, balance)
     }
-
-    /// Routes with the paths of the tree legal under the rule, which it is changed for.
-    pub(super) fn along_tree(&mut self, fabric: &Fabric, hops: &Hops, balance: Balance) -> Forwarding {
-        self.with_tree(fabric, hops);
-        balance.route(fabric, hops, &self.rule, self.lookahead, NoLegalPath::Detour(Some(&self.tree)))
+    let round = LABEL_WORK * targets.len();
+    let affordable = budget.rounds(2 * round * LEAST_ROUNDS).clamp(1, searches.len());
+    budget.spend(affordable * round * LEAST_ROUNDS);
+    let mut found = run(&searches[..affordable], LEAST_ROUNDS);
+    let last = orders.last().expect("there is an order");
+    let best = found[0].0.first.clone();
+    let finalists = found.iter().take(FINALISTS).flat_map(|(labelling, _)| {
+        let with = |higher: &Arc<LinkOrder>| Labelling { higher: higher.clone(), ..labelling.clone() };
+        [labelling.clone(), with(last), with(&best)]
+    });
+    let finalists: Vec<Labelling> = finalists.collect();
+    let rounds = ROUNDS.min(budget.rounds(round * (finalists.len() + 1)));
+    if rounds > LEAST_ROUNDS {
+        found.extend(run(&finalists, rounds));
+        sort_labelled(&mut found);
+        let fewer: Vec<Labelling> = (2..most).map(|most| Labelling { most, ..found[0].0.clone() }).collect();
+        found.extend(run(&fewer, rounds));
     }
-
-    /// Makes the paths of the tree legal under the rule.
-    pub(super) fn with_tree(&mut self, fabric: &Fabric, hops: &Hops) {
-        let tree = &self.tree;
-        let all: Vec<SwitchId> = fabric.switch_ids().collect();
-        self.rule = match &self.rule {
-            Rule::Any => unreachable!("it leaves nothing out"),
-            Rule::OneVl(rank) => Rule::OneVl(tree.with_tree_outermost(fabric, rank)),
-            Rule::FirstTurnFree(rank) => {
-                let own = tree.with_tree_outermost(fabric, rank);
-                if own == *rank {
-                    return;
-                }
-                let found = search_rank(fabric, hops, &own, self.lookahead, &all, ROUNDS, Some(tree));
-                Rule::FirstTurnFree(found.0)
-            }
-            Rule::Labelled { ranks, .. } => {
-                let mut ranks = ranks.clone();
-                ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
-                let search = LabelSearch {
-                    ranks: &ranks,
-                    most: (self.rule.vls() - 1).max(1),
-                    pinned: Some(tree),
-                    lookahead: self.lookahead,
-                    targets: &all,
-                    rounds: ROUNDS,
-                };
-                search_labels(fabric, hops, search).0
-            }
-        };
-    }
+    found.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// Some destination switches, at most `take`: three of four evenly spread over the adapters, the
-/// fourth over all switches; all if that is as many as there are.
-fn sample(fabric: &Fabric, take: usize) -> Vec<SwitchId> {
-    let n = fabric.num_switches();
-    let adapters: Vec<SwitchId> =
-        fabric.switch_ids().flat_map(|s| std::iter::repeat_n(s, fabric.num_adapters_on(s))).collect();
-    if take >= n || adapters.is_empty() {
-        return fabric.switch_ids().take(take).collect();
-    }
-    let pick = |i: usize| match i % 4 {
-        3 => SwitchId::at(i * n / take),
-        _ => adapters[i * adapters.len() / take],
-    };
-    let mut some: Vec<SwitchId> = (0..take).map(pick).collect();
-    some.sort_unstable();
-    some.dedup();
-    some
+fn sort_labelled(found: &mut [(Labelling, Candidate)]) {
+    found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
 }
 
-/// The orders to try: by levels, by triangles, up*/down* from several roots; those that no tree
-/// agrees with once more around a tree.
-fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Order> {
-    let n = fabric.num_switches();
-    let adapters = |s: SwitchId| fabric.num_adapters_on(s);
-    let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
-    let middle = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
-    let far = fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0));
-    let most = fabric.switch_ids().max_by_key(|&s| (adapters(s), Reverse(s))).unwrap_or(SwitchId(0));
-    let mut list = Vec::new();
-    let mut add = |name: String, rank: Rank, tree: Tree| {
-        let one_way = name.contains(BY_DIMENSION);
-        let own = tree.with_tree_outermost(fabric, &rank);
-        let has_tree = own == rank;
-        if !has_tree {
-            list.push(Order {
-                name: format!("{name} around a tree"),
-                rank: own,
-                tree: tree.clone(),
-                one_way: false,
-                has_tree: true,
-            });
-        }
-        list.push(Order { name, rank, tree, one_way, has_tree });
-    };
-    let with_tree = |rank: Rank, root: SwitchId| {
-        let tree = Tree::new(fabric, &rank, root);
-        (rank, tree)
-    };
-    if let Some(dimensions) = Dimensions::find(fabric) {
-        let (rank, tree) = with_tree(dimensions.dimension_order(fabric, far), far);
-        add(format!("dimension {BY_DIMENSION}"), rank, tree);
-        let rank = dimensions.dimension_trees(fabric, far);
-        let tree = Tree::lowest(fabric, &rank, SwitchId(0));
-        add(format!("trees {BY_DIMENSION}"), rank, tree);
-    }
-    for (name, rank) in [
-        ("host levels", host_levels(fabric, adapters(most).div_ceil(4))),
-        ("global links first", global_links_first(fabric, middle)),
-        ("local links first", local_links_first(fabric, middle)),
-    ] {
-        let (rank, tree) = with_tree(rank, middle);
-        add(name.to_owned(), rank, tree);
-    }
-    let mut roots: Vec<SwitchId> = (0..4).map(|i| SwitchId::at(i * n / 4)).collect();
-    roots.extend([SwitchId::at(n - 1), most, middle]);
-    let mut seen = Vec::new();
-    for root in roots {
-        if !seen.contains(&root) {
-            seen.push(root);
-            let (rank, tree) = with_tree(up_down_rank(fabric, root), root);
-            add(format!("up*/down* from {}", fabric.switch(root).description), rank, tree);
-        }
-    }
-    list
+/// The candidates with the first turn free; where the last round had none of these, all.
+fn first_turn_free(tried: &[Candidate]) -> impl Iterator<Item = &Candidate> {
+    let free = |candidate: &Candidate| matches!(candidate.rule, Rule::FirstTurnFree(_));
+    let none = !tried.iter().any(free);
+    tried.iter().filter(move |candidate| none || free(candidate))
 }
