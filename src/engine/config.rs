@@ -1,6 +1,6 @@
 //! The configuration file of the plugin: `name value` lines as in `opensm.conf`, which the same
 //! people edit; `#` starts a comment. There are few keys, none nested, so a richer format would
-//! only add ways to be wrong.
+//! only invite mistakes.
 
 use thiserror::Error;
 
@@ -105,7 +105,7 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-/// A line that cannot be meant.
+/// A line with a mistake.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {reason}")]
 pub struct ConfigError {

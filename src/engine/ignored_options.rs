@@ -1,5 +1,5 @@
-//! Options of OpenSM that steer other engines and that this one does not heed: said in the log when
-//! one is set, and by `dfdn doctor` beforehand, so that nobody believes in an option without effect.
+//! Options of OpenSM that steer other engines and have no effect on this one. The log names those that are set, and
+//! `dfdn doctor` does so beforehand.
 
 /// An option of `opensm.conf` that has no effect on the tables of dfdn.
 #[derive(Clone, Copy, Debug)]
@@ -109,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_set_is_told() {
+    fn only_what_is_set_is_named() {
         assert_eq!(ignored_options(|_| None), None);
-        let told = ignored_options(|name| (name == "port_shifting").then(|| "TRUE".to_owned()));
-        assert!(told.expect("one is set").contains(": port_shifting TRUE (dfdn balances"));
+        let text = ignored_options(|name| (name == "port_shifting").then(|| "TRUE".to_owned()));
+        assert!(text.expect("one is set").contains(": port_shifting TRUE (dfdn balances"));
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Adds multicast trees to unicast tables.
     ///
-    /// SL 0 is the SL of groups that nobody configured. Where it gets no tree although unicast has several SLs, and
+    /// SL 0 is the SL of groups without configuration. Where it gets no tree although unicast has several SLs, and
     /// one more may be assigned, SL 0 is reserved for multicast and unicast takes the SLs from 1 on.
     pub(super) fn new(fabric: &Fabric, hops: &Hops, offer: Offer, parts: Parts) -> Self {
         let Parts { lft, lanes, known, remarks } = parts;
@@ -51,7 +51,7 @@ impl Plan {
         Self { lft, sl2vl, path_sl, vls, remarks: Vec::new(), trees: None }
     }
 
-    /// Whether there is a multicast tree for groups that nobody configured.
+    /// Whether there is a multicast tree for groups without configuration: they use SL 0.
     pub(super) fn serves_multicast(&self) -> bool {
         self.trees.as_ref().is_some_and(McastTrees::serve_default)
     }

@@ -49,7 +49,7 @@ pub struct McastTrees {
 }
 
 impl McastTrees {
-    /// Whether groups that nobody configured have a tree: they use SL 0.
+    /// Whether groups without configuration have a tree: they use SL 0.
     pub fn serve_default(&self) -> bool {
         self.unserved & 1 == 0
     }

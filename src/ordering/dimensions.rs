@@ -1,4 +1,4 @@
-//! Dimension order for grids whose dimensions nobody states.
+//! Dimension order for grids, from their links alone.
 
 use super::ordered_trees::{linked_switches, partition};
 use super::rank::{Rank, distances, positions, up_down_key};

@@ -183,7 +183,7 @@ pub trait Turns {
     /// Whether a switch that goes on over `channel`, with a path at `position`, blocks the predecessor that
     /// sends to it over `predecessor`: that turn would not be legal.
     ///
-    /// - `position`: not [`Rule::END`], which blocks nobody.
+    /// - `position`: not [`Rule::END`], which blocks none.
     fn blocks(&self, predecessor: ChannelId, channel: ChannelId, position: u32) -> bool;
 
     /// How many predecessors a choice blocks. Where it blocks all or none, 1 stands for all.

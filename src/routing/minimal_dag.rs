@@ -255,10 +255,10 @@ mod tests {
                 let row = hops.row(dag.target);
                 assert!(dag.order.is_sorted_by_key(|s| (row[s.index()], *s)), "{name}");
                 let mut predecessors = 0;
-                for (place, &s) in dag.order.iter().enumerate() {
+                for (index, &s) in dag.order.iter().enumerate() {
                     let nearer = f.channels().out(s).filter(|(_, c)| row[c.to.index()] < row[s.index()]);
                     let nearer: Vec<_> = nearer.map(|(id, c)| (id, c.to)).collect();
-                    let next_hops: Vec<_> = dag.next_hops(place).iter().map(|s| (s.channel, s.to)).collect();
+                    let next_hops: Vec<_> = dag.next_hops(index).iter().map(|s| (s.channel, s.to)).collect();
                     assert_eq!(next_hops, nearer, "{name}");
                     for b in dag.predecessors(s) {
                         let c = f.channels().get(b.channel);

@@ -14,13 +14,13 @@ use dfdn::topology::small_members;
 /// It has no use beyond [`OrderedPaths`], which finds the same distances and
 /// the paths in a small part of the time.
 #[derive(Clone, Debug)]
-pub struct ApotMatrix {
+pub(super) struct ApotMatrix {
     switches: usize,
     layers: usize,
     /// Q: least hops by source, destination and layer of the last channel.
     q: Vec<u32>,
     /// Sums formed: what it cost.
-    pub sums: u64,
+    pub(super) sums: u64,
 }
 
 impl ApotMatrix {
@@ -30,7 +30,7 @@ impl ApotMatrix {
     ///
     /// Cost: O(T S^3 M^2) time and O(S^2 M) memory with S switches, M layers and T rounds, one more
     /// than the longest path has hops.
-    pub fn new(fabric: &Fabric, layers: &Layers) -> Self {
+    pub(super) fn new(fabric: &Fabric, layers: &Layers) -> Self {
         let (n, m) = (fabric.num_switches(), layers.count().max(1));
         let at = |i: usize, j: usize, layer: usize| (i * n + j) * m + layer;
         let mut q = vec![Self::FAR; n * n * m];
@@ -68,7 +68,7 @@ impl ApotMatrix {
     }
 
     /// Hops of the shortest ordered path; `None` where there is none.
-    pub fn hops(&self, from: SwitchId, to: SwitchId) -> Option<u16> {
+    pub(super) fn hops(&self, from: SwitchId, to: SwitchId) -> Option<u16> {
         let first = (from.index() * self.switches + to.index()) * self.layers;
         let least = self.q[first..first + self.layers].iter().copied().min()?;
         (least < Self::FAR).then_some(least as u16)

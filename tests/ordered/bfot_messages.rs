@@ -19,10 +19,10 @@ use dfdn::topology::small_members;
 /// for as long as that lasts; the paper keeps a list of such neighbours with each route, here the
 /// switch keeps the layer that each neighbour imposed, 0 for none, which comes to the same.
 #[derive(Clone, Debug)]
-pub struct BfotMessages {
+pub(super) struct BfotMessages {
     nodes: Vec<Node>,
     /// Messages handled.
-    pub messages: u64,
+    pub(super) messages: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl BfotMessages {
     ///
     /// Cost: O(C M) messages with C channels and M layers at most, far fewer in practice, each of
     /// O(degree).
-    pub fn to(fabric: &Fabric, layers: &Layers, target: SwitchId) -> Self {
+    pub(super) fn to(fabric: &Fabric, layers: &Layers, target: SwitchId) -> Self {
         let mut run = Run {
             fabric,
             layers,
@@ -70,13 +70,13 @@ impl BfotMessages {
     }
 
     /// Hops to the destination; `None` where there is no way, and at the destination.
-    pub fn hops(&self, from: SwitchId) -> Option<u16> {
+    pub(super) fn hops(&self, from: SwitchId) -> Option<u16> {
         self.nodes[from.index()].hops
     }
 
     /// The channel that the switch forwards over; `None` where there is no way, and at the
     /// destination.
-    pub fn forward(&self, from: SwitchId) -> Option<ChannelId> {
+    pub(super) fn forward(&self, from: SwitchId) -> Option<ChannelId> {
         self.nodes[from.index()].forward
     }
 }

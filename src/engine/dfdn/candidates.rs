@@ -171,8 +171,8 @@ pub(super) fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Arc<LinkOrder>> {
     list
 }
 
-/// The candidates for stable tables in a fixed order, each made when it is asked for. All hang on one switch: the
-/// first with the most adapters.
+/// The candidates for stable tables in a fixed order, each made when it is asked for. The root of all is the
+/// first switch with the most adapters.
 pub(super) fn stable(fabric: &Fabric) -> impl Iterator<Item = (LinkOrder, Rule)> {
     let dimensions = Dimensions::find(fabric);
     let root = fullest(fabric);

@@ -109,7 +109,7 @@ fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Plan, B
     let ebb = |lft: &Lft| quick_bisection(task.fabric, lft);
     let (without, with) = rayon::join(|| ebb(&plan.lft), || ebb(&best.forwarding.lft));
     if with < (1.0 - TREE_LOSS) * without {
-        // The tree draws traffic together. A candidate that has one as it is may do better.
+        // The tree concentrates traffic. A candidate whose order has a tree as it is may do better.
         let others = candidates.iter().filter(|candidate| candidate.rule != rule).take(COMPARED);
         let trials = others.map(run).filter(|other| other.forwarding.nonminimal_share() <= limit);
         let plans = trials.map(|other| other.plan(task).0).filter(Plan::serves_multicast);

@@ -32,7 +32,7 @@ pub(super) fn stable_plan(task: Task<'_>, limit: f64) -> Result<Plan, String> {
     let fits = |forwarding: &Forwarding| {
         let share = forwarding.nonminimal_share();
         if !forwarding.complete {
-            Err("its rule leaves switches without a way".to_owned())
+            Err("its rule leaves switches without a path".to_owned())
         } else if share > limit {
             Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share))
         } else {

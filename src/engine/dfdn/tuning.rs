@@ -44,7 +44,7 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 /// Skip one-SL routing if the sampled share of detours exceeds its limit by this factor.
 pub(super) const HOPELESS: f64 = 2.0;
 /// Share of the effective bisection bandwidth that a multicast tree may cost before other candidates are tried:
-/// trees of tori and sparse random graphs draw traffic together.
+/// trees of tori and sparse random graphs concentrate traffic.
 pub(super) const TREE_LOSS: f64 = 0.02;
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;

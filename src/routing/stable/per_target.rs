@@ -60,7 +60,9 @@ struct TargetChoices {
 /// diameter the target is near. So they are found once for all destinations. Each destination then takes its
 /// turn among them, or is led by its descent.
 ///
-/// What this saves: without it `dfdn route --balance stable` takes MEMO-FIGURES.
+/// What it saves: without it `dfdn route --balance stable` takes 13.8 instead of 5.6 seconds of processor time on a
+/// fat tree of 1620 switches (k = 36), 7.3 instead of 6.0 on a Dragonfly (p = 8), and 7.5 instead of 6.9 on a Slim
+/// Fly (q = 19).
 #[derive(Default)]
 pub(super) struct PerTarget {
     /// By switch; `None` where the choices depend on the destination.

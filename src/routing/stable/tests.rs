@@ -71,9 +71,9 @@ fn check(name: &str, f: &Fabric, rule: &Rule, routed: &Forwarding) {
         let home = end.attachment.unwrap().0;
         for s in f.switch_ids().filter(|&s| !routed.broken.contains(&(s, end.lid))) {
             let path = walk(f, &routed.lft, s, end.lid, home);
-            let places = (0..path.len()).map(|i| rule.place(path[i], path.get(i + 1).copied()));
-            let places: Vec<u32> = places.take_while(|&place| place != Rule::END).collect();
-            assert!(places.is_sorted_by(|a, b| a < b), "{name}: {places:?}");
+            let positions = (0..path.len()).map(|i| rule.position_of(path[i], path.get(i + 1).copied()));
+            let positions: Vec<u32> = positions.take_while(|&position| position != Rule::END).collect();
+            assert!(positions.is_sorted_by(|a, b| a < b), "{name}: {positions:?}");
         }
     }
 }

@@ -81,7 +81,7 @@ mod tests {
     use crate::topology::small_members;
 
     /// Chiu et al., Fig. 4: from A to D, 11 hops by C, which has nine links to E, or 3 hops by B, if
-    /// B goes the long way itself, by X. Nodes in GUID order: C, eight on the way to E, E, D, B, A, X.
+    /// B itself takes the long path, by X. Nodes in GUID order: C, eight on the path to E, E, D, B, A, X.
     #[test]
     fn one_gives_up_a_hop_to_spare_another_eight() {
         const C: usize = 0;

@@ -70,7 +70,7 @@ pub fn hill_climb(
     Climb { before, after: variance(&climber.usage), trials, moves: climber.moves }
 }
 
-/// The LIDs of an end port, each with the switch that it hangs off.
+/// The LIDs of an end port, each with the switch of the port.
 fn homes(end: &EndPort) -> impl Iterator<Item = (Lid, SwitchId)> + use<> {
     let home = end.attachment.map(|(switch, _)| switch);
     end.lids().filter_map(move |lid| Some((lid, home?)))

@@ -13,7 +13,7 @@ pub struct UpDnTrees {
     pub lft: Lft,
     /// The root of each tree.
     pub roots: Vec<SwitchId>,
-    /// The tree of each LID: an array of [`Fabric::lid_table_len`], 0 where nobody has the LID.
+    /// The tree of each LID: an array of [`Fabric::lid_table_len`], 0 for LIDs that are not in use.
     pub tree_of: Vec<u8>,
 }
 

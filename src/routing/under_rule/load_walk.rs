@@ -8,7 +8,7 @@ use crate::routing::minimal_dag::{MinimalDag, NextHop};
 /// A path with [`Turns::rank`] of its first channel.
 type Path = super::paths::Path<u32>;
 
-/// In place of a number of options: some next hop is legal for sure.
+/// Replaces the number of options of a switch with a legal next hop.
 pub(in crate::routing) const ADMITTED: u32 = u32::MAX / 2;
 
 /// Which predecessors a switch considers before it chooses by load.

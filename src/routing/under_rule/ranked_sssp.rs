@@ -307,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Walks every way that is not reported as broken.
+    /// Walks every path that is not reported as broken.
     fn check(name: &str, f: &Fabric, rule: &Rule, ranked: &Forwarding) {
         for end in f.endports() {
             let home = end.attachment.unwrap().0;
