@@ -20,8 +20,8 @@ use dfdn::engine::{self, Settings};
 use dfdn::fabric::{Fabric, SwitchId};
 use dfdn::formats::{ibnetdiscover, read_fabric};
 use dfdn::lanes::{self, Offer};
-use dfdn::ordering::{Rule, bfs, host_levels, triangles};
-use dfdn::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, stable_sssp};
+use dfdn::ordering::{Rule, global_links_first, host_levels, up_down_rank};
+use dfdn::routing::{Forwarding, Hops, Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
 use dfdn::tables::{PathSl, Programmed, Routes, VlArb};
 use dfdn::topology::{Dragonfly, FatTree, SlimFly, Torus};
 use dfdn::verify::verify;
@@ -72,7 +72,7 @@ struct Case {
     fabric: Fabric,
     hops: Hops,
     rule: Rule,
-    ranked: OnceLock<Ranked>,
+    ranked: OnceLock<Forwarding>,
     routes: OnceLock<Routes>,
     /// Channels on minimal paths to each switch, those to a switch as often as it has LIDs.
     minimal: u64,
@@ -100,10 +100,10 @@ impl Case {
         let hops = Hops::new(&fabric).expect("connected");
         let leaf = fabric.switch_ids().max_by_key(|&s| fabric.num_adapters_on(s)).expect("switches");
         let rule = match family {
-            "dragonfly" => Rule::FirstTurnFree(triangles(&fabric, SwitchId(0), false)),
+            "dragonfly" => Rule::FirstTurnFree(global_links_first(&fabric, SwitchId(0))),
             "slim-fly" => Rule::FirstTurnFree(host_levels(&fabric, 1)),
-            "fat-tree" => Rule::OneVl(bfs(&fabric, leaf)),
-            _ => Rule::FirstTurnFree(bfs(&fabric, leaf)),
+            "fat-tree" => Rule::OneVl(up_down_rank(&fabric, leaf)),
+            _ => Rule::FirstTurnFree(up_down_rank(&fabric, leaf)),
         };
         let minimal = fabric.switch_ids().map(|t| {
             let row = hops.row(t);
@@ -116,8 +116,9 @@ impl Case {
         Self { fabric, hops, rule, ranked, routes, minimal }
     }
 
-    fn ranked(&self) -> &Ranked {
-        let route = || ranked_sssp(&self.fabric, &self.hops, &self.rule, Lookahead::Every, Stuck::Break);
+    fn ranked(&self) -> &Forwarding {
+        let route =
+            || ranked_sssp(&self.fabric, &self.hops, &self.rule, Lookahead::Every, NoLegalPath::Break);
         self.ranked.get_or_init(route)
     }
 
@@ -174,11 +175,13 @@ fn c_stable(bencher: Bencher<'_, '_>, name: &str) {
 fn routing(
     bencher: Bencher<'_, '_>,
     name: &str,
-    by: impl Fn(&Fabric, &Hops, &Rule, Lookahead, Stuck<'_>) -> Ranked + Sync,
+    by: impl Fn(&Fabric, &Hops, &Rule, Lookahead, NoLegalPath<'_>) -> Forwarding + Sync,
 ) {
     let case = case(name);
     let work = ItemsCount::new(case.entries() + case.minimal);
-    bencher.counter(work).bench(|| by(&case.fabric, &case.hops, &case.rule, Lookahead::Every, Stuck::Break));
+    bencher
+        .counter(work)
+        .bench(|| by(&case.fabric, &case.hops, &case.rule, Lookahead::Every, NoLegalPath::Break));
 }
 
 /// What the engine tries before it routes. Model: as much as P-SSSP.

@@ -51,6 +51,7 @@ pub mod evaluate;
 pub mod fabric;
 pub mod formats;
 pub mod lanes;
+pub mod multicast;
 pub mod ordering;
 #[cfg(feature = "plugin")]
 pub mod plugin;

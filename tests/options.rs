@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dfdn::engine::{self, Routed, Settings, UNHEEDED};
+use dfdn::engine::{self, IGNORED_OPTIONS, Routed, Settings};
 use dfdn::fabric::{Fabric, FabricBuilder, NodeKind};
 use dfdn::formats;
 use dfdn::tables::{PathSl, Routes};
@@ -147,13 +147,14 @@ fn options_without_effect_are_told() {
         _ if name.contains("vlarb") => "0:1,1:2",
         _ => "3",
     };
-    let all: String = UNHEEDED.iter().map(|o| format!("{} {}\n", o.name, value(o.name, o.default))).collect();
+    let all: String =
+        IGNORED_OPTIONS.iter().map(|o| format!("{} {}\n", o.name, value(o.name, o.default))).collect();
     let (without, log) = run(String::new());
     assert!(!log.contains("DF15"), "{log}");
     let (with, log) = run(all);
     let line =
         log.lines().find(|l| l.contains("dfdn: DF15")).unwrap_or_else(|| panic!("nothing told\n{log}"));
-    for option in UNHEEDED {
+    for option in IGNORED_OPTIONS {
         let told = format!("{} {} ({})", option.name, value(option.name, option.default), option.why);
         assert!(line.contains(&told), "{} is not in: {line}", option.name);
     }

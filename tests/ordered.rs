@@ -1,13 +1,18 @@
 //! Ordered trees (Chiu et al.): what must hold of the engines on any fabric, and the paper's
 //! Table 2 in kind.
 
+mod apot_matrix;
+mod bfot_messages;
+
 use std::time::{Duration, Instant};
 
+use self::apot_matrix::ApotMatrix;
+use self::bfot_messages::BfotMessages;
 use super::engines::with_lmc;
 use dfdn::engine::{Settings, route};
 use dfdn::fabric::{Fabric, FabricBuilder, Lmc, PortRef, SwitchId};
-use dfdn::ordering::{Layers, LinkSort, ordered_trees, up_down};
-use dfdn::routing::{ApotMatrix, BfotMessages, Hops, OrderedPaths, apot, bfot, bfot_plus, hill_climb};
+use dfdn::ordering::{Layers, LinkSort, ordered_trees, up_down_layers};
+use dfdn::routing::{Hops, OrderedPaths, apot, bfot, bfot_plus, hill_climb};
 use dfdn::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
 use dfdn::topology::{Ring, chiu_table1, fail_links, small_members};
 use dfdn::verify::{Verdict, verify};
@@ -103,9 +108,9 @@ fn climbing_keeps_tables_safe_and_bfot_is_more_even_than_up_down() {
             climb.after
         };
         let root = root(&fabric, &Hops::new(&fabric).unwrap());
-        let (trees, up_down) =
-            (climb(&ordered_trees(&fabric, LinkSort::Guid)), climb(&up_down(&fabric, root)));
-        more_even += usize::from(trees < up_down);
+        let (trees, up_down_layers) =
+            (climb(&ordered_trees(&fabric, LinkSort::Guid)), climb(&up_down_layers(&fabric, root)));
+        more_even += usize::from(trees < up_down_layers);
     }
     println!("more even than up*/down* on {more_even} of 46");
     assert!(more_even >= 35);
@@ -150,7 +155,7 @@ type Row = (&'static str, fn(&Fabric, &Partitions) -> (f64, u64));
 /// The partitions of one fabric.
 struct Partitions {
     minimal: Hops,
-    up_down: Layers,
+    up_down_layers: Layers,
     guid: Layers,
     degree: Layers,
     center: Layers,
@@ -161,8 +166,8 @@ const ROWS: &[Row] = &[
         let steps = f.num_switches() * f.channels().len();
         (mean(f, |a, b| p.minimal.get(a, b).into()), steps as u64)
     }),
-    ("up*/down*, by pair", |f, p| bound(f, &p.up_down)),
-    ("up*/down*, tables", |f, p| table(f, bfot(f, &p.up_down))),
+    ("up*/down*, by pair", |f, p| bound(f, &p.up_down_layers)),
+    ("up*/down*, tables", |f, p| table(f, bfot(f, &p.up_down_layers))),
     ("APOT, Fig. 2", |f, p| {
         let matrix = ApotMatrix::new(f, &p.guid);
         (mean(f, |a, b| matrix.hops(a, b).unwrap()), matrix.sums)
@@ -186,7 +191,7 @@ fn table_2_in_kind() {
     for (name, fabric) in &all {
         let minimal = Hops::new(fabric).unwrap();
         let partitions = Partitions {
-            up_down: up_down(fabric, root(fabric, &minimal)),
+            up_down_layers: up_down_layers(fabric, root(fabric, &minimal)),
             guid: ordered_trees(fabric, LinkSort::Guid),
             degree: ordered_trees(fabric, LinkSort::Degree),
             center: ordered_trees(fabric, LinkSort::Center),

@@ -256,7 +256,7 @@ fn configuration(path: &Path, found: &mut Findings) {
     } else {
         found.add(Level::Warning, "opensm.conf", "qos is not TRUE; dfdn will turn it on by itself");
     }
-    if let Some(text) = engine::unheeded_options(|name| values.get(name).map(|&v| v.to_owned())) {
+    if let Some(text) = engine::ignored_options(|name| values.get(name).map(|&v| v.to_owned())) {
         found.add(Level::Warning, "opensm.conf", text);
     }
     if let Some(code) = values.get("max_op_vls").and_then(|v| v.parse::<u8>().ok()).filter(|code| *code < 3) {

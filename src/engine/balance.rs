@@ -1,11 +1,7 @@
-//! Whether a fabric is balanced anew whenever it changes.
+//! Whether tables change little or are balanced anew when the fabric changes.
 
 use std::fmt;
 use std::str::FromStr;
-
-use crate::fabric::Fabric;
-use crate::ordering::Rule;
-use crate::routing::{Hops, Lookahead, Ranked, Stuck, ranked_sssp, stable_sssp};
 
 /// How the engine `dfdn` balances. In words `auto`, `stable` and `full`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,29 +9,12 @@ pub enum Balance {
     /// [`Stable`](Self::Stable) where that costs next to nothing, else [`Full`](Self::Full).
     #[default]
     Auto,
-    /// By expected loads: what a failed link does not touch keeps its way. See
-    /// [`stable_sssp`].
+    /// By expected loads: paths that a failed link does not touch stay. See
+    /// [`stable_sssp`](crate::routing::stable_sssp).
     Stable,
-    /// By the load of all destinations before: every change of the fabric is a fresh start. See
-    /// [`ranked_sssp`].
+    /// By the load of all destinations before: every change of the fabric may change all tables. See
+    /// [`ranked_sssp`](crate::routing::ranked_sssp()).
     Full,
-}
-
-impl Balance {
-    /// Forwarding tables under a rule.
-    pub(super) fn route(
-        self,
-        fabric: &Fabric,
-        hops: &Hops,
-        rule: &Rule,
-        lookahead: Lookahead,
-        stuck: Stuck<'_>,
-    ) -> Ranked {
-        match self {
-            Self::Stable => stable_sssp(fabric, hops, rule, lookahead, stuck),
-            Self::Auto | Self::Full => ranked_sssp(fabric, hops, rule, lookahead, stuck),
-        }
-    }
 }
 
 impl FromStr for Balance {

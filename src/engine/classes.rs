@@ -1,19 +1,20 @@
-//! Classes of service over any engine, and destinations spread over what is left.
+//! Classes of service over any engine, and destinations spread over unused VLs.
 
-use super::{Engine, EngineError, Plan, Prefer, Settings, multicast};
+use super::plan::{self, Plan};
+use super::{Engine, EngineError, Prefer, Settings};
 use crate::fabric::Fabric;
 use crate::lanes::{Lanes, LanesError, Offer, classes};
 use crate::routing::Hops;
 use crate::tables::{Classes, PathSl};
 
-/// Runs an engine with the share of the lanes that each class has, and gives every class its own.
+/// Runs an engine with the share of the VLs and SLs that each class has, and gives every class its own.
 ///
-/// With several classes the limit on detours holds that the engine would try to keep with one: what
-/// is too narrow is refused, not served with long paths.
+/// With several classes the default limit on detours is strict: a share that is too small is refused, not served
+/// with long paths.
 ///
 /// # Errors
-/// [`EngineError::Classes`] where fewer classes would do, found by running the engine for them;
-/// otherwise those of the engine.
+/// [`EngineError::Classes`] where fewer classes would do, found by running the engine for them; otherwise those of
+/// the engine.
 pub(super) fn plan(
     fabric: &Fabric,
     hops: &Hops,
@@ -25,7 +26,7 @@ pub(super) fn plan(
     let run = |number: u8| {
         let part = Offer { vls: offer.vls / number, sls: offer.sls / number };
         if part.vls == 0 || part.sls == 0 {
-            return Err(narrow(engine.name, part));
+            return Err(none_left(engine.name, part));
         }
         let mut settings = settings.clone();
         if number > 1 && settings.prefer != Prefer::OneSl {
@@ -35,12 +36,7 @@ pub(super) fn plan(
     };
     let part = Offer { vls: offer.vls / wanted, sls: offer.sls / wanted };
     let lacks = match run(wanted) {
-        Ok(mut plan) => {
-            if engine.deadlock_free {
-                multicast::find_trees(fabric, hops, &mut plan, part);
-            }
-            return Ok(divided(fabric, plan, settings, offer));
-        }
+        Ok(plan) => return Ok(divided(fabric, plan, settings, offer)),
         Err(EngineError::Lanes { source, .. }) if wanted > 1 => source,
         Err(error) => return Err(error),
     };
@@ -55,9 +51,10 @@ pub(super) fn plan(
     })
 }
 
-/// The most classes below `wanted` that `run` serves, and one of them; `lacks` is what `wanted` of them
-/// lack. What an engine says that it needs need not be the least, so it is only where the search
-/// begins.
+/// The most classes below `wanted` that `run` serves, and the plan of one of them. The search begins with what an
+/// engine says that it needs, which may be too much.
+///
+/// - `lacks`: what `wanted` classes lack.
 fn most_that_fit(
     run: impl Fn(u8) -> Result<Plan, EngineError>,
     wanted: u8,
@@ -69,7 +66,7 @@ fn most_that_fit(
         let room = match lacks {
             LanesError::TooFewVls { needed, .. } => usize::from(offer.vls) / needed,
             LanesError::TooFewSls { needed, .. } => usize::from(offer.sls) / needed,
-            // No lanes help.
+            // No number of VLs helps.
             LanesError::DiameterAboveTwo { .. } => 1,
         };
         let fewer = room.clamp(1, usize::from(too_many) - 1) as u8;
@@ -87,7 +84,7 @@ fn most_that_fit(
     Ok((fit, plan))
 }
 
-fn narrow(engine: &'static str, part: Offer) -> EngineError {
+fn none_left(engine: &'static str, part: Offer) -> EngineError {
     let source = match part.vls {
         0 => LanesError::TooFewVls { needed: 1, offered: 0 },
         _ => LanesError::TooFewSls { needed: 1, offered: 0 },
@@ -105,29 +102,29 @@ fn sls_of(path_sl: &PathSl) -> u8 {
     }
 }
 
-/// The lanes once for each class, and for each way where destinations are spread; untouched where
-/// there is one of either.
+/// The VLs and SLs once for each class, and for each VL set where destinations are spread; untouched where there is
+/// one of either.
 fn divided(fabric: &Fabric, plan: Plan, settings: &Settings, offer: Offer) -> (Plan, Classes) {
     let mut parts = Classes { classes: settings.classes, ways: 1, vls: plan.vls, sls: sls_of(&plan.path_sl) };
     if settings.classes == 1 && !settings.spread {
         return (plan, parts);
     }
-    let Plan { lft, sl2vl, path_sl, vls, mut remarks, known, trees } = plan;
+    let Plan { lft, sl2vl, path_sl, vls, mut remarks, trees } = plan;
     if settings.spread {
         parts.ways =
             (offer.vls / settings.classes / vls).min(offer.sls / settings.classes / parts.sls).max(1);
     }
     remarks.extend(in_words(parts, settings.spread, path_sl.any().is_some()));
     if parts.blocks() == 1 {
-        return (Plan { lft, sl2vl, path_sl, vls, remarks, known, trees }, parts);
+        return (Plan { lft, sl2vl, path_sl, vls, remarks, trees }, parts);
     }
-    let trees = trees.map(|trees| multicast::divided(trees, parts, path_sl.any()));
+    let trees = trees.map(|trees| plan::divided(trees, parts, path_sl.any()));
     let lanes = Lanes { sl2vl, path_sl, vls, sls: parts.sls };
     let Lanes { sl2vl, path_sl, vls, .. } = classes(fabric, lanes, parts, offer.sls);
-    (Plan { lft, sl2vl, path_sl, vls, remarks, known: None, trees }, parts)
+    (Plan { lft, sl2vl, path_sl, vls, remarks, trees }, parts)
 }
 
-/// What an administrator has to know of it.
+/// What an administrator has to know of classes and VL sets.
 fn in_words(parts: Classes, spread: bool, any: bool) -> Vec<String> {
     let Classes { classes, ways, vls, sls } = parts;
     let block = Offer { vls, sls };

@@ -192,7 +192,7 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-/// A line that cannot be meant.
+/// A line with a mistake.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {reason}")]
 pub struct ConfigError {

@@ -1,20 +1,17 @@
-//! The engines by name: a routing, lanes for it, and the judge over both.
+//! The engines by name: a routing, VLs and SLs for it, multicast trees, and the judge over all of them.
 //!
-//! [`route`] is what the plugin and the command call. It hands out tables only if they passed
-//! [`verify`](crate::verify).
+//! The plugin and the command call [`route`]. It returns tables only if they passed [`verify`](crate::verify).
 
 mod balance;
 mod classes;
 mod config;
 mod config_file;
 mod dfdn;
-mod fresh;
-mod host_options;
-mod multicast;
+
+mod ignored_options;
 mod narrow;
 mod papers;
-mod search;
-mod steady;
+mod plan;
 mod untrusted;
 
 use std::fmt;
@@ -26,12 +23,13 @@ use thiserror::Error;
 pub use balance::Balance;
 pub use config::{ConfigError, KEYS, Key, Values};
 pub use config_file::template;
-pub use host_options::{UNHEEDED, Unheeded, unheeded_options};
+pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
 
+use self::plan::Plan;
 use crate::fabric::{Fabric, Sl, Vl};
 use crate::lanes::{LanesError, Offer};
-use crate::routing::{Hops, KnownOrder, McastTrees, RoutingError};
-use crate::tables::{Classes, Lft, PathSl, Routes, Sl2Vl, VlArb};
+use crate::routing::{Hops, RoutingError};
+use crate::tables::{Classes, Routes, VlArb};
 use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 
 /// A named combination of routing and lanes.
@@ -41,8 +39,8 @@ pub struct Engine {
     pub name: &'static str,
     /// What it is, in one line.
     pub about: &'static str,
-    /// Whether its tables are free of credit loops on every fabric. Those of a bare routing are
-    /// handed out although `verify` may object; see [`Routed::verdict`].
+    /// Whether its tables are free of credit loops on every fabric. Those of a bare routing are returned although
+    /// `verify` may object; see [`Routed::verdict`].
     pub deadlock_free: bool,
     run: fn(&Fabric, &Hops, &Settings, Offer) -> Result<Plan, EngineError>,
 }
@@ -136,22 +134,22 @@ pub struct Settings {
     /// Data VLs to plan with, or as many as every switch-to-switch link states if that is fewer.
     /// `None`: as many as are stated, or [`Settings::VLS_UNSTATED`] where none are.
     pub vls: Option<u8>,
-    /// SLs that may be given out, `1..=16`.
+    /// SLs that may be assigned, `1..=16`.
     pub sls: u8,
     /// Trees of `updn-trees`, `1..=15`.
     pub trees: u8,
     /// Classes of service, `1..=15`.
     pub classes: u8,
-    /// Whether destinations are kept apart on the VLs that are left over.
+    /// Whether destinations are spread over unused VLs.
     pub spread: bool,
-    /// What `dfdn` prefers where it cannot have both.
+    /// What `dfdn` prefers where it cannot have both one SL and shortest paths.
     pub prefer: Prefer,
-    /// Largest share of the adapter pairs that `dfdn` may send on detours to get by with one SL.
+    /// Largest share of the adapter pairs that `dfdn` may send on detours so that one SL suffices.
     /// `None`: [`Settings::MAX_NONMINIMAL`] by default, no limit where one SL is asked for.
     pub max_nonminimal: Option<f64>,
-    /// Largest share of the bandwidth that one SL may cost `dfdn` by default, where that is compared.
+    /// Largest share of the bandwidth that one SL may cost by default, where the search compares it.
     pub max_loss: f64,
-    /// Work that `dfdn` may spend on the search for an order, in passes of P-SSSP.
+    /// Budget of the search for an order, in passes of P-SSSP.
     pub search_effort: f64,
     /// How `dfdn` balances.
     pub balance: Balance,
@@ -200,7 +198,7 @@ impl Settings {
     /// Share of the adapter pairs on detours that one SL is worth by default.
     pub const MAX_NONMINIMAL: f64 = 0.02;
 
-    /// The lanes that a fabric offers under these settings.
+    /// The VLs and SLs that a fabric offers under these settings.
     ///
     /// # Errors
     /// [`EngineError::Setting`] for numbers that InfiniBand does not have.
@@ -247,7 +245,7 @@ impl Default for Settings {
     }
 }
 
-/// Why no tables were handed out.
+/// Why there are no tables.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// No engine has this name.
@@ -273,7 +271,7 @@ pub enum EngineError {
     /// The fabric cannot be routed.
     #[error(transparent)]
     Routing(#[from] RoutingError),
-    /// The lanes do not suffice.
+    /// The VLs or SLs do not suffice.
     #[error("{engine}: {source}")]
     Lanes {
         /// The engine.
@@ -281,7 +279,7 @@ pub enum EngineError {
         /// What is missing.
         source: LanesError,
     },
-    /// The lanes do not suffice for so many classes of service, though for fewer.
+    /// The VLs or SLs do not suffice for so many classes of service, though for fewer.
     #[error(
         "{engine}: {classes} classes of service are too many: each has {part} of the {offer} offered, which does not \
          suffice. Set classes to at most {fit}, of which each takes {takes}, or raise max_op_vls if it limits the VLs"
@@ -293,7 +291,7 @@ pub enum EngineError {
         classes: u8,
         /// What the fabric and the settings offer to all.
         offer: Offer,
-        /// What each class has of that.
+        /// The share of each class.
         part: Offer,
         /// The most classes that fit.
         fit: u8,
@@ -310,58 +308,43 @@ pub enum EngineError {
     },
 }
 
-/// What an engine computes before it is judged.
-struct Plan {
-    lft: Lft,
-    sl2vl: Sl2Vl,
-    path_sl: PathSl,
-    vls: u8,
-    remarks: Vec<String>,
-    /// An order that all of unicast ascends in, if one is known.
-    known: Option<KnownOrder>,
-    /// Multicast trees, as soon as they were looked for.
-    trees: Option<McastTrees>,
-}
-
-/// Tables that passed the judge, with what was found out on the way.
+/// Tables that passed the judge, with what else was found.
 #[derive(Clone, Debug)]
 pub struct Routed {
     /// The tables.
     pub routes: Routes,
-    /// What the judge says of them.
+    /// The judgement.
     pub verdict: Verdict,
-    /// What if hosts use other SLs than they are told.
+    /// What happens if hosts use other SLs than the assigned ones.
     pub safety: SlSafety,
     /// Distances between the switches.
     pub hops: Hops,
     /// VLs and SLs that the fabric offers.
     pub offer: Offer,
-    /// How VLs and SLs are dealt out among classes of service.
+    /// How VLs and SLs are divided among classes of service.
     pub classes: Classes,
-    /// Time for distances, routing, lanes and multicast trees.
+    /// Time for distances, routing, VLs and multicast trees.
     pub computing: Duration,
     /// Time for the judgement.
     pub judging: Duration,
 }
 
-/// What the engine `dfdn` tries before it routes, by name, the best first: its search by itself, for
-/// those who want to know how long it takes.
+/// The orders that the engine `dfdn` tries before it routes, by name, the best first: its search by itself, for
+/// benchmarks.
 pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
     dfdn::orders_tried(fabric, hops, offer)
 }
 
-/// Routes a fabric: distances, forwarding tables, lanes, multicast trees, verdict.
+/// Routes a fabric: distances, forwarding tables, VLs and SLs, multicast trees, verdict.
 ///
 /// Cost: that of the stages, see [`Hops::new`], [`ranked_sssp`](crate::routing::ranked_sssp()),
-/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` is held to about
-/// the work of one pass of routing, or a fixed one where that is small. `docs/performance.md` puts
-/// measured growth beside them. Memory: D S bytes of forwarding tables and S^2 bytes of distances,
-/// with S switches and D LIDs, and what the stages take in turn.
+/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` has a budget of
+/// about one pass of routing, or a fixed one where that is small. `docs/performance.md` has the measured growth. Memory: D S bytes of forwarding tables and S^2 bytes of distances,
+/// with S switches and D LIDs, and the memory of the stages in turn.
 ///
 /// # Errors
-/// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed
-/// out; those of a bare routing are, with the objection in [`Routed::verdict`], as long as they
-/// reach everything.
+/// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` rejects are not returned. Those of a bare
+/// routing are, with the objection in [`Routed::verdict`], as long as they reach everything.
 ///
 /// Links that operate fewer VLs than others carry nothing where that is better; then it takes as long again.
 pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
@@ -378,7 +361,7 @@ fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Ro
     narrow::keep_to_vl_0(fabric, plan.vls, &mut plan.sl2vl);
     untrusted::keep_back(fabric, &mut plan.sl2vl);
     if let Some(trees) = &mut plan.trees {
-        plan.remarks.push(multicast::in_words(trees));
+        plan.remarks.push(plan::in_words(trees));
     }
     let mut routes = Routes {
         engine: engine.name.to_owned(),
@@ -393,7 +376,7 @@ fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Ro
     let start = Instant::now();
     let mut verdict = verify(fabric, &routes);
     if verdict.multicast.as_ref().is_some_and(|multicast| !multicast.is_safe()) {
-        // Unicast is not to suffer from that.
+        // Unicast works without them.
         routes.multicast.clear();
         routes.remarks.push(
             "the trees found for multicast are not safe, which is a defect of dfdn; please report it. Multicast goes by \

@@ -24,7 +24,7 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 use thiserror::Error;
 
-pub use bisection::Bisection;
+pub use bisection::{Bisection, quick_bisection};
 pub use bounds::Bounds;
 pub use faults::FaultTolerance;
 pub use lengths::PathLengths;

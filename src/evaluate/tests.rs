@@ -12,9 +12,9 @@ use super::*;
 use crate::fabric::{
     ChannelId, EndPort, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, Sl, SwitchId,
 };
-use crate::routing::{Hops, sssp};
+use crate::routing::{Hops, minhop, sssp};
 use crate::tables::{Lft, PathSl, Sl2Vl, VlArb};
-use crate::topology::{Dragonfly, Hypercube};
+use crate::topology::{Dragonfly, FatTree, Hypercube, Mesh};
 
 /// Switches with cables between them and an adapter for each entry of `homes`, by number.
 fn network(switches: usize, cables: &[(usize, usize)], homes: &[usize], lmc: u8) -> Fabric {
@@ -514,4 +514,15 @@ proptest! {
             (found, first) => prop_assert!(false, "{found:?}, but by walking {first:?}"),
         }
     }
+}
+
+#[test]
+fn the_quick_bisection_tells_global_from_local_balance() {
+    let f = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+    let hops = Hops::new(&f).unwrap();
+    let quick = |lft: &Lft| super::quick_bisection(&f, lft);
+    let (global, local) = (quick(&sssp(&f, &hops)), quick(&minhop(&f, &hops)));
+    assert!(global > 1.2 * local && global < 1.0, "{global}, {local}");
+    let pair = Mesh { dims: vec![2], cas: 1 }.build().unwrap();
+    assert_eq!(super::quick_bisection(&pair, &sssp(&pair, &Hops::new(&pair).unwrap())), 1.0);
 }

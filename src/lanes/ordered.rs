@@ -173,14 +173,14 @@ fn enter(turns: &Labels, column: &mut [u8], path: &[ChannelId], labels: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ordering::bfs;
-    use crate::routing::{Hops, Lookahead, Stuck, ranked_sssp};
+    use crate::ordering::up_down_rank;
+    use crate::routing::{Hops, Lookahead, NoLegalPath, ranked_sssp};
     use crate::topology::{Ring, small_members};
 
     fn lanes(f: &Fabric, offer: Offer) -> Result<Lanes, LanesError> {
         let hops = Hops::new(f).unwrap();
-        let rule = Rule::FirstTurnFree(bfs(f, SwitchId(0)));
-        let ranked = ranked_sssp(f, &hops, &rule, Lookahead::LastChance, Stuck::Break);
+        let rule = Rule::FirstTurnFree(up_down_rank(f, SwitchId(0)));
+        let ranked = ranked_sssp(f, &hops, &rule, Lookahead::LastOption, NoLegalPath::Break);
         ordered(f, &rule, &ranked.lft, &ranked.broken, offer)
     }
 
@@ -204,8 +204,8 @@ mod tests {
     fn nothing_broken_is_one_sl() {
         for (name, f) in small_members() {
             let hops = Hops::new(&f).unwrap();
-            let rule = Rule::FirstTurnFree(bfs(&f, SwitchId(0)));
-            let ranked = ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Break);
+            let rule = Rule::FirstTurnFree(up_down_rank(&f, SwitchId(0)));
+            let ranked = ranked_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Break);
             let lanes = ordered(&f, &rule, &ranked.lft, &ranked.broken, Offer { vls: 8, sls: 16 }).unwrap();
             assert_eq!(lanes.sls == 1, ranked.broken.is_empty(), "{name}");
         }

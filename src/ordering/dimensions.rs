@@ -1,18 +1,18 @@
-//! Dimension order, without being told the dimensions.
+//! Dimension order for grids, from their links alone.
 
 use super::ordered_trees::{linked_switches, partition};
 use super::rank::{Rank, distances, positions, up_down_key};
 use crate::fabric::{Fabric, SwitchId};
 
-/// The dimensions of a fabric that looks like a Cartesian product of graphs, as meshes, tori,
-/// hypercubes and HyperX are products of paths, rings and complete graphs.
+/// The dimensions of a fabric that looks like a Cartesian product of graphs: meshes, tori, hypercubes and
+/// HyperX are products of paths, rings and complete graphs.
 ///
-/// They are found by squares (as in the recognition of Cartesian products: Feigenbaum, Hershberger,
-/// Schäffer; Imrich, Klavžar): two links of one switch that are in different dimensions are sides
-/// of exactly one square, which has no diagonal between their ends; opposite sides of such a square
-/// are in the same dimension, as are the sides of a triangle. That makes classes of links. Two classes
-/// that share switches are one dimension unless most of their links that meet are sides of a square;
-/// by majority, since failed links leave squares open.
+/// Squares give them away (as in the recognition of Cartesian products: Feigenbaum, Hershberger, Schäffer;
+/// Imrich, Klavžar). Two links of one switch in different dimensions are sides of exactly one square, and
+/// that has no diagonal between their ends. Opposite sides of such a square are in the same dimension, and so
+/// are the sides of a triangle. That makes classes of links. Two classes that share switches are one
+/// dimension unless most of their links that meet are sides of a square. The majority decides, because failed
+/// links leave squares open.
 #[derive(Clone, Debug)]
 pub struct Dimensions {
     links: Vec<(SwitchId, SwitchId)>,
@@ -31,16 +31,15 @@ impl Dimensions {
         Some(Self { links, dimension })
     }
 
-    /// Dimension order: one dimension after the other, in each up before down from a root, as in
-    /// [`bfs`](super::bfs()).
+    /// Dimension order: one dimension after the other, in each up before down from a root as in
+    /// [`up_down_rank`](super::up_down_rank()).
     ///
     /// With the root in a corner, every pair of switches of a mesh, a hypercube, a HyperX, or a torus
-    /// with rings of up to four has a shortest path that ascends, so one VL suffices. It is the only
-    /// one, and these paths load the channels of a dimension evenly: up to a tenth more bandwidth
-    /// than P-SSSP finds without any rule.
+    /// with rings of up to four has exactly one shortest path that ascends, so one VL suffices. These paths
+    /// load the channels of a dimension evenly: up to a tenth more bandwidth than P-SSSP without a rule.
     ///
     /// Cost: O(C log C).
-    pub fn in_turn(&self, fabric: &Fabric, root: SwitchId) -> Rank {
+    pub fn dimension_order(&self, fabric: &Fabric, root: SwitchId) -> Rank {
         let position = positions(distances(fabric, [root.index()]));
         Rank::by_key(fabric, |_, c| {
             let link = self.links.binary_search(&(c.from.min(c.to), c.from.max(c.to)));
@@ -48,16 +47,16 @@ impl Dimensions {
         })
     }
 
-    /// Ordered trees (Chiu et al.) whose links are offered dimension by dimension, in each from the
-    /// root outward: the first tree holds all rings of the first dimension but for their last links,
-    /// the second begins with these, and so on.
+    /// Ordered trees (Chiu et al.) from links sorted by dimension, in each from the root outward: the
+    /// first tree holds all rings of the first dimension except their last links, the second tree begins with
+    /// those, and so on.
     ///
-    /// Breaks long rings in another place than [`in_turn`](Self::in_turn) does, which for labels is
-    /// better on some tori. Paths along the first tree, hung from the first switch, ascend
+    /// It cuts long rings elsewhere than [`dimension_order`](Self::dimension_order), which suits labels better
+    /// on some tori. Paths along the first tree, rooted at the first switch, ascend
     /// ([`Tree::lowest`](super::Tree::lowest)).
     ///
     /// Cost: O(L log L log S + M C) with S switches, L links, C channels and M trees.
-    pub fn as_trees(&self, fabric: &Fabric, root: SwitchId) -> Rank {
+    pub fn dimension_trees(&self, fabric: &Fabric, root: SwitchId) -> Rank {
         let position = positions(distances(fabric, [root.index()]));
         let mut order: Vec<usize> = (0..self.links.len()).collect();
         order.sort_by_key(|&i| {
@@ -69,7 +68,7 @@ impl Dimensions {
     }
 }
 
-/// The switches and who is linked to whom, however often.
+/// The switches and their neighbours; parallel links count once.
 struct Graph {
     /// By switch, in ascending order.
     neighbours: Vec<Vec<SwitchId>>,
@@ -89,7 +88,7 @@ impl Graph {
                 all.sort_unstable();
                 all.dedup();
                 let smaller = all.partition_point(|&t| t < s);
-                // Links to smaller neighbours belong to those; so their number is taken off here.
+                // A link belongs to its smaller end.
                 first.push(links);
                 links += all.len() - smaller;
                 all
@@ -106,7 +105,7 @@ impl Graph {
         self.first[a.index()] + all[smaller..].partition_point(|&t| t < b)
     }
 
-    /// What the links from `s` to `a` and to `b` are sides of.
+    /// The figure that has the links from `s` to `a` and to `b` as sides.
     fn corner(&self, s: SwitchId, a: SwitchId, b: SwitchId) -> Corner {
         let (mut x, mut y) = (self.neighbours[a.index()].as_slice(), self.neighbours[b.index()].as_slice());
         if x.binary_search(&b).is_ok() {
@@ -153,8 +152,8 @@ impl Graph {
                     }
                 }
             }
-            // Nothing is left to be decided, or nothing will come of it.
-            if classes.count == 1 || closed.len() + PATIENCE < open.len() / 8 {
+            // Only one class is left, or the fabric is clearly no product.
+            if classes.count == 1 || closed.len() + OPEN_CORNERS < open.len() / 8 {
                 return None;
             }
         }
@@ -191,10 +190,11 @@ impl Graph {
     }
 }
 
-/// Pairs of links without a square that are looked at before it is given up.
-const PATIENCE: usize = 1000;
+/// With an eighth of the corners that are not in a square, less this many, in one, the search goes on: so
+/// the first switches of a damaged grid do not end it.
+const OPEN_CORNERS: usize = 1000;
 
-/// What two links of one switch are sides of.
+/// The figure that two links of one switch belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Corner {
     Triangle,
@@ -281,7 +281,7 @@ mod tests {
     fn shortest_paths_in_dimension_order_ascend() {
         for f in products() {
             let found = Dimensions::find(&f).unwrap();
-            assert_eq!(without(&f, &found.in_turn(&f, corner(&f))), 0, "{f}");
+            assert_eq!(without(&f, &found.dimension_order(&f, corner(&f))), 0, "{f}");
         }
     }
 
@@ -291,11 +291,11 @@ mod tests {
         for f in products().into_iter().chain([torus]) {
             let found = Dimensions::find(&f).unwrap();
             let root = corner(&f);
-            let rank = found.as_trees(&f, root);
+            let rank = found.dimension_trees(&f, root);
             let tree = Tree::lowest(&f, &rank, SwitchId(0));
             let in_tree = |c: ChannelId| tree.contains(&f, c);
             assert!(rank.order().iter().map(|&c| !in_tree(c)).is_sorted(), "{f}: the first tree is lowest");
-            assert_eq!(tree.own_place(&f, &rank), rank, "{f}");
+            assert_eq!(tree.with_tree_outermost(&f, &rank), rank, "{f}");
         }
     }
 

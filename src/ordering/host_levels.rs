@@ -1,4 +1,4 @@
-//! Up is away from the hosts.
+//! Up*/down* with up away from the adapters.
 
 use super::rank::{Rank, distances, positions};
 use crate::fabric::Fabric;
@@ -7,10 +7,10 @@ use crate::fabric::Fabric;
 /// its distance from the nearest one with at least `least` adapters, and the highest level comes
 /// first, within a level in GUID order.
 ///
-/// `least` keeps single adapters on core switches, as the aggregation nodes of GPU fabrics are,
-/// from making leaves of them. Where no switch has that many, all are on one level.
+/// `least` keeps single adapters on core switches (aggregation nodes of GPU fabrics) from making leaves of
+/// them. Where no switch has that many, all are on one level.
 ///
-/// Gives fat trees their full bandwidth, damaged ones too. The tops of a tree have no legal way to
+/// It gives fat trees their full bandwidth, damaged ones too. The top switches of a tree have no legal path to
 /// each other.
 ///
 /// Cost: O(C log C) with C channels.
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_with_enough_is_one_level() {
+    fn without_a_leaf_there_is_one_level() {
         let f = FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
         let position = positions(f.switch_ids());
         assert_eq!(host_levels(&f, 100), Rank::up_down(&f, &position));

@@ -4,10 +4,10 @@ use crate::fabric::{ChannelId, Fabric};
 
 /// The channels of a fabric, partitioned into ordered layers.
 ///
-/// A path is *ordered* if its layers never fall and it never turns back to the switch that it came
-/// from. A layer must be such that no walk within it that does not turn back meets itself: then the
-/// channels have a total order, [`rank`](Self::rank), that every ordered path ascends, and ordered
-/// paths cannot close a credit loop (Chiu et al., section 4.1, Theorem 1).
+/// A path is *ordered* if its layers never fall and it never turns back to the switch that it came from.
+/// Within a layer no walk without a turn back may meet itself. Then the channels have a total order,
+/// [`rank`](Self::rank), in which every ordered path ascends, so ordered paths close no credit loop (Chiu et
+/// al., section 4.1, Theorem 1).
 ///
 /// One byte and one word a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +18,14 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// `of[c]`: the layer of channel `c`, below 255; `key[c]`: its place among the channels of its
+    /// `of[c]`: the layer of channel `c`, below 255; `key[c]`: its position among the channels of its
     /// layer, ties by channel index.
     pub(super) fn new(of: Vec<u8>, key: &[i64]) -> Self {
         let mut order: Vec<usize> = (0..of.len()).collect();
         order.sort_by_key(|&c| (of[c], key[c], c));
         let mut rank = vec![0; of.len()];
-        for (place, &c) in order.iter().enumerate() {
-            rank[c] = place as u32;
+        for (position, &c) in order.iter().enumerate() {
+            rank[c] = position as u32;
         }
         let count = of.iter().max().map_or(0, |&last| usize::from(last) + 1);
         Self { of, rank, count }
@@ -36,7 +36,7 @@ impl Layers {
         self.of[channel.index()]
     }
 
-    /// The place of a channel in the total order, from 0.
+    /// The position of a channel in the total order, from 0.
     pub fn rank(&self, channel: ChannelId) -> u32 {
         self.rank[channel.index()]
     }
@@ -56,7 +56,7 @@ impl Layers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LinkSort, ordered_trees, up_down};
+    use super::super::{LinkSort, ordered_trees, up_down_layers};
     use crate::fabric::SwitchId;
     use crate::topology::{RandomIrregular, small_members};
 
@@ -65,7 +65,7 @@ mod tests {
         let dense = RandomIrregular { switches: 6, ports: 14, cas: 1, seed: 3 }.build().unwrap();
         for (name, f) in small_members().into_iter().chain([("parallel links", dense)]) {
             let mut all: Vec<_> = LinkSort::ALL.iter().map(|&sort| ordered_trees(&f, sort)).collect();
-            all.push(up_down(&f, SwitchId(0)));
+            all.push(up_down_layers(&f, SwitchId(0)));
             for layers in all {
                 let mut turns = 0;
                 for (first, c) in f.channels().iter() {

@@ -7,14 +7,15 @@ use std::fmt;
 use rayon::prelude::*;
 
 use super::Layers;
+use super::rank::distances;
 use crate::fabric::{Fabric, SwitchId};
 
-/// In which order the links are offered to Kruskal's algorithm. Those offered first get into the
-/// lowest trees, which every pair may use from any start. Ties, and everything in
+/// The order in which Kruskal's algorithm sees the links. The first ones get into the lowest trees, which
+/// every pair may use from any start. Ties, and everything in
 /// [`Guid`](LinkSort::Guid), go by the lower and then the higher switch in GUID order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkSort {
-    /// As they come: APOT and BFOT.
+    /// In GUID order: APOT and BFOT.
     Guid,
     /// BFOT+ (Chiu et al., footnote 6): switches ranked by their number of links, equal numbers
     /// alike; links by the sum of the ranks of their ends, the highest first.
@@ -51,8 +52,8 @@ impl fmt::Display for LinkSort {
 /// There are at most as many layers as the largest switch has neighbours, as each forest takes a
 /// link from every switch that has one left.
 ///
-/// Cost: O(L log L log S + M C) time, for [`LinkSort::Center`] O(S C) more over all cores, with S switches, L pairs of linked switches, C channels and M
-/// layers; O(M S + C) memory.
+/// Cost: O(L log L log S + M C) time with S switches, L pairs of linked switches, C channels and M layers;
+/// O(S C) more over all cores for [`LinkSort::Center`]; O(M S + C) memory.
 pub fn ordered_trees(fabric: &Fabric, sort: LinkSort) -> Layers {
     let links = linked_switches(fabric);
     let order = sorted(fabric, &links, sort);
@@ -72,9 +73,9 @@ pub(super) fn linked_switches(fabric: &Fabric) -> Vec<(SwitchId, SwitchId)> {
 /// The layers that come of links in a given order, as indices of [`linked_switches`].
 pub(super) fn partition(fabric: &Fabric, links: &[(SwitchId, SwitchId)], order: Vec<usize>) -> Layers {
     let channels = fabric.channels();
-    // The k-th run of Kruskal's algorithm sees, in order, the links that those before refused. So
-    // each link belongs to the first forest that does not connect its ends yet, and as a forest
-    // only grows over links whose ends the one before connects, that one is found by bisection.
+    // The k-th run of Kruskal's algorithm sees the links that the runs before refused. So a link belongs to
+    // the first forest that does not connect its ends yet. A forest only grows over links whose ends the
+    // forest before connects, so bisection finds it.
     let mut forests: Vec<Forest> = Vec::new();
     let mut layer = vec![0; links.len()];
     for i in order {
@@ -113,11 +114,12 @@ fn sorted(fabric: &Fabric, links: &[(SwitchId, SwitchId)], sort: LinkSort) -> Ve
             order.sort_by_key(|&i| Reverse(rank(links[i].0) + rank(links[i].1)));
         }
         LinkSort::Center => {
-            let total = |s| -> u64 { distances(fabric, s).iter().map(|&d| u64::from(d)).sum() };
+            let total =
+                |s: SwitchId| -> u64 { distances(fabric, [s.index()]).iter().map(|&d| u64::from(d)).sum() };
             let totals: Vec<u64> =
                 (0..fabric.num_switches()).into_par_iter().map(|s| total(SwitchId::at(s))).collect();
             if let Some(center) = fabric.switch_ids().min_by_key(|s| totals[s.index()]) {
-                let from = distances(fabric, center);
+                let from = distances(fabric, [center.index()]);
                 let far = |s: SwitchId| from[s.index()];
                 order.sort_by_key(|&i| {
                     let (a, b) = links[i];
@@ -129,24 +131,8 @@ fn sorted(fabric: &Fabric, links: &[(SwitchId, SwitchId)], sort: LinkSort) -> Ve
     order
 }
 
-/// Hops from a switch to every switch, `u32::MAX` where there is no way.
-pub(super) fn distances(fabric: &Fabric, from: SwitchId) -> Vec<u32> {
-    let mut found = vec![u32::MAX; fabric.num_switches()];
-    found[from.index()] = 0;
-    let mut queue = VecDeque::from([from]);
-    while let Some(s) = queue.pop_front() {
-        for (_, c) in fabric.channels().out(s) {
-            if found[c.to.index()] == u32::MAX {
-                found[c.to.index()] = found[s.index()] + 1;
-                queue.push_back(c.to);
-            }
-        }
-    }
-    found
-}
-
-/// A place for each channel among those of its layer: each tree hangs from its first switch in GUID
-/// order, and channels towards that switch come before those away from it.
+/// A position for each channel among those of its layer. The root of each tree is its first switch in GUID
+/// order. Channels towards the root come before those away from it.
 fn keys(fabric: &Fabric, of: &[u8], layers: usize) -> Vec<i64> {
     let mut key = vec![0; of.len()];
     for layer in 0..layers {
@@ -175,7 +161,7 @@ fn keys(fabric: &Fabric, of: &[u8], layers: usize) -> Vec<i64> {
     key
 }
 
-/// Disjoint sets of switches that can be asked without being changed.
+/// Disjoint sets of switches; a look-up changes nothing.
 struct Forest {
     parent: Vec<u32>,
     size: Vec<u32>,
@@ -270,9 +256,9 @@ mod tests {
             let layers = ordered_trees(&f, LinkSort::Center);
             let center = f
                 .switch_ids()
-                .min_by_key(|&s| distances(&f, s).iter().map(|&d| u64::from(d)).sum::<u64>())
+                .min_by_key(|&s| distances(&f, [s.index()]).iter().map(|&d| u64::from(d)).sum::<u64>())
                 .unwrap();
-            let from = distances(&f, center);
+            let from = distances(&f, [center.index()]);
             let lowest = f.channels().iter().filter(|&(id, _)| layers.of(id) == 0);
             for (_, c) in lowest {
                 assert_eq!(from[c.from.index()].abs_diff(from[c.to.index()]), 1, "{name}");

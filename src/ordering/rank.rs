@@ -2,11 +2,11 @@
 
 use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
 
-/// A strict total order of the channels of one fabric: the place of each channel, `0..C`, no two
-/// alike.
+/// A strict total order of the channels of one fabric: the position of each channel, `0..C`, all
+/// different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rank {
-    place: Vec<u32>,
+    position: Vec<u32>,
 }
 
 impl Rank {
@@ -17,36 +17,36 @@ impl Rank {
         let mut order: Vec<(K, ChannelId)> =
             fabric.channels().iter().map(|(id, c)| (key(id, c), id)).collect();
         order.sort_unstable();
-        let mut place = vec![0; order.len()];
+        let mut position = vec![0; order.len()];
         for (i, (_, id)) in order.iter().enumerate() {
-            place[id.index()] = i as u32;
+            position[id.index()] = i as u32;
         }
-        Self { place }
+        Self { position }
     }
 
     /// Up channels before down channels, over a strict total order of the switches (`position[s]`,
-    /// no two alike): up is towards the smaller position. Up channels come in descending order of
+    /// all different): up is towards the smaller position. Up channels come in descending order of
     /// the switch that they leave, down channels in ascending order of the switch that they reach,
-    /// so a path descends where it goes down and then up, and nowhere else.
+    /// so a path descends only where it goes down and then up.
     pub fn up_down(fabric: &Fabric, position: &[u32]) -> Self {
         Self::by_key(fabric, |_, c| up_down_key(position, c))
     }
 
-    /// The place of a channel.
+    /// The position of a channel.
     pub fn of(&self, channel: ChannelId) -> u32 {
-        self.place[channel.index()]
+        self.position[channel.index()]
     }
 
-    /// The places by channel.
-    pub fn places(&self) -> &[u32] {
-        &self.place
+    /// The positions by channel.
+    pub fn positions(&self) -> &[u32] {
+        &self.position
     }
 
     /// The channels in ascending order.
     pub fn order(&self) -> Vec<ChannelId> {
-        let mut order = vec![ChannelId(0); self.place.len()];
-        for (c, &place) in self.place.iter().enumerate() {
-            order[place as usize] = ChannelId::at(c);
+        let mut order = vec![ChannelId(0); self.position.len()];
+        for (c, &position) in self.position.iter().enumerate() {
+            order[position as usize] = ChannelId::at(c);
         }
         order
     }
@@ -69,7 +69,7 @@ pub(super) fn positions<K: Ord>(keys: impl IntoIterator<Item = K>) -> Vec<u32> {
     position
 }
 
-/// Least hops of every switch to the nearest of some switches; `u32::MAX` where there is no way.
+/// Least hops of every switch to the nearest of some switches; `u32::MAX` where there is no path.
 ///
 /// Cost: O(S + C).
 pub(super) fn distances(fabric: &Fabric, starts: impl IntoIterator<Item = usize>) -> Vec<u32> {

@@ -1,11 +1,11 @@
 //! Which turns a path may take one after the other, and on which VL.
 
-use super::lane_order::place;
-use super::{LaneOrder, Rank};
+use super::virtual_channel_order::position;
+use super::{Rank, VirtualChannelOrder};
 use crate::fabric::{ChannelId, Fabric, Vl};
 use crate::tables::{Sl2Vl, SlVlRow};
 
-/// A label for each turn between two channels: the VL on which it is taken, from 1.
+/// A label for each turn between two channels: the VL that a packet takes after the turn, from 1.
 ///
 /// A dense array of one byte for each (in port, out port) of each switch, like [`Sl2Vl`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,22 +59,24 @@ impl Labels {
     }
 }
 
-/// What keeps a routing free of credit loops: an order of the virtual channels that every path
-/// ascends in, the same for every SL.
+/// What keeps a routing free of credit loops: an order of the virtual channels in which every path
+/// ascends, the same for every SL.
+///
+/// This file alone says what a rule allows. Routing asks through [`Turns`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Everything is allowed; what paths would be without a rule.
+    /// Every turn is allowed: what paths would be without a rule.
     Any,
-    /// One VL; every path ascends in the rank.
+    /// One VL. Every path ascends in the rank.
     OneVl(Rank),
-    /// The first channel on VL 0, all others on VL 1; every path ascends in the rank from its second
-    /// channel on.
+    /// The first channel is on VL 0, all others are on VL 1. Every path ascends in the rank from its
+    /// second channel on.
     FirstTurnFree(Rank),
-    /// The first channel on VL 0, every other one on the label of the turn that leads to it; from
-    /// one turn to the next the label grows, or it stays and the second channels of the two turns
-    /// ascend in the rank of that label.
+    /// The first channel is on VL 0. Every other one is on the VL that is the label of the turn to it.
+    /// From one turn to the next either the label grows, or it stays and the second channels of the two
+    /// turns ascend in the rank of that label.
     Labelled {
-        /// The ranks by label; the last one serves all higher labels too. Label 0 is not in use.
+        /// The ranks by label; the last one serves all higher labels too. Label 0 is not used.
         ranks: Vec<Rank>,
         /// The labels of all turns.
         labels: Labels,
@@ -82,36 +84,24 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Where a switch is in the order whose way on is over no further channel: its own channel may
-    /// be taken from anywhere.
+    /// The position of a path that ends at the next switch: any path may be prefixed to it.
     pub const END: u32 = u32::MAX;
 
-    /// Where the path stands at a switch from which it goes on over `channel`, to a switch that
-    /// itself goes on over `next` (`None` where the destination is there): the place of the virtual
-    /// channel that the path occupies at last knowledge, see [`Rule::legal`].
+    /// Whether a path at `position` may continue with a path at position `ahead`.
     #[inline(always)]
-    pub fn place(&self, channel: ChannelId, next: Option<ChannelId>) -> u32 {
-        match (self, next) {
-            (Self::OneVl(rank), _) => rank.of(channel),
-            (Self::Any, _) | (_, None) => Self::END,
-            (Self::FirstTurnFree(rank), Some(next)) => rank.of(next),
-            (Self::Labelled { ranks, labels }, Some(next)) => place(ranks, next, labels.get(channel, next)),
-        }
+    pub fn legal(position: u32, ahead: u32) -> bool {
+        position < ahead || position == Self::END
     }
 
-    /// Whether a path may enter, at `place`, a switch whose own path stands at `ahead`.
-    #[inline(always)]
-    pub fn legal(place: u32, ahead: u32) -> bool {
-        place < ahead || place == Self::END
-    }
-
-    /// The order of virtual channels that packets of legal paths ascend in, on the VLs of
+    /// The order of virtual channels in which packets of legal paths ascend, on the VLs of
     /// [`Rule::sl2vl`]; `None` where everything is allowed.
-    pub fn lane_order(&self) -> Option<LaneOrder> {
+    pub fn virtual_channel_order(&self) -> Option<VirtualChannelOrder> {
         match self {
             Self::Any => None,
-            Self::OneVl(rank) | Self::FirstTurnFree(rank) => Some(LaneOrder::new(vec![rank.clone()])),
-            Self::Labelled { ranks, .. } => Some(LaneOrder::new(ranks.clone())),
+            Self::OneVl(rank) | Self::FirstTurnFree(rank) => {
+                Some(VirtualChannelOrder::new(vec![rank.clone()]))
+            }
+            Self::Labelled { ranks, .. } => Some(VirtualChannelOrder::new(ranks.clone())),
         }
     }
 
@@ -124,8 +114,38 @@ impl Rule {
         }
     }
 
-    /// The tables that carry it out, the same for every SL. Packets from adapters, routers and port
-    /// 0 go on VL 0, and so do those that leave for them.
+    /// The position of the path of a switch that goes on over `channel`, to a switch that itself goes on
+    /// over `next` (`None` where the destination is there).
+    #[inline(always)]
+    pub fn position_of(&self, channel: ChannelId, next: Option<ChannelId>) -> u32 {
+        self.position(channel, next.map(|next| (next, 0)))
+    }
+
+    /// Whether the position of a path depends on the channel after its first one.
+    pub fn depends_on_next(&self) -> bool {
+        !matches!(self, Self::Any | Self::OneVl(_))
+    }
+
+    /// The predecessors of a switch, to ask how many of them each of its choices blocks.
+    ///
+    /// - `channels`: from each predecessor to the switch.
+    ///
+    /// Cost: O(d) with d predecessors under [`Rule::OneVl`], else O(1).
+    pub fn predecessors<I>(&self, channels: I) -> Predecessors<'_, I>
+    where
+        I: Iterator<Item = ChannelId> + Clone,
+    {
+        let (mut least, mut most, mut count) = (Self::END, 0, 0);
+        if let Self::OneVl(rank) = self {
+            for position in channels.clone().map(|channel| rank.of(channel)) {
+                (least, most, count) = (least.min(position), most.max(position), count + 1);
+            }
+        }
+        Predecessors { rule: self, channels, least, most, count }
+    }
+
+    /// The SL2VL tables that implement it, the same for every SL. Packets from adapters, routers and port
+    /// 0 use VL 0, and so do packets to them.
     pub fn sl2vl(&self, fabric: &Fabric) -> Sl2Vl {
         let mut sl2vl = Sl2Vl::new(fabric);
         let channels = fabric.channels();
@@ -143,11 +163,170 @@ impl Rule {
     }
 }
 
+/// What a rule says of the turns of paths: the only questions that routing asks.
+///
+/// The four kinds of rule implement it apart ([`Rule::Any`] as [`AnyTurn`], and so on), so that a walk over
+/// many paths is compiled for each kind. [`Rule`] implements it for all kinds at once.
+pub trait Turns {
+    /// Whether a choice can block a predecessor at all.
+    const BLOCKS: bool = true;
+    /// Whether a choice blocks all predecessors of a switch or none.
+    const BLOCKS_ALIKE: bool = false;
+
+    /// The position of the path of a switch that goes on over `channel`: of the virtual channel that
+    /// decides whether the path may be continued.
+    ///
+    /// - `next`: the channel over which the next switch goes on, with its [`rank`](Self::rank); `None` at the
+    ///   target.
+    fn position(&self, channel: ChannelId, next: Option<(ChannelId, u32)>) -> u32;
+
+    /// Whether a switch that goes on over `channel`, with a path at `position`, blocks the predecessor that
+    /// sends to it over `predecessor`: that turn would not be legal.
+    ///
+    /// - `position`: not [`Rule::END`], which blocks none.
+    fn blocks(&self, predecessor: ChannelId, channel: ChannelId, position: u32) -> bool;
+
+    /// How many predecessors a choice blocks. Where it blocks all or none, 1 stands for all.
+    #[inline(always)]
+    fn blocked(
+        &self,
+        mut predecessors: impl Iterator<Item = ChannelId>,
+        channel: ChannelId,
+        position: u32,
+    ) -> u32 {
+        let blocks = |predecessor| self.blocks(predecessor, channel, position);
+        match () {
+            _ if !Self::BLOCKS || position == Rule::END => 0,
+            _ if Self::BLOCKS_ALIKE => u32::from(predecessors.next().is_some_and(blocks)),
+            _ => predecessors.filter(|&predecessor| blocks(predecessor)).count() as u32,
+        }
+    }
+
+    /// Of a channel: what [`position`](Self::position) wants of the next one, kept with the path.
+    #[inline(always)]
+    fn rank(&self, _channel: ChannelId) -> u32 {
+        0
+    }
+}
+
+/// The predecessors of one switch under a rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Predecessors<'a, I> {
+    rule: &'a Rule,
+    channels: I,
+    /// Under [`Rule::OneVl`] the least and the greatest of their positions, and how many there are.
+    least: u32,
+    most: u32,
+    count: u32,
+}
+
+impl<I: Iterator<Item = ChannelId> + Clone> Predecessors<'_, I> {
+    /// How many of them the switch blocks if it goes on over `channel` with a path at `position`. Where it
+    /// blocks all or none, 1 stands for all.
+    ///
+    /// A path at a later position blocks no more than one at an earlier position.
+    ///
+    /// Cost: O(d) with d predecessors where the rule has labels, else mostly O(1).
+    #[inline(always)]
+    pub fn blocked(&self, channel: ChannelId, position: u32) -> u32 {
+        let mut channels = self.channels.clone();
+        match self.rule {
+            Rule::Any => 0,
+            Rule::OneVl(_) if position > self.most => 0,
+            Rule::OneVl(_) if position <= self.least => self.count,
+            Rule::OneVl(rank) => Ascending(rank.positions()).blocked(channels, channel, position),
+            Rule::FirstTurnFree(_) if position == Rule::END => 0,
+            Rule::FirstTurnFree(_) => {
+                u32::from(channels.next().is_some_and(|p| self.rule.blocks(p, channel, position)))
+            }
+            Rule::Labelled { .. } => self.rule.blocked(channels, channel, position),
+        }
+    }
+}
+
+/// [`Rule::Any`].
+#[derive(Clone, Copy, Debug)]
+pub struct AnyTurn;
+
+impl Turns for AnyTurn {
+    const BLOCKS: bool = false;
+
+    #[inline(always)]
+    fn position(&self, _: ChannelId, _: Option<(ChannelId, u32)>) -> u32 {
+        Rule::END
+    }
+
+    #[inline(always)]
+    fn blocks(&self, _: ChannelId, _: ChannelId, _: u32) -> bool {
+        false
+    }
+}
+
+/// [`Rule::OneVl`], with the positions of its rank by channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Ascending<'a>(pub &'a [u32]);
+
+impl Turns for Ascending<'_> {
+    #[inline(always)]
+    fn position(&self, channel: ChannelId, _: Option<(ChannelId, u32)>) -> u32 {
+        self.0[channel.index()]
+    }
+
+    #[inline(always)]
+    fn blocks(&self, predecessor: ChannelId, _: ChannelId, position: u32) -> bool {
+        self.0[predecessor.index()] >= position
+    }
+}
+
+/// [`Rule::FirstTurnFree`], with the positions of its rank by channel. The channel to the switch decides
+/// nothing there, so all predecessors are blocked alike.
+#[derive(Clone, Copy, Debug)]
+pub struct AscendingAfterFirst<'a>(pub &'a [u32]);
+
+impl Turns for AscendingAfterFirst<'_> {
+    const BLOCKS_ALIKE: bool = true;
+
+    #[inline(always)]
+    fn position(&self, _: ChannelId, next: Option<(ChannelId, u32)>) -> u32 {
+        next.map_or(Rule::END, |(_, rank)| rank)
+    }
+
+    #[inline(always)]
+    fn blocks(&self, _: ChannelId, channel: ChannelId, position: u32) -> bool {
+        self.0[channel.index()] >= position
+    }
+
+    #[inline(always)]
+    fn rank(&self, channel: ChannelId) -> u32 {
+        self.0[channel.index()]
+    }
+}
+
+/// Any rule. Looks ranks up instead of keeping them.
+impl Turns for Rule {
+    #[inline(always)]
+    fn position(&self, channel: ChannelId, next: Option<(ChannelId, u32)>) -> u32 {
+        match (self, next) {
+            (Self::OneVl(rank), _) => rank.of(channel),
+            (Self::Any, _) | (_, None) => Self::END,
+            (Self::FirstTurnFree(rank), Some((next, _))) => rank.of(next),
+            (Self::Labelled { ranks, labels }, Some((next, _))) => {
+                position(ranks, next, labels.get(channel, next))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn blocks(&self, predecessor: ChannelId, channel: ChannelId, position: u32) -> bool {
+        !Self::legal(self.position(predecessor, Some((channel, 0))), position)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fabric::{PortNum, SwitchId};
-    use crate::ordering::bfs;
+    use crate::ordering::up_down_rank;
     use crate::topology::Mesh;
 
     /// Three channels in a row along a chain of four switches, and the channels back.
@@ -165,20 +344,20 @@ mod tests {
     #[test]
     fn the_first_turn_is_free_and_the_others_ascend() {
         let (f, there, _) = chain();
-        let down = Rule::FirstTurnFree(bfs(&f, SwitchId(0)));
+        let down = Rule::FirstTurnFree(up_down_rank(&f, SwitchId(0)));
         let [a, b, c] = there;
-        assert_eq!(down.place(c, None), Rule::END);
-        assert!(Rule::legal(down.place(b, Some(c)), Rule::END));
-        assert!(Rule::legal(down.place(a, Some(b)), down.place(b, Some(c))));
-        let reversed = Rank::by_key(&f, |id, _| std::cmp::Reverse(bfs(&f, SwitchId(0)).of(id)));
+        assert_eq!(down.position_of(c, None), Rule::END);
+        assert!(Rule::legal(down.position_of(b, Some(c)), Rule::END));
+        assert!(Rule::legal(down.position_of(a, Some(b)), down.position_of(b, Some(c))));
+        let reversed = Rank::by_key(&f, |id, _| std::cmp::Reverse(up_down_rank(&f, SwitchId(0)).of(id)));
         let against = Rule::FirstTurnFree(reversed.clone());
-        assert!(!Rule::legal(against.place(a, Some(b)), against.place(b, Some(c))));
+        assert!(!Rule::legal(against.position_of(a, Some(b)), against.position_of(b, Some(c))));
         // A higher label at the second turn makes up for it, a lower one never does.
         let mut labels = Labels::ones(&f);
         let turn = labels.turn(b, c);
         labels.by_turn_mut()[turn] = 2;
         let rule = Rule::Labelled { ranks: vec![reversed], labels };
-        assert!(Rule::legal(rule.place(a, Some(b)), rule.place(b, Some(c))));
+        assert!(Rule::legal(rule.position_of(a, Some(b)), rule.position_of(b, Some(c))));
         assert_eq!((against.vls(), rule.vls()), (2, 3));
     }
 
@@ -188,7 +367,7 @@ mod tests {
         let mut labels = Labels::ones(&f);
         let turn = labels.turn(b, c);
         labels.by_turn_mut()[turn] = 3;
-        let rank = bfs(&f, SwitchId(0));
+        let rank = up_down_rank(&f, SwitchId(0));
         let vl = |rule: &Rule, first: ChannelId, second: ChannelId| {
             let (c, d) = (f.channels().get(first), f.channels().get(second));
             rule.sl2vl(&f).row(c.to, c.in_port, d.out_port)

@@ -1,12 +1,12 @@
-//! A spanning tree whose paths are always legal.
+//! A spanning tree whose paths a rank can always be made to allow.
 
 use super::rank::{Rank, distances};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 
 /// A spanning tree of the switches, as the channel from each switch to its parent.
 ///
-/// The way along a tree is unique, so the ways of any switches to one destination never
-/// contradict each other: what no other path reaches legally takes the tree.
+/// The path along a tree is unique, so the paths of different switches to one destination never contradict
+/// each other. Switches without another legal path take the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     root: SwitchId,
@@ -17,7 +17,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Shortest ways to a root; of several channels the one that a rank has first.
+    /// Shortest paths to a root; of several channels the one with the lowest rank.
     ///
     /// `fabric`: connected.
     ///
@@ -32,7 +32,7 @@ impl Tree {
         Self { root, up, depth }
     }
 
-    /// The links whose channels a rank has first, as far as they close no circle, hung from a root.
+    /// The links whose channels have the lowest ranks, as far as they close no cycle, with a given root.
     ///
     /// `fabric`: connected.
     ///
@@ -73,7 +73,7 @@ impl Tree {
         Self { root, up, depth }
     }
 
-    /// The next channel of the way along the tree.
+    /// The next channel of the path along the tree.
     ///
     /// Cost: O(depth).
     pub fn next(&self, fabric: &Fabric, from: SwitchId, to: SwitchId) -> Option<ChannelId> {
@@ -100,19 +100,18 @@ impl Tree {
         switches.into_iter().map(|s| fabric.channels().get(self.up[s.index()]).reverse).collect()
     }
 
-    /// Whether a channel leads to a parent or to a child.
+    /// Whether a channel is in the tree, up or down.
     pub fn contains(&self, fabric: &Fabric, channel: ChannelId) -> bool {
         let c = fabric.channels().get(channel);
         let up = |from: SwitchId, id| from != self.root && self.up[from.index()] == id;
         up(c.from, channel) || up(c.to, c.reverse)
     }
 
-    /// The rank with the tree's channels in places of their own: those to parents before all
-    /// others, the deepest first, and those to children after all others, the deepest last. Under
-    /// it every path along the tree ascends.
+    /// The rank with the tree's channels outermost: those to parents before all others, the deepest first,
+    /// and those to children after all others, the deepest last. Every path along the tree ascends in it.
     ///
-    /// Returns `rank` as it is where that holds already.
-    pub fn own_place(&self, fabric: &Fabric, rank: &Rank) -> Rank {
+    /// Returns `rank` unchanged where these paths ascend already.
+    pub fn with_tree_outermost(&self, fabric: &Fabric, rank: &Rank) -> Rank {
         if self.ascends(fabric, rank) {
             return rank.clone();
         }
@@ -169,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn every_path_along_a_tree_ascends_in_its_own_place() {
+    fn every_path_along_a_tree_ascends_with_the_tree_outermost() {
         for (name, f) in small_members() {
             let rank = Rank::by_key(&f, |id, _| id.0.wrapping_mul(2_654_435_761));
             let root = SwitchId::at(f.num_switches() / 2);
             let tree = Tree::new(&f, &rank, root);
-            let own = tree.own_place(&f, &rank);
+            let own = tree.with_tree_outermost(&f, &rank);
             assert!(tree.ascends(&f, &own), "{name}");
             for from in f.switch_ids() {
                 for to in f.switch_ids() {

@@ -480,9 +480,9 @@ impl Plugin {
     /// Says which options have no effect, when that is news.
     fn tell_unheeded(&self) {
         let mut told = self.unheeded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let now = options::unheeded(self.host.options());
+        let now = options::ignored(self.host.options());
         if let Some(text) = now.as_ref().filter(|text| told.as_ref() != Some(text)) {
-            self.host.log(Message::Unheeded, text);
+            self.host.log(Message::IgnoredOption, text);
         }
         *told = now;
     }

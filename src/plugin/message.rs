@@ -55,7 +55,7 @@ messages! {
     /// A multicast group was routed on its tree.
     GroupRouted = "DF12", Verbose;
     /// Options of `opensm.conf` without effect on dfdn, when they are new.
-    Unheeded = "DF15", Loud;
+    IgnoredOption = "DF15", Loud;
     /// `routing_engine` names none of ours.
     NotAsked = "DF16", Loud;
     /// Registration failed.

@@ -2,14 +2,14 @@
 
 use super::abi::{self, osm_subn_opt_t};
 use super::host::c_string;
-use crate::engine::unheeded_options;
+use crate::engine::ignored_options;
 
 /// A sentence about those that are set, `None` if there is none.
-pub(super) fn unheeded(options: &osm_subn_opt_t) -> Option<String> {
-    unheeded_options(|name| value(options, name))
+pub(super) fn ignored(options: &osm_subn_opt_t) -> Option<String> {
+    ignored_options(|name| value(options, name))
 }
 
-/// The value of one of [`crate::engine::UNHEEDED`]; `None` for other names, and where none is set.
+/// The value of one of [`crate::engine::IGNORED_OPTIONS`]; `None` for other names, and where none is set.
 fn value(o: &osm_subn_opt_t, name: &str) -> Option<String> {
     let text = |text| c_string(text);
     let flag = |flag: abi::boolean_t| Some(if flag == abi::TRUE { "TRUE" } else { "FALSE" }.to_owned());

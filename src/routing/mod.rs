@@ -1,63 +1,41 @@
-//! Who goes where: one routing algorithm a file, each from a fabric and its hop distances to
-//! forwarding tables. None of them hands out virtual lanes.
+//! Routing: from a fabric and its hop distances to forwarding tables. No virtual lanes are assigned here.
+//!
+//! - [`Hops`] and the minimal-path DAG: what all algorithms start with.
+//! - `textbook`: algorithms from the literature ([`minhop`], [`sssp`], [`p2sssp`], [`updn_trees`], [`apot`],
+//!   [`bfot`], [`bfot_plus`]), and [`hill_climb`], which balances the tables of any of them.
+//! - `under_rule`: P-SSSP under a [`Rule`](crate::ordering::Rule) ([`ranked_sssp`]), what a rule costs
+//!   ([`probe`]), and the search for its labels ([`search_labels`]).
+//! - `stable`: tables of which a failed link changes few entries ([`stable_sssp`]).
 
-mod apot;
-mod apot_matrix;
-mod ascending;
-mod bfot;
-mod bfot_messages;
-mod bisection;
-mod dag;
-mod dependencies;
-mod hill_climb;
 mod hops;
-mod label_search;
-mod legal;
-mod minhop;
-mod multicast;
-mod ordered_paths;
-mod ordered_tables;
-mod outward;
-mod p2sssp;
-mod port0;
-mod rank_search;
-mod ranked_sssp;
-mod sssp;
+mod minimal_dag;
 mod stable;
 #[cfg(test)]
 mod tests;
-mod updn_trees;
-mod ways;
+mod textbook;
+mod under_rule;
 
 use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
-pub use apot::apot;
-pub use apot_matrix::ApotMatrix;
-pub use bfot::{bfot, bfot_plus};
-pub use bfot_messages::BfotMessages;
-pub use bisection::bisection;
-pub use hill_climb::{Climb, hill_climb};
 pub use hops::Hops;
-pub use label_search::{LabelSearch, search_labels};
-pub use legal::Lookahead;
-pub use minhop::minhop;
-pub use multicast::{KnownOrder, McastTrees, mcast_trees};
-pub use ordered_paths::OrderedPaths;
-pub use p2sssp::{P2SSSP_LIMIT, p2sssp};
-pub use rank_search::search_rank;
-pub use ranked_sssp::{Probe, Ranked, Stuck, probe, probe_all, ranked_sssp};
-pub use sssp::sssp;
 pub use stable::{has_core_switches, stable_sssp};
-pub use updn_trees::{UpDnTrees, updn_trees};
+pub use textbook::{
+    Climb, OrderedPaths, P2SSSP_LIMIT, UpDnTrees, apot, bfot, bfot_plus, hill_climb, minhop, p2sssp, sssp,
+    updn_trees,
+};
+pub use under_rule::{
+    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, probe, probe_all, ranked_sssp, search_labels,
+    search_rank,
+};
 
 /// Why a fabric cannot be routed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RoutingError {
-    /// Two switches have no way to each other.
+    /// Two switches have no path to each other.
     #[error(
-        "the fabric is partitioned: no way from {from} to {to}; {reached} of {switches} switches are reached \
+        "the fabric is partitioned: no path from {from} to {to}; {reached} of {switches} switches are reached \
          from the first. Check the cables between the parts, or route each part by itself"
     )]
     Partitioned {
@@ -78,7 +56,7 @@ pub enum RoutingError {
         /// The far switch.
         to: String,
     },
-    /// An algorithm would take far longer than anyone waits for a fabric to come up.
+    /// An algorithm would take much longer than a fabric may wait for its tables.
     #[error(
         "{method} would look at about {work} channels on this fabric, and {limit} is where it stops being \
          worth the wait. Choose {instead}"
@@ -104,7 +82,7 @@ fn ends_on(fabric: &Fabric, switch: SwitchId) -> Vec<(&EndPort, PortNum)> {
     ends
 }
 
-/// The switches with adapters, and those without.
+/// The switches with adapters and those without.
 fn with_and_without_adapters(fabric: &Fabric) -> (Vec<SwitchId>, Vec<SwitchId>) {
     fabric.switch_ids().partition(|&s| fabric.num_adapters_on(s) > 0)
 }

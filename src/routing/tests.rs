@@ -270,8 +270,8 @@ fn p2sssp_says_where_it_is_too_dear() {
     // switch opposite at its own and theirs: 2 + 2 + 6.
     let f = network(4, &[0, 1, 2, 3], &[(0, 1), (1, 2), (2, 3), (3, 0)]);
     let hops = Hops::new(&f).unwrap();
-    assert!(p2sssp::within(&f, &hops, 80).is_ok());
-    let error = p2sssp::within(&f, &hops, 79).unwrap_err();
+    assert!(textbook::p2sssp_within(&f, &hops, 80).is_ok());
+    let error = textbook::p2sssp_within(&f, &hops, 79).unwrap_err();
     assert_eq!(
         error.to_string(),
         "P²-SSSP would look at about 80 channels on this fabric, and 79 is where it stops being worth the \

@@ -355,8 +355,8 @@ fn to_adapters(plan: &Plan<'_>, block: &[Destination]) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::fabric::{Fabric, Lid, PortNum, Sl, SwitchId, Vl};
-    use crate::ordering::{Rule, bfs};
-    use crate::routing::{Hops, Lookahead, Stuck, ranked_sssp};
+    use crate::ordering::{Rule, up_down_rank};
+    use crate::routing::{Hops, Lookahead, NoLegalPath, ranked_sssp};
     use crate::tables::{PathSl, Routes, SlVlRow, VlArb};
     use crate::topology::small_members;
     use crate::verify::{Verdict, verify};
@@ -372,8 +372,8 @@ mod tests {
     fn both_ways_come_to_the_same() {
         for (name, f) in small_members() {
             let hops = Hops::new(&f).unwrap();
-            let rule = Rule::FirstTurnFree(bfs(&f, SwitchId(0)));
-            let ranked = ranked_sssp(&f, &hops, &rule, Lookahead::Every, Stuck::Break);
+            let rule = Rule::FirstTurnFree(up_down_rank(&f, SwitchId(0)));
+            let ranked = ranked_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Break);
             let mut routes = Routes {
                 engine: String::new(),
                 lft: ranked.lft,
@@ -408,7 +408,7 @@ mod tests {
     fn a_way_that_leads_no_nearer_is_not_taken_for_one() {
         for (name, f) in small_members().into_iter().filter(|(_, f)| f.num_switches() > 2) {
             let hops = Hops::new(&f).unwrap();
-            let ranked = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, Stuck::Break);
+            let ranked = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
             let mut routes = Routes {
                 engine: String::new(),
                 lft: ranked.lft,

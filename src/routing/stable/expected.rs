@@ -1,22 +1,22 @@
-//! What each channel would carry if every switch split its traffic evenly.
+//! The expected load of each channel: what it would carry if every switch split its traffic evenly.
 
 use rayon::prelude::*;
 
 use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
 use crate::ordering::common_neighbours;
-use crate::routing::outward::{Outward, for_each_target_here};
+use crate::routing::minimal_dag::{MinimalDag, for_each_target_here};
 use crate::routing::{Hops, adapters_by_switch, with_and_without_adapters};
 
-/// One route, so that it can be split many times before it is lost to rounding.
+/// One route, so large that it can be split many times before rounding matters.
 const ROUTE: u64 = 1 << 20;
 /// Targets that one thread adds up before it hands over.
 const CHUNK: usize = 32;
 
-/// Flows to one switch after the other, each switch splitting what it has to send evenly.
+/// Flows to one switch after the other, where each switch splits its traffic evenly.
 struct Split {
     /// By switch.
     adapters: Vec<u64>,
-    /// By switch: what it has to send.
+    /// By switch: what it sends.
     flow: Vec<u64>,
 }
 
@@ -25,49 +25,48 @@ impl Split {
         Self { adapters: adapters_by_switch(fabric), flow: Vec::new() }
     }
 
-    /// Calls `visit` for each channel on the minimal ways to the target of a DAG that carries some of the routes of
-    /// all adapters there, farther switches first.
+    /// Calls `visit` for each channel that carries some of the routes of all adapters to the target of a DAG,
+    /// farther switches first.
     ///
     /// Cost: O(S + C).
-    fn each(&mut self, dag: &Outward, mut visit: impl FnMut(ChannelId, u64)) {
+    fn each(&mut self, dag: &MinimalDag, mut visit: impl FnMut(ChannelId, u64)) {
         let here = self.adapters[dag.target.index()] * ROUTE;
         self.flow.clear();
         self.flow.extend(self.adapters.iter().map(|&there| there * here));
-        for (place, &s) in dag.order.iter().enumerate().skip(1).rev() {
+        for (index, &s) in dag.order.iter().enumerate().skip(1).rev() {
             let flow = self.flow[s.index()];
             if flow == 0 {
                 continue;
             }
-            let steps = dag.steps(place);
-            let share = flow / steps.len() as u64;
-            for step in steps {
-                visit(step.channel, share);
-                self.flow[step.to.index()] += share;
+            let next_hops = dag.next_hops(index);
+            let share = flow / next_hops.len() as u64;
+            for hop in next_hops {
+                visit(hop.channel, share);
+                self.flow[hop.to.index()] += share;
             }
         }
     }
 }
 
-/// Shares of a least cost by which a way may cost more and still be in choice: a fifth, and a tenth
-/// where prices are means. In regular fabrics most costs are either the same or far apart.
+/// The share of the least cost by which an eligible path may cost more: a fifth, and a tenth where prices are
+/// means. In regular fabrics most costs are either the same or far apart.
 const MARGIN: u64 = 5;
 const MARGIN_OF_MEANS: u64 = 10;
-/// Share of the channels that each kind has to have for there to be two: a fifth.
+/// Two kinds of channels count only if each has this share of the channels: a fifth.
 const KIND: usize = 5;
 
 /// What channels cost: their expected load, or its mean over all channels of their kind.
 ///
-/// In a Dragonfly the expected loads of single channels are spread widely, so many ways cost near what
-/// is just in choice or just not, and a failed link anywhere carries some of them over the edge. What
-/// matters there is the kind of channel alone: those between the groups are to be passed once and not
-/// twice. Means over hundreds of channels hardly move.
+/// In a Dragonfly the expected loads of single channels vary widely. Many paths cost close to the limit of what
+/// is eligible, so a failed link anywhere moves some of them across it. There only the kind of channel matters:
+/// a path should use one channel between groups, not two. Means over hundreds of channels hardly change.
 pub(super) struct Prices {
     by_channel: Vec<u64>,
     margin: u64,
 }
 
 impl Prices {
-    /// - `load`: what each channel can expect.
+    /// - `load`: the expected load by channel.
     ///
     /// Cost: O(C d) with d the largest number of channels of a switch.
     pub(super) fn new(fabric: &Fabric, load: Vec<u64>) -> Self {
@@ -91,14 +90,13 @@ impl Prices {
         self.by_channel[channel.index()]
     }
 
-    /// Whether a cost is near enough to the least one to be in choice.
-    pub(super) fn near(&self, cost: u64, least: u64) -> bool {
+    /// Whether a cost is near enough to the least one to be eligible.
+    pub(super) fn eligible(&self, cost: u64, least: u64) -> bool {
         cost <= least + least / self.margin
     }
 }
 
-/// By channel: whether its ends have a third of their neighbours in common, as the links within a
-/// group have.
+/// By channel: whether its ends have a third of their neighbours in common, like the links within a group.
 fn kinds(fabric: &Fabric) -> Vec<bool> {
     let common = common_neighbours(fabric);
     let channels = fabric.channels();
@@ -107,18 +105,17 @@ fn kinds(fabric: &Fabric) -> Vec<bool> {
     channels.iter().map(kind).collect()
 }
 
-/// What can be expected if each switch splits its traffic to each destination evenly over its minimal next
-/// channels.
+/// The load if each switch splits its traffic to each destination evenly over its minimal next hops.
 pub(super) struct Expected<T> {
-    /// By channel: routes between adapters, in parts of a route. In whole numbers, so that the sum is the same
-    /// in whatever order it is taken.
+    /// By channel: routes between adapters, in parts of a route. Whole numbers, so that the sum does not depend
+    /// on the order of adding.
     pub(super) load: Vec<u64>,
-    /// What was seen, by switch with adapters.
+    /// By switch with adapters: what `see` returned.
     pub(super) seen: Vec<T>,
 }
 
 impl<T: Send> Expected<T> {
-    /// - `see`: is given each switch with adapters, and by channel what it carries on the way there.
+    /// - `see`: called with each switch with adapters, and by channel the load on the paths there.
     ///
     /// Cost: O(A (S + C)) time over all cores with A switches that have adapters; O(S + C) memory a thread.
     pub(super) fn new(fabric: &Fabric, hops: &Hops, see: impl Fn(SwitchId, &[u64]) -> T + Sync) -> Self {
@@ -135,7 +132,7 @@ impl<T: Send> Expected<T> {
                 });
                 seen.push(see(dag.target, &flow));
                 // Few channels lead to one target: they are cleared one by one.
-                dag.all_steps().for_each(|step| flow[step.channel.index()] = 0);
+                dag.all_next_hops().for_each(|hop| flow[hop.channel.index()] = 0);
             });
             Self { load, seen }
         };

@@ -1,89 +1,89 @@
-//! Globally balanced minimal paths that stay where they are when something else fails.
+//! Balanced minimal paths that stay where they are when something else fails.
 
+mod descents;
 mod expected;
-mod local;
-mod settled;
-mod tails;
+mod per_target;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use rayon::prelude::*;
 
+use self::descents::{DescentChannels, depth, ingress};
 use self::expected::{Expected, Prices};
-use self::local::{Goal, Local};
-use self::tails::{Tails, depth, entrances};
-use super::outward::{Outward, for_each_target_here};
-use super::port0::{enter, ways_to_port_0};
-use super::ways::{Detours, Mender, Toll};
-use super::{Hops, Lookahead, Ranked, Stuck, adapters_by_switch, ends_on, with_and_without_adapters};
-use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
+use self::walk::{Destination, StableWalk};
+use super::minimal_dag::{MinimalDag, for_each_target_here};
+use super::under_rule::paths::{DetourStats, PathRepair, Walk};
+use super::under_rule::port0::{paths_to_port_0, write_rows};
+use super::{
+    Forwarding, Hops, Lookahead, NoLegalPath, adapters_by_switch, ends_on, with_and_without_adapters,
+};
+use crate::fabric::{Channel, ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
 use crate::tables::Lft;
 
-/// Targets that one thread routes to before it hands over, and how many all threads do before that
-/// is entered into the tables: bounds what has to be kept beside them.
+/// Targets that one thread routes to before it hands over.
 const CHUNK: usize = 16;
+/// Targets that all threads route to before they are written into the tables: bounds the memory beside them.
 const WAVE: usize = 16 * CHUNK;
 
-/// Forwarding tables under a rule, as [`ranked_sssp`](super::ranked_sssp), but such that a failed
-/// link changes few of them.
+/// Forwarding tables under a rule, as [`ranked_sssp`](super::ranked_sssp), of which a failed link changes few
+/// entries.
 ///
-/// P-SSSP chooses by the load that all earlier destinations have left behind, so after a change
-/// every later choice may come out another way. Here each choice is made from what lies around it:
+/// P-SSSP chooses by the load that all earlier destinations left behind, so after a change every later choice
+/// may differ. Here each choice depends on its surroundings only:
 ///
-/// 1. What a channel can *expect* to carry takes the place of the load: the routes over it if every
-///    switch split its traffic evenly over all its minimal next channels. One failed link changes that
-///    by much on few channels only. Where channels fall into links within groups and links between
-///    them, the mean over its kind takes the place of what is expected of a single channel.
-/// 2. Per destination the minimal-path DAG is walked outward. A switch keeps to the rule first and
-///    thinks of those behind it second, as in [`ranked_sssp`](super::ranked_sssp); then all channels are in
-///    choice by which the expected load along the way is at most a fifth above the least (a tenth for
-///    means), as what a small change does is to carry some choice over that edge.
-/// 3. Among those the switch deals out the destinations of one destination switch evenly, in an order
-///    that is a hash of the GUIDs at both ends of the channel and of the destination switch (rendezvous
-///    hashing, Thaler and Ravishankar 1998). So a destination moves where its own channel is lost, or
-///    one comes into choice that its hash prefers.
-/// 4. Where many switches have no adapters, as in trees, ways are made to meet instead: for each adapter
-///    some last channels are marked (see `tails.rs`), and of all channels that the rule leaves a switch
-///    takes the one whose way ends best, whatever the expected load. In damaged trees that would lead all to the few
-///    tops that others cannot use.
+/// 1. The *expected load* of a channel replaces the load: the routes over it if every switch split its traffic
+///    evenly over all its minimal next hops. A failed link changes that by much on few channels. Where channels
+///    fall into links within groups and links between groups, each counts with the mean of its kind.
+/// 2. Per destination the minimal-path DAG is walked outward. A switch obeys the rule first and considers its
+///    predecessors second, as in [`ranked_sssp`](super::ranked_sssp). All channels then stay eligible whose
+///    expected load along the path is at most a fifth above the least (a tenth for means). Small changes move
+///    only choices that cross that limit.
+/// 3. Among the eligible channels the switch assigns the destinations of one destination switch evenly, in the
+///    order of a hash of the GUIDs at both ends of the channel and of the destination switch (rendezvous
+///    hashing, Thaler and Ravishankar 1998). So a destination moves if its own channel is lost, or if a channel
+///    that its hash prefers becomes eligible.
+/// 4. Where many switches have no adapters, as in trees, paths meet instead. Some last channels are marked for
+///    each adapter (see `descents.rs`). Of all channels that the rule leaves, a switch takes the one whose path
+///    ends best, whatever the expected load: in damaged trees that would lead all to the few top switches that
+///    others cannot use.
 ///
-/// Nothing is remembered, so any subnet manager comes to the same tables, whatever it has seen before.
+/// Nothing is remembered, so every subnet manager computes the same tables, whatever it saw before.
 ///
-/// A switch without a legal way takes a detour, and where the ways of the others leave it none, some of
-/// these change theirs for it: that moves less than other labels for the whole fabric would.
+/// A switch without a legal path takes a detour. Where the paths of others leave it none, some of these change
+/// theirs: that moves less than other labels for the whole fabric would.
 ///
-/// In a Dragonfly the even split shows that ways over two global links crowd those, and they are
-/// avoided outright: with 1056 adapters the busiest channel carries 1120 routes, where P-SSSP comes to
-/// 1952 and with an order to keep to 1664.
+/// In a Dragonfly the even split shows that paths over two global links crowd those, so they are avoided: with
+/// 1056 adapters the busiest channel carries 1120 routes, where P-SSSP comes to 1952, and under an order to 1664.
 ///
-/// Under [`Rule::OneVl`] port 0 of a switch without adapters has ways of its own (see `port0.rs`), which go
-/// by the rule alone.
+/// Under [`Rule::OneVl`] port 0 of a switch without adapters has paths of its own (see `port0.rs`), by the rule
+/// alone.
 ///
 /// Arguments, result and errors are those of [`ranked_sssp`](super::ranked_sssp). The result is the same for any
 /// number of threads; ties of hashes go to the lowest channel.
 ///
-/// Which ways are in choice is found once for all destinations on a switch wherever it is the same for them
-/// (see `settled.rs`).
+/// The eligible channels are found once for all destinations on a switch wherever they are the same (see
+/// `per_target.rs`).
 ///
-/// Cost, over all cores: O(S (S + C + E) + D S) time where it is, O(D E) where it is not, O(E d) a destination
-/// more where the rule has labels and that is not; O(S + C) memory a thread.
+/// Cost, over all cores: O(S (S + C + E) + D S) time where they are, O(D E) where they are not, O(E d) a
+/// destination more where the rule has labels and they are not; O(S + C) memory a thread.
 pub fn stable_sssp(
     fabric: &Fabric,
     hops: &Hops,
     rule: &Rule,
     lookahead: Lookahead,
-    stuck: Stuck<'_>,
-) -> Ranked {
-    let guide = Guide::new(fabric, hops);
+    no_legal_path: NoLegalPath<'_>,
+) -> Forwarding {
+    let criteria = Criteria::new(fabric, hops);
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
-    let mut result = Ranked::nothing(fabric);
+    let mut result = Forwarding::nothing(fabric);
     let targets: Vec<SwitchId> = match rule {
         Rule::OneVl(rank) => {
             let (with, bare) = with_and_without_adapters(fabric);
-            let (rows, left) = ways_to_port_0(fabric, rank, &bare);
-            enter(rows, &mut result.lft);
+            let (rows, left) = paths_to_port_0(fabric, rank, &bare);
+            write_rows(rows, &mut result.lft);
             [with, left].concat()
         }
         _ => fabric.switch_ids().collect(),
@@ -91,13 +91,13 @@ pub fn stable_sssp(
     for wave in targets.chunks(WAVE) {
         let parts = wave.par_chunks(CHUNK).map(|targets| {
             let mut part = Part::new(fabric);
-            let mut walk = Walk {
+            let mut router = Router {
                 fabric,
-                mender: Mender { hops, stuck, adapters: &adapters },
-                guide: &guide,
-                walk: Local::new(fabric, rule, lookahead, &guide),
+                repair: PathRepair { hops, no_legal_path, adapters: &adapters },
+                criteria: &criteria,
+                walk: StableWalk::new(fabric, rule, lookahead, &criteria),
             };
-            for_each_target_here(fabric, hops, targets, |dag| walk.to(dag, &mut part));
+            for_each_target_here(fabric, hops, targets, |dag| router.route_to(dag, &mut part));
             part
         });
         let parts: Vec<Part> = parts.collect();
@@ -106,7 +106,7 @@ pub fn stable_sssp(
             for (&lid, ports) in part.lids.iter().zip(rows) {
                 result.lft.to_mut(lid).copy_from_slice(ports);
             }
-            result.charge(part.toll);
+            result.add(part.stats);
             result.pairs += part.routed * all.saturating_sub(1);
             result.load.iter_mut().zip(part.load).for_each(|(sum, part)| *sum += part);
         }
@@ -117,64 +117,62 @@ pub fn stable_sssp(
     result
 }
 
-/// What choices go by.
-struct Guide {
+/// What choices depend on.
+struct Criteria {
     prices: Prices,
-    keys: Keys,
-    /// Where ways are to meet.
-    tails: Option<Tails>,
+    hashes: ChannelHashes,
+    /// Where paths are to meet.
+    descents: Option<DescentChannels>,
 }
 
-impl Guide {
+impl Criteria {
     fn new(fabric: &Fabric, hops: &Hops) -> Self {
-        let keys = Keys::new(fabric);
+        let hashes = ChannelHashes::new(fabric);
         if !has_core_switches(fabric) {
             let expected = Expected::new(fabric, hops, |_, _| ());
-            return Self { prices: Prices::new(fabric, expected.load), keys, tails: None };
+            return Self { prices: Prices::new(fabric, expected.load), hashes, descents: None };
         }
         let depth = depth(fabric, hops);
-        let near = |target, flow: &[u64]| entrances(fabric, hops, depth, target, flow);
+        let near = |target, flow: &[u64]| ingress(fabric, hops, depth, target, flow);
         let Expected { load, seen } = Expected::new(fabric, hops, near);
-        let tails = Some(Tails::new(fabric, &keys, &seen, depth));
-        Self { prices: Prices::new(fabric, load), keys, tails }
+        let descents = Some(DescentChannels::new(fabric, &hashes, &seen, depth));
+        Self { prices: Prices::new(fabric, load), hashes, descents }
     }
 }
 
-/// Whether a fair share of the switches, a fifth, is there for others: they have less than a quarter of
-/// the adapters of the fullest. Core switches may have an aggregation node each.
+/// Whether at least a fifth of the switches serve others: they have less than a quarter of the adapters of the
+/// fullest switch. Core switches may have an aggregation node each.
 pub fn has_core_switches(fabric: &Fabric) -> bool {
     let adapters = adapters_by_switch(fabric);
     let most = adapters.iter().copied().max().unwrap_or(0);
     5 * adapters.iter().filter(|&&n| 4 * n < most).count() >= adapters.len()
 }
 
-/// Numbers of their own for channels, made of nothing but GUIDs and ports.
+/// Hashes of channels, made of nothing but GUIDs and ports.
 #[derive(Debug)]
-struct Keys {
+struct ChannelHashes {
     channels: Vec<u64>,
 }
 
-impl Keys {
+impl ChannelHashes {
     fn new(fabric: &Fabric) -> Self {
         let end = |s: SwitchId, port: PortNum| mix(fabric.switch(s).guid.0 ^ u64::from(port.0) << 56);
-        let channels = fabric.channels().as_slice().iter();
-        let key =
-            |c: &crate::fabric::Channel| mix(end(c.from, c.out_port)).wrapping_add(end(c.to, c.in_port));
-        Self { channels: channels.map(key).collect() }
+        let hash = |c: &Channel| mix(end(c.from, c.out_port)).wrapping_add(end(c.to, c.in_port));
+        Self { channels: fabric.channels().as_slice().iter().map(hash).collect() }
     }
 
-    fn channel(&self, channel: ChannelId) -> u64 {
-        self.channels[channel.index()]
+    /// The hash of a channel together with that of an end port or a switch.
+    fn with(&self, channel: ChannelId, other: u64) -> u64 {
+        mix(self.channels[channel.index()] ^ other)
     }
 }
 
-/// A number of its own for LID number `n` of an end port.
-fn key_of(end: &EndPort, n: u64) -> u64 {
+/// The hash of LID number `n` of an end port.
+fn hash_of(end: &EndPort, n: u64) -> u64 {
     mix(end.guid.0).wrapping_add(n)
 }
 
-/// Turns a number into one that has nothing to do with it to the eye: Steele, Lea and Flood 2014,
-/// with the constants of Stafford's 13th variant.
+/// The finalizer of splitmix64 (Steele, Lea and Flood 2014; Stafford 13).
 fn mix(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -182,12 +180,12 @@ fn mix(number: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// What came of some targets.
+/// The tables for some targets.
 struct Part {
     lids: Vec<Lid>,
     /// Ports by switch, LID by LID.
     ports: Vec<u8>,
-    toll: Toll,
+    stats: DetourStats,
     /// LIDs of adapters.
     routed: u64,
     load: Vec<u64>,
@@ -198,50 +196,50 @@ impl Part {
         Self {
             lids: Vec::new(),
             ports: Vec::new(),
-            toll: Toll::default(),
+            stats: DetourStats::default(),
             routed: 0,
             load: vec![0; fabric.channels().len()],
         }
     }
 }
 
-/// One thread's way from target to target.
-struct Walk<'a> {
+/// Routes to one target after the other on one thread.
+struct Router<'a> {
     fabric: &'a Fabric,
-    mender: Mender<'a>,
-    guide: &'a Guide,
-    walk: Local<'a>,
+    repair: PathRepair<'a>,
+    criteria: &'a Criteria,
+    walk: StableWalk<'a>,
 }
 
-impl Walk<'_> {
+impl Router<'_> {
     /// All destinations on the target of a DAG, adapters before port 0.
-    fn to(&mut self, dag: &Outward, part: &mut Part) {
-        if part.toll.incomplete {
+    fn route_to(&mut self, dag: &MinimalDag, part: &mut Part) {
+        if part.stats.incomplete {
             return;
         }
         let target = dag.target;
-        let target_key = mix(self.fabric.switch(target).guid.0);
-        self.walk.turn_to(dag, target_key);
+        let target_hash = mix(self.fabric.switch(target).guid.0);
+        self.walk.turn_to(dag, target_hash);
         for (end, port) in ends_on(self.fabric, target) {
             for (lid, n) in end.lids().zip(0..) {
-                let tail = self.guide.tails.as_ref().map_or(&[][..], |tails| tails.of(lid));
-                let goal = Goal { key: key_of(end, n), target_key, tail };
-                self.walk.choose(dag, goal);
-                if self.walk.any_wrong() {
-                    self.mender.mend(&mut self.walk, dag, goal, (end, lid), &mut part.toll);
-                    if part.toll.incomplete {
+                let descent = self.criteria.descents.as_ref().map_or(&[][..], |descents| descents.of(lid));
+                let destination = Destination { hash: hash_of(end, n), target_hash, descent };
+                self.walk.choose(dag, destination);
+                if self.walk.any_violation() {
+                    self.repair.repair(&mut self.walk, dag, destination, (end, lid), &mut part.stats);
+                    if part.stats.incomplete {
                         return;
                     }
                 }
                 let row = part.ports.len();
                 part.lids.push(lid);
-                part.ports.resize(row + self.mender.adapters.len(), Lft::NO_PATH);
+                part.ports.resize(row + self.repair.adapters.len(), Lft::NO_PATH);
                 let ports = &mut part.ports[row..];
-                self.walk.ways().write(ports);
+                self.walk.paths().write(ports);
                 ports[target.index()] = port.0;
                 if end.is_adapter() {
                     part.routed += 1;
-                    self.walk.ways_mut().count(self.mender.adapters, 1, &mut part.load);
+                    self.walk.paths_mut().count(self.repair.adapters, 1, &mut part.load);
                 }
             }
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::ordering::{Tree, bfs, host_levels};
+use crate::ordering::{Tree, host_levels, up_down_rank};
 use crate::topology::{FatTree, HyperX, SlimFly, fail_links, small_members};
 
 /// Channels from a switch to the home of a LID.
@@ -14,9 +14,9 @@ fn walk(f: &Fabric, lft: &Lft, from: SwitchId, lid: Lid, home: SwitchId) -> Vec<
     path
 }
 
-fn free(f: &Fabric) -> Ranked {
+fn free(f: &Fabric) -> Forwarding {
     let hops = Hops::new(f).unwrap();
-    stable_sssp(f, &hops, &Rule::Any, Lookahead::Every, Stuck::Break)
+    stable_sssp(f, &hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break)
 }
 
 #[test]
@@ -44,18 +44,19 @@ fn what_is_not_broken_keeps_to_the_rule() {
     for (name, f) in small_members() {
         let hops = Hops::new(&f).unwrap();
         let root = SwitchId(0);
-        let tree = Tree::new(&f, &bfs(&f, root), root);
-        for rank in [bfs(&f, root), host_levels(&f, 1)] {
-            let own = tree.own_place(&f, &rank);
+        let tree = Tree::new(&f, &up_down_rank(&f, root), root);
+        for rank in [up_down_rank(&f, root), host_levels(&f, 1)] {
+            let own = tree.with_tree_outermost(&f, &rank);
             for make in [Rule::OneVl, Rule::FirstTurnFree] {
-                for lookahead in [Lookahead::Every, Lookahead::LastChance] {
+                for lookahead in [Lookahead::Every, Lookahead::LastOption] {
                     let (rule, with_tree) = (make(rank.clone()), make(own.clone()));
-                    let broken = stable_sssp(&f, &hops, &rule, lookahead, Stuck::Break);
+                    let broken = stable_sssp(&f, &hops, &rule, lookahead, NoLegalPath::Break);
                     check(name, &f, &rule, &broken);
-                    let mended = stable_sssp(&f, &hops, &with_tree, lookahead, Stuck::Detour(Some(&tree)));
+                    let mended =
+                        stable_sssp(&f, &hops, &with_tree, lookahead, NoLegalPath::Detour(Some(&tree)));
                     assert!(mended.complete && mended.broken.is_empty(), "{name}");
                     check(name, &f, &with_tree, &mended);
-                    let roomy = stable_sssp(&f, &hops, &rule, lookahead, Stuck::Detour(None));
+                    let roomy = stable_sssp(&f, &hops, &rule, lookahead, NoLegalPath::Detour(None));
                     if roomy.complete {
                         check(name, &f, &rule, &roomy);
                     }
@@ -65,14 +66,14 @@ fn what_is_not_broken_keeps_to_the_rule() {
     }
 }
 
-fn check(name: &str, f: &Fabric, rule: &Rule, routed: &Ranked) {
+fn check(name: &str, f: &Fabric, rule: &Rule, routed: &Forwarding) {
     for end in f.endports() {
         let home = end.attachment.unwrap().0;
         for s in f.switch_ids().filter(|&s| !routed.broken.contains(&(s, end.lid))) {
             let path = walk(f, &routed.lft, s, end.lid, home);
-            let places = (0..path.len()).map(|i| rule.place(path[i], path.get(i + 1).copied()));
-            let places: Vec<u32> = places.take_while(|&place| place != Rule::END).collect();
-            assert!(places.is_sorted_by(|a, b| a < b), "{name}: {places:?}");
+            let positions = (0..path.len()).map(|i| rule.position_of(path[i], path.get(i + 1).copied()));
+            let positions: Vec<u32> = positions.take_while(|&position| position != Rule::END).collect();
+            assert!(positions.is_sorted_by(|a, b| a < b), "{name}: {positions:?}");
         }
     }
 }
@@ -88,7 +89,7 @@ fn the_same_tables_with_one_thread_and_with_three() {
     assert!(one.lft == three.lft && one.load == three.load);
 }
 
-/// On a Slim Fly nearly all ways are the only ones, so nothing moves that need not.
+/// On a Slim Fly nearly all paths are the only ones, so nothing moves that need not.
 #[test]
 fn a_failed_link_moves_hardly_more_than_what_went_over_it() {
     let f = SlimFly { q: 5, cas: None }.build().unwrap();

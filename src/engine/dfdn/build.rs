@@ -1,0 +1,93 @@
+//! Plans from a candidate and its forwarding tables: with one SL, with several, and DF-DN.
+
+use super::Task;
+use super::candidates::Candidate;
+use crate::engine::plan::{Parts, Plan};
+use crate::fabric::Sl;
+use crate::lanes::{Lanes, LanesError, df_dn, ordered};
+use crate::multicast::KnownOrder;
+use crate::ordering::Rule;
+use crate::routing::{Forwarding, sssp};
+use crate::tables::{Lft, PathSl};
+
+/// One SL for all pairs.
+///
+/// - `remarks`: further ones.
+pub(super) fn one_sl(
+    task: Task<'_>,
+    candidate: &Candidate,
+    forwarding: Forwarding,
+    remarks: Vec<String>,
+) -> Plan {
+    let rule = &candidate.rule;
+    let all = u16::MAX >> (Sl::COUNT - usize::from(task.offer.sls));
+    let detours = match forwarding.detours {
+        0 => "all adapter pairs on shortest paths".to_owned(),
+        _ => format!("{:.2} % of the adapter pairs on detours", 100.0 * forwarding.nonminimal_share()),
+    };
+    let how = match rule {
+        Rule::OneVl(_) | Rule::Any => "every path ascends in the order",
+        Rule::FirstTurnFree(_) => "every path ascends in the order after its first turn",
+        Rule::Labelled { .. } => "every path ascends in the order or to a higher VL after its first turn",
+    };
+    let vls = rule.vls();
+    let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
+    let remark = format!("one SL, {lanes_used}, {detours}: {how} ({})", candidate.name());
+    let lanes = Lanes { sl2vl: rule.sl2vl(task.fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
+    plan(task, forwarding.lft, lanes, Some(candidate), remark, remarks)
+}
+
+/// Several SLs: pairs that violate the rule get SLs of their own, the others SL 0.
+pub(super) fn several_sls(task: Task<'_>, candidate: &Candidate, lft: Lft, lanes: Lanes) -> Plan {
+    let remark = format!(
+        "{} SLs, {} VLs, all adapter pairs on shortest paths: every path ascends in the order or to a higher \
+         VL after its first turn ({})",
+        lanes.sls,
+        lanes.vls,
+        candidate.name()
+    );
+    plan(task, lft, lanes, Some(candidate), remark, Vec::new())
+}
+
+/// The lanes of [`several_sls`].
+///
+/// # Errors
+/// Those of [`ordered`].
+pub(super) fn several_lanes(
+    task: Task<'_>,
+    rule: &Rule,
+    forwarding: &Forwarding,
+) -> Result<Lanes, LanesError> {
+    ordered(task.fabric, rule, &forwarding.lft, &forwarding.broken, task.offer)
+}
+
+/// P-SSSP with DF-DN as printed.
+///
+/// # Errors
+/// Those of [`df_dn`].
+pub(super) fn df_dn_plan(task: Task<'_>) -> Result<Plan, LanesError> {
+    let lft = sssp(task.fabric, task.hops);
+    let lanes = df_dn(task.fabric, &lft, task.offer)?;
+    Ok(plan(task, lft, lanes, None, "DF-DN: one VL more at each hop".to_owned(), Vec::new()))
+}
+
+fn plan(
+    task: Task<'_>,
+    lft: Lft,
+    lanes: Lanes,
+    candidate: Option<&Candidate>,
+    remark: String,
+    more: Vec<String>,
+) -> Plan {
+    let mut remarks = vec![remark];
+    if let PathSl::Any(_) = lanes.path_sl {
+        let text = "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
+        remarks.push(text.to_owned());
+    }
+    remarks.extend(more);
+    let known = candidate.and_then(|candidate| {
+        let order = candidate.rule.virtual_channel_order()?;
+        Some(KnownOrder { lanes: order, tree: candidate.tree().clone() })
+    });
+    Plan::new(task.fabric, task.hops, task.offer, Parts { lft, lanes, known, remarks })
+}

@@ -1,0 +1,292 @@
+//! The orders of the links that `dfdn` knows, and a rule made of one of them.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::Task;
+use super::tuning::ROUNDS;
+use crate::fabric::{Fabric, SwitchId};
+use crate::ordering::{
+    Dimensions, Rank, Rule, Tree, global_links_first, host_levels, local_links_first, up_down_rank,
+};
+use crate::routing::{
+    Forwarding, Hops, LabelSearch, Lookahead, NoLegalPath, Probe, ranked_sssp, search_labels, search_rank,
+    stable_sssp,
+};
+
+/// An entry of the registry: how to order the links around a root.
+struct Entry {
+    name: &'static str,
+    /// `None` where the fabric has no such order.
+    rank: fn(&Fabric, Option<&Dimensions>, SwitchId) -> Option<Rank>,
+    /// The roots that the search tries.
+    roots: Roots,
+    /// Whether the tree consists of the lowest links, not of shortest paths to the root.
+    lowest_tree: bool,
+    /// Whether hardly more than one path a pair ascends, so that the load decides little.
+    one_path: bool,
+    /// The rules for stable tables, and when they are tried: the lowest number first.
+    stable: &'static [(u8, fn(Rank) -> Rule)],
+}
+
+/// Which switches are roots of an order in the search.
+#[derive(PartialEq, Eq)]
+enum Roots {
+    /// The switch that is farthest from another one: a corner of a grid.
+    Corner,
+    /// The switch that is nearest to all others.
+    Center,
+    /// Several switches, leaves among them; they are part of the name.
+    Several,
+}
+
+/// All orders, as the search tries them. A new order is one line here.
+///
+/// For stable tables grids come first, with the first turn free: on one VL hardly more than one path a pair is
+/// legal, and the first failed links would bring another rule.
+const REGISTRY: &[Entry] = &[
+    Entry {
+        name: "dimension by dimension",
+        rank: |fabric, dimensions, root| dimensions.map(|d| d.dimension_order(fabric, root)),
+        roots: Roots::Corner,
+        lowest_tree: false,
+        one_path: true,
+        stable: &[(0, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "trees by dimension",
+        rank: |fabric, dimensions, root| dimensions.map(|d| d.dimension_trees(fabric, root)),
+        roots: Roots::Corner,
+        lowest_tree: true,
+        one_path: true,
+        stable: &[],
+    },
+    Entry {
+        name: "host levels",
+        rank: |fabric, _, _| Some(host_levels(fabric, most_adapters(fabric).div_ceil(4))),
+        roots: Roots::Center,
+        lowest_tree: false,
+        one_path: false,
+        stable: &[(2, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "global links first",
+        rank: |fabric, _, root| Some(global_links_first(fabric, root)),
+        roots: Roots::Center,
+        lowest_tree: false,
+        one_path: false,
+        stable: &[(3, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "local links first",
+        rank: |fabric, _, root| Some(local_links_first(fabric, root)),
+        roots: Roots::Center,
+        lowest_tree: false,
+        one_path: false,
+        stable: &[(5, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "up*/down*",
+        rank: |fabric, _, root| Some(up_down_rank(fabric, root)),
+        roots: Roots::Several,
+        lowest_tree: false,
+        one_path: false,
+        stable: &[(1, Rule::OneVl), (4, Rule::FirstTurnFree)],
+    },
+];
+
+impl Entry {
+    fn order(&self, fabric: &Fabric, dimensions: Option<&Dimensions>, root: SwitchId) -> Option<LinkOrder> {
+        let rank = (self.rank)(fabric, dimensions, root)?;
+        let tree = match self.lowest_tree {
+            true => Tree::lowest(fabric, &rank, SwitchId(0)),
+            false => Tree::new(fabric, &rank, root),
+        };
+        let name = match self.roots {
+            Roots::Several => format!("{} from {}", self.name, fabric.switch(root).description),
+            Roots::Corner | Roots::Center => self.name.to_owned(),
+        };
+        Some(LinkOrder { name, rank, tree, one_path: self.one_path, has_tree: true })
+    }
+}
+
+/// The adapters of the switch with the most.
+fn most_adapters(fabric: &Fabric) -> usize {
+    fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0)
+}
+
+/// The first switch with the most adapters.
+fn fullest(fabric: &Fabric) -> Option<SwitchId> {
+    fabric.switch_ids().max_by_key(|&s| (fabric.num_adapters_on(s), Reverse(s)))
+}
+
+/// An order of the links with a tree.
+pub(super) struct LinkOrder {
+    pub(super) name: String,
+    pub(super) rank: Rank,
+    pub(super) tree: Tree,
+    /// Whether hardly more than one path a pair ascends, so that the load decides little.
+    pub(super) one_path: bool,
+    /// Whether the paths of the tree ascend in the rank as it is.
+    pub(super) has_tree: bool,
+}
+
+/// The orders for the search. An order in which the paths of its tree do not ascend comes once more with the tree
+/// outermost.
+pub(super) fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Arc<LinkOrder>> {
+    let n = fabric.num_switches();
+    let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
+    let center = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
+    let corner = fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0));
+    let mut several: Vec<SwitchId> = Vec::new();
+    let spread = (0..4).map(|i| SwitchId::at(i * n / 4));
+    for root in spread.chain([SwitchId::at(n - 1), fullest(fabric).unwrap_or(SwitchId(0)), center]) {
+        if !several.contains(&root) {
+            several.push(root);
+        }
+    }
+    let dimensions = Dimensions::find(fabric);
+    let mut list = Vec::new();
+    for entry in REGISTRY {
+        let roots = match entry.roots {
+            Roots::Corner => &[corner][..],
+            Roots::Center => &[center],
+            Roots::Several => &several,
+        };
+        for order in roots.iter().filter_map(|&root| entry.order(fabric, dimensions.as_ref(), root)) {
+            let outermost = order.tree.with_tree_outermost(fabric, &order.rank);
+            let has_tree = outermost == order.rank;
+            if !has_tree {
+                list.push(Arc::new(LinkOrder {
+                    name: format!("{} around a tree", order.name),
+                    rank: outermost,
+                    tree: order.tree.clone(),
+                    one_path: false,
+                    has_tree: true,
+                }));
+            }
+            list.push(Arc::new(LinkOrder { has_tree, ..order }));
+        }
+    }
+    list
+}
+
+/// The candidates for stable tables in a fixed order, each made when it is asked for. The root of all is the
+/// first switch with the most adapters.
+pub(super) fn stable(fabric: &Fabric) -> impl Iterator<Item = (LinkOrder, Rule)> {
+    let dimensions = Dimensions::find(fabric);
+    let root = fullest(fabric);
+    let mut list: Vec<_> =
+        REGISTRY.iter().flat_map(|entry| entry.stable.iter().map(move |kind| (kind, entry))).collect();
+    list.sort_by_key(|((number, _), _)| *number);
+    list.into_iter().filter_map(move |((_, kind), entry)| {
+        let order = entry.order(fabric, dimensions.as_ref(), root?)?;
+        let rule = kind(order.rank.clone());
+        Some((order, rule))
+    })
+}
+
+/// What tables under a rule are balanced by.
+#[derive(Clone, Copy)]
+pub(super) enum BalanceBy {
+    /// The expected load: [`stable_sssp`].
+    ExpectedLoad,
+    /// The load of all destinations before: [`ranked_sssp`].
+    Load,
+}
+
+/// What was done to the rank of a candidate.
+#[derive(Clone)]
+pub(super) enum Refinement {
+    None,
+    /// Channels moved.
+    Improved,
+    /// Turns have labels; the higher ones use another order.
+    Labels(Arc<LinkOrder>),
+}
+
+/// A rule to route by: an order of the links, how it is used, and what it is expected to cost.
+#[derive(Clone)]
+pub(super) struct Candidate {
+    pub(super) order: Arc<LinkOrder>,
+    pub(super) refinement: Refinement,
+    pub(super) rule: Rule,
+    pub(super) lookahead: Lookahead,
+    /// On the destinations that were tried.
+    pub(super) probe: Probe,
+    /// See [`worth`](super::estimate::worth).
+    pub(super) price: f64,
+}
+
+impl Candidate {
+    /// Its order in words.
+    pub(super) fn name(&self) -> String {
+        let name = &self.order.name;
+        match &self.refinement {
+            Refinement::None => name.clone(),
+            Refinement::Improved => format!("{name}, improved"),
+            Refinement::Labels(higher) if Arc::ptr_eq(higher, &self.order) => format!("{name}, with labels"),
+            Refinement::Labels(higher) => format!("{name}, then {}, with labels", higher.name),
+        }
+    }
+
+    /// A spanning tree whose paths may be legal under the rule.
+    pub(super) fn tree(&self) -> &Tree {
+        &self.order.tree
+    }
+
+    pub(super) fn route(&self, task: Task<'_>, by: BalanceBy, no_legal_path: NoLegalPath<'_>) -> Forwarding {
+        let route = match by {
+            BalanceBy::ExpectedLoad => stable_sssp,
+            BalanceBy::Load => ranked_sssp,
+        };
+        route(task.fabric, task.hops, &self.rule, self.lookahead, no_legal_path)
+    }
+
+    /// Routes with one SL and detours, with the tree reserved where some switch has no path otherwise.
+    pub(super) fn route_one_sl(&mut self, task: Task<'_>, by: BalanceBy) -> Forwarding {
+        let forwarding = self.route(task, by, NoLegalPath::Detour(None));
+        if forwarding.complete {
+            return forwarding;
+        }
+        self.reserve_tree(task);
+        self.route_with_tree(task, by)
+    }
+
+    /// Routes with one SL and detours along the tree, which is [reserved](Self::reserve_tree).
+    pub(super) fn route_with_tree(&self, task: Task<'_>, by: BalanceBy) -> Forwarding {
+        self.route(task, by, NoLegalPath::Detour(Some(self.tree())))
+    }
+
+    /// Changes the rule so that the paths of the tree are legal, and searches it again around them.
+    pub(super) fn reserve_tree(&mut self, Task { fabric, hops, .. }: Task<'_>) {
+        let tree = &self.order.tree;
+        let all: Vec<SwitchId> = fabric.switch_ids().collect();
+        self.rule = match &self.rule {
+            Rule::Any => unreachable!("no candidate allows everything"),
+            Rule::OneVl(rank) => Rule::OneVl(tree.with_tree_outermost(fabric, rank)),
+            Rule::FirstTurnFree(rank) => {
+                let outermost = tree.with_tree_outermost(fabric, rank);
+                if outermost == *rank {
+                    return;
+                }
+                let (rank, _) =
+                    search_rank(fabric, hops, &outermost, self.lookahead, &all, ROUNDS, Some(tree));
+                Rule::FirstTurnFree(rank)
+            }
+            Rule::Labelled { ranks, .. } => {
+                let mut ranks = ranks.clone();
+                ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
+                let search = LabelSearch {
+                    ranks: &ranks,
+                    most: (self.rule.vls() - 1).max(1),
+                    pinned: Some(tree),
+                    lookahead: self.lookahead,
+                    targets: &all,
+                    rounds: ROUNDS,
+                };
+                search_labels(fabric, hops, search).0
+            }
+        };
+    }
+}

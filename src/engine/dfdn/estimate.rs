@@ -1,0 +1,98 @@
+//! What a candidate is worth, and what the search may spend to find out.
+
+use super::tuning::{
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, LEAST_WORK, LEAST_WORK_IF_HARD, VL_PRICE,
+};
+use crate::fabric::{Fabric, SwitchId};
+use crate::ordering::Rule;
+
+/// The price of a rule, in shares of the adapter pairs.
+///
+/// - `nonminimal`: share of the pairs without a legal minimal path.
+/// - `bandwidth`: expected, in relation to that without a rule.
+pub(super) fn worth(nonminimal: f64, bandwidth: f64, rule: &Rule) -> f64 {
+    let loss = 1.0 - bandwidth;
+    let noticed = BANDWIDTH_PRICE * (loss - BANDWIDTH_FREE).max(0.0) + BANDWIDTH_TIE * loss;
+    nonminimal + noticed + VL_PRICE * f64::from(rule.vls())
+}
+
+/// What a search may spend, in steps.
+pub(super) struct Budget {
+    /// Steps of routing to one destination switch.
+    per_target: usize,
+    left: usize,
+    /// The least budget where plain orders do not suffice.
+    least_if_hard: usize,
+}
+
+impl Budget {
+    /// Steps of routing to all destinations.
+    pub(super) fn pass(fabric: &Fabric) -> usize {
+        let switches = fabric.num_switches();
+        fabric.endports().len() * switches * 2 + switches * (switches + fabric.channels().len())
+    }
+
+    /// As much as routing to all destinations takes, times `effort`.
+    pub(super) fn new(fabric: &Fabric, effort: f64) -> Self {
+        let per_target = fabric.num_switches() + fabric.channels().len();
+        let steps = |work: usize| (work as f64 * effort) as usize;
+        let left = steps(Self::pass(fabric).max(LEAST_WORK));
+        Self { per_target, left, least_if_hard: steps(LEAST_WORK_IF_HARD) }
+    }
+
+    /// How many destinations each of some tries may have, at most all.
+    pub(super) fn targets(&self, fabric: &Fabric, tries: usize) -> usize {
+        (self.left / 2 / tries / self.per_target).clamp(1, fabric.num_switches())
+    }
+
+    /// How many tries of so many targets it affords.
+    pub(super) fn rounds(&self, targets: usize) -> usize {
+        self.left / (targets * self.per_target).max(1)
+    }
+
+    /// How many routings of the whole fabric it affords.
+    pub(super) fn passes(&self, fabric: &Fabric) -> usize {
+        self.left / (fabric.endports().len() * self.per_target)
+    }
+
+    /// Spends what a try of so many targets costs.
+    pub(super) fn spend(&mut self, targets: usize) {
+        self.left = self.left.saturating_sub(targets * self.per_target);
+    }
+
+    /// Leaves one of some equal shares.
+    pub(super) fn divide(&mut self, shares: usize) {
+        self.left /= shares;
+    }
+
+    /// Raises it where plain orders do not suffice.
+    pub(super) fn raise(&mut self) {
+        self.left = self.left.max(self.least_if_hard);
+    }
+}
+
+/// Some destination switches, at most `take`: three of four evenly spread over the adapters, the fourth over all
+/// switches; all switches if that is as many.
+pub(super) fn sample(fabric: &Fabric, take: usize) -> Vec<SwitchId> {
+    let n = fabric.num_switches();
+    let adapters: Vec<SwitchId> =
+        fabric.switch_ids().flat_map(|s| std::iter::repeat_n(s, fabric.num_adapters_on(s))).collect();
+    if take >= n || adapters.is_empty() {
+        return fabric.switch_ids().take(take).collect();
+    }
+    let pick = |i: usize| match i % 4 {
+        3 => SwitchId::at(i * n / take),
+        _ => adapters[i * adapters.len() / take],
+    };
+    let mut some: Vec<SwitchId> = (0..take).map(pick).collect();
+    some.sort_unstable();
+    some.dedup();
+    some
+}
+
+/// Some destination switches, evenly spread: a failed link changes none of them.
+pub(super) fn spread(fabric: &Fabric, take: usize) -> Vec<SwitchId> {
+    let n = fabric.num_switches();
+    let take = take.min(n);
+    (0..take).map(|i| SwitchId::at(i * n / take)).collect()
+}

@@ -1,0 +1,317 @@
+//! The search for a rule: screen all orders, narrow them down, improve the best, label their turns.
+//!
+//! Each step takes candidates and a budget and returns candidates.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::Task;
+use super::candidates::{Candidate, LinkOrder, Refinement, orders};
+use super::estimate::{Budget, sample, worth};
+use super::tuning::{
+    COMPARED, COMPARED_IF_ENOUGH, FINALISTS, IMPROVE_WORK, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS,
+    LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS, ROUNDS, TELLING,
+};
+use crate::fabric::SwitchId;
+use crate::ordering::Rule;
+use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
+
+/// What a search found.
+pub(super) struct Search {
+    /// The best first; candidates that did without the last round at the end.
+    pub(super) candidates: Vec<Candidate>,
+    /// How many of them are worth routing with, to compare the results.
+    pub(super) compare: usize,
+}
+
+/// Searches the candidate of the least price: the share of the adapter pairs without a legal minimal path, with
+/// the loss of bandwidth and the VLs weighed in ([`worth`]).
+///
+/// It tries all orders on one VL and with the first turn free. Where these leave pairs without a legal minimal
+/// path, it improves the rank of the best and then labels turns, until the budget is spent. The budget is
+/// counted, not timed, so the result is the same on any machine.
+pub(super) fn search(task: Task<'_>) -> Search {
+    let Task { fabric, hops, .. } = task;
+    let mut budget = Budget::new(fabric, task.settings.search_effort);
+    let orders = orders(fabric, hops);
+    let (mut tried, spared, enough) = plain(task, &orders, &mut budget);
+    if !enough {
+        budget.raise();
+    }
+    if !enough && task.offer.vls > 1 {
+        let all = Judged::on_all(task);
+        let improved = improve(task, &all, &tried, &mut budget);
+        add(&mut tried, improved);
+        if task.offer.vls > 2 && tried[0].probe.broken_switches > 0.0 {
+            let labelled = label(task, &all, &orders, &tried, &mut budget);
+            add(&mut tried, labelled);
+        }
+    }
+    tried.extend(spared);
+    let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
+    Search { candidates: tried, compare: budget.passes(fabric).clamp(1, most) }
+}
+
+/// The best first.
+fn sort(candidates: &mut [Candidate]) {
+    candidates.sort_by(|a, b| a.price.total_cmp(&b.price));
+}
+
+fn add(candidates: &mut Vec<Candidate>, more: Vec<Candidate>) {
+    candidates.extend(more);
+    sort(candidates);
+}
+
+/// The destinations by which candidates are judged, with what they cost without a rule.
+struct Judged {
+    targets: Vec<SwitchId>,
+    plain: Probe,
+}
+
+impl Judged {
+    fn on_all(Task { fabric, hops, .. }: Task<'_>) -> Self {
+        let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, 1);
+        Self { targets, plain }
+    }
+
+    /// The price of a rule. If detours may need the tree and it would change the rank, that costs extra.
+    fn price(&self, order: &LinkOrder, rule: &Rule, probe: &Probe) -> f64 {
+        let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
+        worth(probe.price(), probe.bandwidth / self.plain.bandwidth, rule) + no_tree
+    }
+}
+
+/// Tries the orders as they are: on a sample of the destinations, and the best of them on more.
+///
+/// Returns the candidates of the last round, those that did without it, and whether the best one suffices.
+fn plain(
+    task: Task<'_>,
+    orders: &[Arc<LinkOrder>],
+    budget: &mut Budget,
+) -> (Vec<Candidate>, Vec<Candidate>, bool) {
+    let mut tries: Vec<Candidate> = Vec::new();
+    for order in orders {
+        for lookahead in [Lookahead::Every, Lookahead::LastOption] {
+            let mut add = |rule: Rule| {
+                let nothing = Probe { broken: 0.0, broken_switches: 0.0, bandwidth: 0.0 };
+                let order = order.clone();
+                let refinement = Refinement::None;
+                tries.push(Candidate { order, refinement, rule, lookahead, probe: nothing, price: 0.0 });
+            };
+            add(Rule::OneVl(order.rank.clone()));
+            if task.offer.vls > 1 {
+                add(Rule::FirstTurnFree(order.rank.clone()));
+            }
+        }
+    }
+    let mut spared = Vec::new();
+    let mut rounds = 1 + NARROWED.len();
+    loop {
+        let (mut tried, judged) = screen(task, tries, rounds, budget);
+        rounds -= 1;
+        let sampled = judged.targets.len() < task.fabric.num_switches();
+        let suffices = tried[0].probe.suffices(&judged.plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
+        if rounds == 0 && !suffices && !spared.is_empty() {
+            rounds = 1;
+            tried.append(&mut spared);
+            tries = tried;
+            continue;
+        }
+        if rounds == 0 || !sampled {
+            return (tried, spared, suffices);
+        }
+        let clear = judged.targets.len() >= TELLING && suffices;
+        if rounds > 1 && clear {
+            // The last round gets no more than its share.
+            budget.divide(rounds);
+            rounds = 1;
+        }
+        let kept = narrow(tried, &judged, NARROWED[NARROWED.len() - rounds]);
+        // Where one suffices, those with more VLs than others wait until none of the others does.
+        let fewest = kept.iter().map(|candidate| candidate.rule.vls()).min().unwrap_or(0);
+        (tries, spared) = kept.into_iter().partition(|c| !clear || c.rule.vls() == fewest);
+    }
+}
+
+/// Judges candidates on as many destinations as the budget affords; the best first.
+///
+/// - `rounds`: how many are left, this one included.
+fn screen(
+    task: Task<'_>,
+    tries: Vec<Candidate>,
+    rounds: usize,
+    budget: &mut Budget,
+) -> (Vec<Candidate>, Judged) {
+    let Task { fabric, hops, .. } = task;
+    // One more for no rule.
+    let count = tries.len() + 1;
+    let targets = sample(fabric, budget.targets(fabric, rounds * count));
+    let trees = budget.rounds(2 * rounds * targets.len() * count).max(1);
+    budget.spend(targets.len() * count * trees.min(fabric.endports().len() / targets.len()));
+    let sampled = targets.len() < fabric.num_switches();
+    // `LastOption` leaves balancing more freedom; on a sample try it only where `Every` falls short.
+    let (mut tried, mut second): (Vec<_>, Vec<_>) =
+        tries.into_iter().partition(|c| !sampled || c.lookahead == Lookahead::Every);
+    let probes = |rules: &[(&Rule, Lookahead)]| probe_all(fabric, hops, rules, &targets, trees);
+    let mut rules: Vec<(&Rule, Lookahead)> = tried.iter().map(|c| (&c.rule, c.lookahead)).collect();
+    rules.push((&Rule::Any, Lookahead::Every));
+    let mut probed = probes(&rules);
+    let plain = probed.pop().expect("that of no rule");
+    if rounds > NARROWED.len() {
+        second.retain(|c| {
+            let alike =
+                |other: &Candidate| Arc::ptr_eq(&other.order, &c.order) && other.rule.vls() == c.rule.vls();
+            tried.iter().position(alike).is_none_or(|same| !probed[same].suffices(&plain, 0.0))
+        });
+    }
+    if !second.is_empty() {
+        let rules: Vec<(&Rule, Lookahead)> = second.iter().map(|c| (&c.rule, c.lookahead)).collect();
+        probed.extend(probes(&rules));
+        tried.append(&mut second);
+    }
+    // Gains on a sample are mostly chance, so they are ignored.
+    let most = if sampled { plain.bandwidth } else { f64::INFINITY };
+    let judged = Judged { targets, plain };
+    for (candidate, probe) in tried.iter_mut().zip(probed) {
+        let seen = Probe { bandwidth: probe.bandwidth.min(most), ..probe };
+        candidate.probe = probe;
+        candidate.price = judged.price(&candidate.order, &candidate.rule, &seen);
+    }
+    sort(&mut tried);
+    (tried, judged)
+}
+
+/// Keeps some of the candidates of a sample for the next round.
+///
+/// Small samples concentrate load near their targets and hide congestion in the core. There P-SSSP also evens out
+/// what it cannot even out on all destinations. So gains of bandwidth are ignored.
+fn narrow(mut tried: Vec<Candidate>, judged: &Judged, keep: usize) -> Vec<Candidate> {
+    let plain = judged.plain.bandwidth;
+    let known = |c: &Candidate| {
+        let loss = (plain - c.probe.bandwidth).max(0.0) / plain;
+        let no_tree = if c.order.has_tree { 0.0 } else { f64::EPSILON };
+        worth(c.probe.price(), 1.0 - loss, &c.rule) + no_tree
+    };
+    tried.sort_by(|a, b| known(a).total_cmp(&known(b)));
+    let telling = judged.targets.len() >= TELLING;
+    let mut kept: Vec<Candidate> = Vec::new();
+    for candidate in tried {
+        // Of candidates that are equal on many destinations one is enough: one with a tree, and the later one,
+        // because under up*/down* cost alone decides more.
+        let same_order = |other: &Candidate| Arc::ptr_eq(&other.order, &candidate.order);
+        let alike = |other: &Candidate| {
+            other.probe == candidate.probe
+                && (same_order(other) || telling && other.rule.vls() == candidate.rule.vls())
+        };
+        match kept.iter().position(alike) {
+            _ if candidate.order.one_path && candidate.lookahead == Lookahead::Every => kept.push(candidate),
+            Some(same) if !same_order(&kept[same]) && candidate.order.has_tree => kept[same] = candidate,
+            None if kept.len() < keep => kept.push(candidate),
+            _ => {}
+        }
+    }
+    kept
+}
+
+/// Moves channels within the best orders so that the turns in use ascend.
+///
+/// - `tried`: the orders as they are, the best first.
+fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Budget) -> Vec<Candidate> {
+    let mut starts: Vec<&Candidate> = Vec::new();
+    for candidate in first_turn_free(tried) {
+        if starts.len() < IMPROVED && starts.iter().all(|s| !Arc::ptr_eq(&s.order, &candidate.order)) {
+            starts.push(candidate);
+        }
+    }
+    let round = IMPROVE_WORK * judged.targets.len();
+    starts.truncate(budget.rounds(round * LEAST_ROUNDS).clamp(1, IMPROVED));
+    let rounds = (budget.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
+    budget.spend(starts.len() * round * rounds);
+    let improved = starts.into_par_iter().map(|&Candidate { ref order, lookahead, .. }| {
+        let targets = &judged.targets;
+        let (rank, probe) =
+            search_rank(task.fabric, task.hops, &order.rank, lookahead, targets, rounds, None);
+        let rule = Rule::FirstTurnFree(rank);
+        let price = judged.price(order, &rule, &probe);
+        Candidate { order: order.clone(), refinement: Refinement::Improved, rule, lookahead, probe, price }
+    });
+    improved.collect()
+}
+
+/// A search for labels: the orders for label 1 and for the higher ones, and the largest label.
+#[derive(Clone)]
+struct Labelling {
+    first: Arc<LinkOrder>,
+    higher: Arc<LinkOrder>,
+    lookahead: Lookahead,
+    most: u8,
+}
+
+/// Searches labels for one order after the other: a few rounds for as many orders as the budget affords. The best
+/// get all rounds, also with another order for the higher labels, and the best of these fewer labels as well.
+///
+/// - `tried`: candidates without labels, the best first.
+fn label(
+    task: Task<'_>,
+    judged: &Judged,
+    orders: &[Arc<LinkOrder>],
+    tried: &[Candidate],
+    budget: &mut Budget,
+) -> Vec<Candidate> {
+    // Labels repair single pairs, so all destinations count.
+    let targets = &judged.targets;
+    let run = |searches: &[Labelling], rounds: usize| -> Vec<(Labelling, Candidate)> {
+        let found = searches.par_iter().map(|labelling| {
+            let Labelling { first, higher, lookahead, most } = labelling.clone();
+            let ranks = [first.rank.clone(), first.rank.clone(), higher.rank.clone()];
+            let search = LabelSearch { ranks: &ranks, most, pinned: None, lookahead, targets, rounds };
+            let (rule, probe) = search_labels(task.fabric, task.hops, search);
+            let price = judged.price(&first, &rule, &probe);
+            let refinement = Refinement::Labels(higher);
+            (labelling.clone(), Candidate { order: first, refinement, rule, lookahead, probe, price })
+        });
+        let mut found: Vec<_> = found.collect();
+        sort_labelled(&mut found);
+        found
+    };
+    let most = task.offer.vls.min(ONE_SL_VLS) - 1;
+    let mut searches: Vec<Labelling> = Vec::new();
+    for Candidate { order, lookahead, .. } in first_turn_free(tried) {
+        if searches.iter().all(|s| !Arc::ptr_eq(&s.first, order)) {
+            let (first, higher) = (order.clone(), order.clone());
+            searches.push(Labelling { first, higher, lookahead: *lookahead, most });
+        }
+    }
+    let round = LABEL_WORK * targets.len();
+    let affordable = budget.rounds(2 * round * LEAST_ROUNDS).clamp(1, searches.len());
+    budget.spend(affordable * round * LEAST_ROUNDS);
+    let mut found = run(&searches[..affordable], LEAST_ROUNDS);
+    let last = orders.last().expect("there is an order");
+    let best = found[0].0.first.clone();
+    let finalists = found.iter().take(FINALISTS).flat_map(|(labelling, _)| {
+        let with = |higher: &Arc<LinkOrder>| Labelling { higher: higher.clone(), ..labelling.clone() };
+        [labelling.clone(), with(last), with(&best)]
+    });
+    let finalists: Vec<Labelling> = finalists.collect();
+    let rounds = ROUNDS.min(budget.rounds(round * (finalists.len() + 1)));
+    if rounds > LEAST_ROUNDS {
+        found.extend(run(&finalists, rounds));
+        sort_labelled(&mut found);
+        let fewer: Vec<Labelling> = (2..most).map(|most| Labelling { most, ..found[0].0.clone() }).collect();
+        found.extend(run(&fewer, rounds));
+    }
+    found.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+fn sort_labelled(found: &mut [(Labelling, Candidate)]) {
+    found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
+}
+
+/// The candidates with the first turn free; where the last round had none of these, all.
+fn first_turn_free(tried: &[Candidate]) -> impl Iterator<Item = &Candidate> {
+    let free = |candidate: &Candidate| matches!(candidate.rule, Rule::FirstTurnFree(_));
+    let none = !tried.iter().any(free);
+    tried.iter().filter(move |candidate| none || free(candidate))
+}

@@ -1,0 +1,145 @@
+//! Stable tables: a failed link changes few of them.
+//!
+//! They use the first candidate that is good enough, not the best of many. Taking the best would switch rules
+//! after small failures and change most tables; a good enough rule usually survives.
+
+use std::sync::Arc;
+
+use super::Task;
+use super::build::one_sl;
+use super::candidates::{BalanceBy, Candidate, Refinement, stable};
+use super::estimate::spread;
+use super::tuning::{
+    STABLE_BANDWIDTH, STABLE_BROKEN, STABLE_GLANCE, STABLE_HOPELESS, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS,
+    STABLE_TARGETS,
+};
+use crate::engine::plan::Plan;
+use crate::fabric::SwitchId;
+use crate::ordering::Rule;
+use crate::routing::{
+    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, probe, probe_all, search_labels,
+};
+
+const BY: BalanceBy = BalanceBy::ExpectedLoad;
+
+/// Stable tables on one SL.
+///
+/// - `limit`: the largest share of the adapter pairs that may take a detour.
+///
+/// # Errors
+/// Why there are none, in words.
+pub(super) fn stable_plan(task: Task<'_>, limit: f64) -> Result<Plan, String> {
+    let fits = |forwarding: &Forwarding| {
+        let share = forwarding.nonminimal_share();
+        if !forwarding.complete {
+            Err("its rule leaves switches without a path".to_owned())
+        } else if share > limit {
+            Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share))
+        } else {
+            Ok(())
+        }
+    };
+    let plan = |candidate: &Candidate, forwarding: Forwarding| {
+        let remark = "a failed link changes few tables (balance stable)".to_owned();
+        one_sl(task, candidate, forwarding, vec![remark])
+    };
+    for mut candidate in good_enough(task) {
+        let Some(forwarding) = route(task, &mut candidate, limit) else { continue };
+        fits(&forwarding)?;
+        let found = plan(&candidate, forwarding);
+        if found.serves_multicast() {
+            return Ok(found);
+        }
+        reserve_tree(task, &mut candidate);
+        let forwarding = candidate.route_with_tree(task, BY);
+        fits(&forwarding)?;
+        return Ok(plan(&candidate, forwarding));
+    }
+    Err("no rule lasts".to_owned())
+}
+
+/// The candidates that leave nearly all adapter pairs a legal minimal path, and nearly all bandwidth.
+///
+/// Cost: that of routing to 256 destination switches, once for each candidate that is not hopeless.
+fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
+    let Task { fabric, hops, offer, .. } = task;
+    let few = spread(fabric, STABLE_GLANCE);
+    let many = spread(fabric, STABLE_TARGETS);
+    let mut plain: Option<Probe> = None;
+    let affordable = stable(fabric).filter(move |(_, rule)| rule.vls() <= offer.vls);
+    affordable.filter_map(move |(order, rule)| {
+        if probe(fabric, hops, &rule, Lookahead::Every, &few, 1).broken > STABLE_HOPELESS {
+            return None;
+        }
+        for lookahead in [Lookahead::Every, Lookahead::LastOption] {
+            let (this, without) = ((&rule, lookahead), (&Rule::Any, Lookahead::Every));
+            let (probe, plain) = match plain {
+                Some(plain) => (probe_all(fabric, hops, &[this], &many, 1)[0], plain),
+                None => {
+                    let both = probe_all(fabric, hops, &[this, without], &many, 1);
+                    (both[0], *plain.insert(both[1]))
+                }
+            };
+            if probe.broken <= STABLE_BROKEN && probe.bandwidth >= STABLE_BANDWIDTH * plain.bandwidth {
+                let (order, refinement) = (Arc::new(order), Refinement::None);
+                return Some(Candidate { order, refinement, rule, lookahead, probe, price: 0.0 });
+            }
+        }
+        None
+    })
+}
+
+/// Routes with detours. Where these do not reach everything, or exceed the limit, turns get labels for one VL more,
+/// or two. Where that does not help, the tree is reserved, at the price of the rank.
+///
+/// - `limit`: share of the adapter pairs that may take a detour.
+///
+/// `None` where reserving the tree changed the rule: then the candidate was judged by another one.
+fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwarding> {
+    let plain = candidate.route(task, BY, NoLegalPath::Detour(None));
+    if plain.complete && plain.nonminimal_share() <= limit.min(STABLE_BROKEN) {
+        return Some(plain);
+    }
+    if let Rule::FirstTurnFree(rank) = &candidate.rule {
+        let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
+        let ranks = [rank.clone(), rank.clone()];
+        for most in 2..task.offer.vls.min(STABLE_LABEL_VLS) {
+            let search = LabelSearch {
+                ranks: &ranks,
+                most,
+                pinned: None,
+                lookahead: candidate.lookahead,
+                targets: &all,
+                rounds: STABLE_LABEL_ROUNDS,
+            };
+            let (rule, _) = search_labels(task.fabric, task.hops, search);
+            let refinement = Refinement::Labels(candidate.order.clone());
+            let labelled = Candidate { rule, refinement, ..candidate.clone() };
+            let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
+            if forwarding.complete {
+                *candidate = labelled;
+                return Some(forwarding);
+            }
+        }
+    }
+    if plain.complete {
+        return Some(plain);
+    }
+    let changed = reserve_tree(task, candidate);
+    (!changed).then(|| candidate.route_with_tree(task, BY))
+}
+
+/// Drops labels and puts the tree outermost. Returns whether that changed the rank.
+fn reserve_tree(task: Task<'_>, candidate: &mut Candidate) -> bool {
+    if let Rule::Labelled { ranks, .. } = &candidate.rule {
+        candidate.rule = Rule::FirstTurnFree(ranks[1].clone());
+        candidate.refinement = Refinement::None;
+    }
+    let (Rule::OneVl(rank) | Rule::FirstTurnFree(rank)) = &mut candidate.rule else {
+        unreachable!("the registry has no other rules")
+    };
+    let outermost = candidate.order.tree.with_tree_outermost(task.fabric, rank);
+    let changed = outermost != *rank;
+    *rank = outermost;
+    changed
+}

@@ -1,0 +1,160 @@
+//! What an engine computes before it is judged. Forwarding tables, VLs and multicast trees come together only here.
+
+use crate::fabric::{Fabric, PortNum, Sl, SwitchId, Vl};
+use crate::lanes::{Lanes, Offer};
+use crate::multicast::{KnownOrder, McastTrees, mcast_trees};
+use crate::ordering::{Tree, up_down_rank};
+use crate::routing::Hops;
+use crate::tables::{Classes, Lft, PathSl, Sl2Vl, SlVlRow};
+
+/// Unicast tables, as [`Plan::new`] takes them.
+pub(super) struct Parts {
+    pub(super) lft: Lft,
+    pub(super) lanes: Lanes,
+    /// An order in which all of unicast ascends, if one is known.
+    pub(super) known: Option<KnownOrder>,
+    pub(super) remarks: Vec<String>,
+}
+
+/// Tables that are not judged yet.
+pub(super) struct Plan {
+    pub(super) lft: Lft,
+    pub(super) sl2vl: Sl2Vl,
+    pub(super) path_sl: PathSl,
+    pub(super) vls: u8,
+    pub(super) remarks: Vec<String>,
+    /// Multicast trees; `None` for an engine that may have credit loops.
+    pub(super) trees: Option<McastTrees>,
+}
+
+impl Plan {
+    /// Adds multicast trees to unicast tables.
+    ///
+    /// SL 0 is the SL of groups without configuration. Where it gets no tree although unicast has several SLs, and
+    /// one more may be assigned, SL 0 is reserved for multicast and unicast takes the SLs from 1 on.
+    pub(super) fn new(fabric: &Fabric, hops: &Hops, offer: Offer, parts: Parts) -> Self {
+        let Parts { lft, lanes, known, remarks } = parts;
+        let Lanes { sl2vl, path_sl, vls, .. } = lanes;
+        let mut plan = Self { lft, sl2vl, path_sl, vls, remarks, trees: None };
+        plan.find_trees(fabric, hops, known.as_ref());
+        if !plan.serves_multicast()
+            && let Some(reserved) = plan.reserve_sl_zero(fabric, hops, offer, known.as_ref())
+        {
+            return reserved;
+        }
+        plan
+    }
+
+    /// Tables on one VL that any SL leads to, without multicast trees.
+    pub(super) fn bare(fabric: &Fabric, lft: Lft) -> Self {
+        let Lanes { sl2vl, path_sl, vls, .. } = one_vl(fabric);
+        Self { lft, sl2vl, path_sl, vls, remarks: Vec::new(), trees: None }
+    }
+
+    /// Whether there is a multicast tree for groups without configuration: they use SL 0.
+    pub(super) fn serves_multicast(&self) -> bool {
+        self.trees.as_ref().is_some_and(McastTrees::serve_default)
+    }
+
+    fn find_trees(&mut self, fabric: &Fabric, hops: &Hops, known: Option<&KnownOrder>) {
+        self.trees = Some(mcast_trees(fabric, hops, &self.lft, &mut self.sl2vl, &self.path_sl, known));
+    }
+
+    /// The plan with SL 0 for multicast alone, and a tree for it: on VL 0, or on a VL of its own. Where turns have
+    /// VLs from 1 on, no packet between switches waits for VL 0, so no tree on it can close a cycle.
+    fn reserve_sl_zero(
+        &self,
+        fabric: &Fabric,
+        hops: &Hops,
+        offer: Offer,
+        known: Option<&KnownOrder>,
+    ) -> Option<Self> {
+        let PathSl::BySwitch(path_sl) = &self.path_sl else { return None };
+        let sls = path_sl.iter().copied().max().unwrap_or(0) + 1;
+        if sls >= offer.sls {
+            return None;
+        }
+        let center =
+            fabric.switch_ids().min_by_key(|&s| (hops.row(s).iter().max(), s)).unwrap_or(SwitchId(0));
+        let around = up_down_rank(fabric, center);
+        let tree = Tree::new(fabric, &around, center);
+        let own = Some(self.vls).filter(|&vl| vl < offer.vls);
+        [Some(0), own].into_iter().flatten().find_map(|vl| {
+            let known = known.filter(|_| vl == 0).map(|known| KnownOrder {
+                lanes: known.lanes.with_lowest(around.clone()),
+                tree: tree.clone(),
+            });
+            let mut reserved = Self {
+                lft: self.lft.clone(),
+                sl2vl: shift_sls(fabric, &self.sl2vl, sls, Vl(vl)),
+                path_sl: PathSl::BySwitch(path_sl.iter().map(|sl| sl + 1).collect()),
+                vls: self.vls.max(vl + 1),
+                remarks: self.remarks.clone(),
+                trees: None,
+            };
+            reserved.find_trees(fabric, hops, known.as_ref());
+            let remark = format!("SL 0 is for multicast alone, paths have SLs 1 to {sls}");
+            reserved.remarks.push(remark);
+            reserved.serves_multicast().then_some(reserved)
+        })
+    }
+}
+
+/// One VL that any SL leads to.
+pub(super) fn one_vl(fabric: &Fabric) -> Lanes {
+    Lanes { sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, sls: 1 }
+}
+
+/// The rows with each of the first `sls` SLs shifted up by one, and all others on one VL between switches.
+fn shift_sls(fabric: &Fabric, sl2vl: &Sl2Vl, sls: u8, vl: Vl) -> Sl2Vl {
+    let mut moved = sl2vl.clone();
+    for s in fabric.switch_ids() {
+        for out in (0..sl2vl.ports_of(s)).map(|port| PortNum(port as u8)) {
+            let other = if fabric.channels().at_port(s, out).is_some() { vl } else { Vl(0) };
+            for inp in (0..sl2vl.ports_of(s)).map(|port| PortNum(port as u8)) {
+                let row = sl2vl.row(s, inp, out);
+                let own = |sl: u8| if (1..=sls).contains(&sl) { row.get(Sl(sl - 1)) } else { other };
+                moved.set(s, inp, out, SlVlRow::from_vls(std::array::from_fn(|sl| own(sl as u8))));
+            }
+        }
+    }
+    moved
+}
+
+/// Trees after the lanes were copied for every class of service and every VL set: a tree serves the SLs that stand
+/// for those that it served. The copies have no VL in common, so what is acyclic in one is acyclic in all.
+///
+/// - `any`: the SLs before that served every pair, if any did: the lowest stands for all.
+pub(super) fn divided(trees: McastTrees, classes: Classes, any: Option<u16>) -> McastTrees {
+    let own = |sl: u8| any.map_or(classes.block_of(Sl(sl)).1, |set| set.trailing_zeros() as u8);
+    let moved = |sls: u16| {
+        (0..Sl::COUNT as u8).filter(|&sl| sls & 1 << own(sl) != 0).fold(0, |all, sl| all | 1 << sl)
+    };
+    let McastTrees { mut trees, unserved } = trees;
+    for tree in &mut trees {
+        tree.sls = tree.sls.map(moved);
+    }
+    trees.retain(|tree| tree.sls != Some(0));
+    McastTrees { trees, unserved: moved(unserved) }
+}
+
+/// What the trees serve, in words. Where not even SL 0 has a tree, all are dropped and OpenSM's own trees remain.
+pub(super) fn in_words(trees: &mut McastTrees) -> String {
+    if !trees.serve_default() {
+        trees.trees.clear();
+        return "no spanning tree for multicast is free of credit loops with these paths: multicast goes by OpenSM's \
+                own trees and is not part of the proof"
+            .to_owned();
+    }
+    let numbers: Vec<String> =
+        (0..Sl::COUNT).filter(|sl| trees.unserved & 1 << sl != 0).map(|sl| sl.to_string()).collect();
+    match (trees.trees.len(), numbers.len()) {
+        (1, 0) => "one multicast tree for all groups, whatever their SL".to_owned(),
+        (count, 0) => format!("{count} multicast trees, chosen by the SL of the group"),
+        (count, _) => {
+            let trees =
+                if count == 1 { "one multicast tree".to_owned() } else { format!("{count} multicast trees") };
+            format!("{trees}, for groups with any SL but {}, which are not routed", numbers.join(", "))
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Dependencies that ascend in a known order of the virtual channels.
+
+use super::dependencies::{Graph, SlClasses, bits, data_bit};
+use crate::fabric::{ChannelId, Fabric, Vl};
+use crate::ordering::VirtualChannelOrder;
+use crate::tables::Sl2Vl;
+
+/// Allows every dependency that ascends in an order, and no other. Where all of unicast ascends in it too, the
+/// two close no cycle together. So it needs to know nothing of unicast and keeps nothing.
+pub(super) struct Ascending<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) sl2vl: &'a Sl2Vl,
+    pub(super) classes: &'a SlClasses,
+    pub(super) order: &'a VirtualChannelOrder,
+}
+
+impl Graph for Ascending<'_> {
+    fn injected(&self, channel: ChannelId, class: usize) -> u16 {
+        self.classes.injected(self.fabric, self.sl2vl, channel, class)
+    }
+
+    fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
+        let (c, d) = (self.fabric.channels().get(first), self.fabric.channels().get(second));
+        data_bit(self.sl2vl.row(c.to, c.in_port, d.out_port).get(self.classes.sl(class)))
+    }
+
+    fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool {
+        let position = self.order.position(second, Vl(vl.trailing_zeros() as u8));
+        bits(held).all(|from| self.order.position(first, Vl(from as u8)) < position)
+    }
+}

@@ -1,0 +1,634 @@
+//! Which virtual channel waits for which under a routing: a graph that grows and stays acyclic.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use rayon::prelude::*;
+
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::ordering::VirtualChannelOrder;
+use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
+
+/// No channel.
+const NONE: u32 = u32::MAX;
+
+/// The SLs in classes: all SL2VL rows treat the SLs of a class alike.
+#[derive(Clone, Debug)]
+pub(super) struct SlClasses {
+    /// The SLs of each class, in ascending order of the lowest.
+    pub(super) members: Vec<u16>,
+}
+
+impl SlClasses {
+    pub(super) fn new(sl2vl: &Sl2Vl) -> Self {
+        let mut alike = [u16::MAX; Sl::COUNT];
+        let mut last = SlVlRow::default();
+        for &row in sl2vl.rows() {
+            if row == last || row == SlVlRow::uniform(row.get(Sl(0))) {
+                continue;
+            }
+            last = row;
+            let vls = row.vls();
+            for (sl, vl) in vls.iter().enumerate() {
+                let same = (0..Sl::COUNT).filter(|&other| vls[other] == *vl);
+                alike[sl] &= same.fold(0, |set, other| set | 1 << other);
+            }
+        }
+        let mut members: Vec<u16> = alike.to_vec();
+        members.dedup();
+        let mut seen = 0;
+        members.retain(|&set| {
+            let new = seen & set == 0;
+            seen |= set;
+            new
+        });
+        Self { members }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// An SL of a class.
+    pub(super) fn sl(&self, class: usize) -> Sl {
+        Sl(self.members[class].trailing_zeros() as u8)
+    }
+
+    /// The VLs, as bits, with which end ports of a class send into a channel.
+    pub(super) fn injected(&self, fabric: &Fabric, sl2vl: &Sl2Vl, channel: ChannelId, class: usize) -> u16 {
+        let c = fabric.channels().get(channel);
+        let ports = fabric.endports_on(c.from).iter().filter_map(|&e| fabric.endport(e).attachment);
+        let vls = ports.map(|(_, port)| sl2vl.row(c.from, port, c.out_port).get(self.sl(class)));
+        vls.fold(0, |all, vl| all | data_bit(vl))
+    }
+
+    /// The classes, bit `n` = class `n`, of some SLs.
+    fn of(&self, sls: u16) -> u16 {
+        let met = |&(_, &set): &(usize, &u16)| set & sls != 0;
+        self.members.iter().enumerate().filter(met).fold(0, |all, (class, _)| all | 1 << class)
+    }
+}
+
+/// What packets wait for, as far as a growing tree has to know.
+pub(super) trait Graph {
+    /// The VLs, as bits, with which end ports of a class send into a channel.
+    fn injected(&self, channel: ChannelId, class: usize) -> u16;
+
+    /// The VL, as a bit, of a class after a turn; 0 where packets are dropped.
+    fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16;
+
+    /// The VLs, as bits, that a class may use after a turn, the present one first.
+    fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
+        let now = self.vl(first, second, class);
+        if now == 0 { Vec::new() } else { vec![now] }
+    }
+
+    /// Sets the VL, given as a bit, of a class after a turn: one of its choices.
+    fn set_vl(&mut self, _: ChannelId, _: ChannelId, _: usize, _: u16) {}
+
+    /// Adds that packets on any of some VLs of the first channel wait for a VL of the second, all given as
+    /// bits. False where that would close a cycle; then some may have been added.
+    fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool;
+
+    /// The state that [`Graph::roll_back`] restores.
+    fn checkpoint(&self) -> usize {
+        0
+    }
+
+    /// Undoes what was added and set since a checkpoint.
+    fn roll_back(&mut self, _: usize) {}
+}
+
+enum Change {
+    /// An edge that was added: index into `waits`, bit.
+    Edge(usize, u16),
+    /// A VL that was set: index into `vls`, what it was.
+    Vl(usize, u8),
+}
+
+/// The dependencies between virtual channels, (channel, VL): a packet that holds the first waits for the second.
+/// A topological order tells whether an edge would close a cycle; such an edge is refused.
+pub(super) struct Dependencies<'a> {
+    fabric: &'a Fabric,
+    classes: &'a SlClasses,
+    /// One more than the highest data VL in the tables.
+    lanes: usize,
+    /// By turn x VL of the second channel: the VLs of the first.
+    waits: Vec<u16>,
+    /// By channel: the switch at its end, and an offset. The number of the turn to a channel is the offset plus
+    /// the number of that channel.
+    turns: Vec<(u32, u32)>,
+    /// By turn x class: the VL.
+    vls: Vec<u8>,
+    /// By class: the VLs of all turns, as bits.
+    entered: Vec<u16>,
+    /// By turn: the classes whose unicast packets take it, as bits; empty before [`Self::find_used`].
+    used: Vec<u16>,
+    /// By channel x class: the VLs with which the end ports of its switch send into it.
+    injected: Vec<u16>,
+    /// By virtual channel: its position in the order.
+    position: Vec<u32>,
+    /// What can be undone, the latest last.
+    changes: Vec<Change>,
+    /// Marks of the search, by virtual channel.
+    mark: Vec<bool>,
+    /// Virtual channels visited to maintain the order.
+    visited: usize,
+}
+
+impl<'a> Dependencies<'a> {
+    /// The virtual channels of some tables, of which none waits for another yet.
+    ///
+    /// Cost: O(turns x VLs) time and memory.
+    pub(super) fn new(fabric: &'a Fabric, classes: &'a SlClasses, sl2vl: &Sl2Vl) -> Self {
+        let channels = fabric.channels();
+        let mut offsets = Vec::with_capacity(channels.len());
+        let mut vls = Vec::new();
+        let mut entered = vec![0; classes.len()];
+        let (mut turns, mut highest) = (0, 0);
+        for (_, c) in channels.iter() {
+            let after = channels.out_range(c.to);
+            // Modulo 2^32: the number of a turn is there again when the channel's is added.
+            offsets.push((c.to.0, (turns as u32).wrapping_sub(after.start as u32)));
+            turns += after.len();
+            for (_, d) in channels.out(c.to) {
+                let row = sl2vl.row(c.to, c.in_port, d.out_port);
+                for (class, entered) in entered.iter_mut().enumerate() {
+                    let vl = row.get(classes.sl(class));
+                    highest = highest.max(vl.0 % Vl::MAX_DATA);
+                    *entered |= data_bit(vl);
+                    vls.push(vl.0);
+                }
+            }
+        }
+        let mut injected = Vec::with_capacity(channels.len() * classes.len());
+        for (id, _) in channels.iter() {
+            injected.extend((0..classes.len()).map(|class| classes.injected(fabric, sl2vl, id, class)));
+        }
+        let sent: u16 = injected.iter().fold(0, |all, vls| all | vls);
+        highest = highest.max(sent.checked_ilog2().unwrap_or(0) as u8);
+        let lanes = usize::from(highest) + 1;
+        let vertices = channels.len() * lanes;
+        Self {
+            fabric,
+            classes,
+            lanes,
+            waits: vec![0; turns * lanes],
+            turns: offsets,
+            vls,
+            entered,
+            used: Vec::new(),
+            injected,
+            position: (0..vertices as u32).collect(),
+            changes: Vec::new(),
+            mark: vec![false; vertices],
+            visited: 0,
+        }
+    }
+
+    /// Repositions the graph by all dependencies that unicast could have if each ascends in an order: every turn
+    /// from every VL that packets may be on before it, if that ascends. Packets do not turn back.
+    ///
+    /// Whatever paths packets take that obey the order, this has all that [`Self::follow`] finds for them. As
+    /// there, packets that wait on a VL that no turn leads to are left out.
+    ///
+    /// Cost: O(turns x VLs) time.
+    pub(super) fn assume(&mut self, order: &VirtualChannelOrder) {
+        let (classes, lanes) = (self.classes.len(), self.lanes);
+        let lane = |v: usize| (ChannelId::at(v / lanes), Vl((v % lanes) as u8));
+        self.position =
+            (0..self.mark.len()).map(lane).map(|(channel, vl)| order.position(channel, vl)).collect();
+        let mut held = self.injected.clone();
+        self.for_turns(|turn, _, second| {
+            for (class, &vl) in self.vls[turn * classes..][..classes].iter().enumerate() {
+                held[second.index() * classes + class] |= data_bit(Vl(vl));
+            }
+        });
+        let entered = self.entered_by_any();
+        let mut waits = vec![0; self.waits.len()];
+        self.for_turns(|turn, first, second| {
+            for (class, &vl) in self.vls[turn * classes..][..classes].iter().enumerate() {
+                if vl == Vl::MAX_DATA {
+                    continue;
+                }
+                let position = self.position[second.index() * lanes + usize::from(vl)];
+                let from = bits(held[first.index() * classes + class] & entered);
+                let ascending = from.filter(|vl| self.position[first.index() * lanes + vl] < position);
+                waits[turn * lanes + usize::from(vl)] |= ascending.fold(0, |all, vl| all | 1 << vl);
+            }
+        });
+        self.waits = waits;
+        self.changes.clear();
+    }
+
+    /// Visits all turns that do not lead back: number, channels.
+    fn for_turns(&self, mut visit: impl FnMut(usize, ChannelId, ChannelId)) {
+        let channels = self.fabric.channels();
+        for (first, c) in channels.iter() {
+            for second in channels.out_range(c.to).map(ChannelId::at).filter(|&second| second != c.reverse) {
+                visit(self.turn(first, second), first, second);
+            }
+        }
+    }
+
+    /// Repositions the graph by the dependencies of all packets that the tables route, from and to every end port.
+    /// False where they have a cycle.
+    ///
+    /// For each LID it follows the paths from every switch, up to where a packet with the same SL and VL was
+    /// before. Packets that wait on a VL that no turn leads to are left out: no packet waits for that VL, so it
+    /// is in no cycle.
+    ///
+    /// Cost: O(L S V) time with L LIDs, S switches and V virtual channels of one channel in use,
+    /// shared by all threads.
+    pub(super) fn follow(&mut self, lft: &Lft, path_sl: &PathSl) -> bool {
+        let waits = zeros(self.waits.len());
+        self.unicast(lft, path_sl, self.entered_by_any(), |turn, vl, held, _| {
+            set(&waits[turn * self.lanes + vl], held);
+        });
+        self.waits = inner(waits);
+        self.changes.clear();
+        self.order().map(|position| self.position = position).is_some()
+    }
+
+    /// The VLs of all turns, as bits.
+    fn entered_by_any(&self) -> u16 {
+        self.entered.iter().fold(0, |all, vls| all | vls)
+    }
+
+    /// The number of a turn.
+    fn turn(&self, first: ChannelId, second: ChannelId) -> usize {
+        self.turns[first.index()].1.wrapping_add(second.0) as usize
+    }
+
+    /// Visits what unicast packets wait for: turn, VL of the second channel, VLs of the first as bits,
+    /// class. More than once where several LIDs make the same dependency, in no certain order.
+    ///
+    /// - `from`: VLs, as bits. Packets that wait on other VLs may be left out.
+    fn unicast(
+        &self,
+        lft: &Lft,
+        path_sl: &PathSl,
+        from: u16,
+        visit: impl Fn(usize, usize, u16, usize) + Sync,
+    ) {
+        let (fabric, channels) = (self.fabric, self.fabric.channels());
+        let (switches, classes) = (fabric.num_switches(), self.classes.len());
+        let lids: Vec<(Lid, SwitchId)> = fabric
+            .endports()
+            .iter()
+            .filter_map(|e| e.attachment.map(|(s, _)| (e, s)))
+            .flat_map(|(e, s)| e.lids().map(move |lid| (lid, s)))
+            .collect();
+        let classes_from = |s: SwitchId, lid: Lid| {
+            let allowed = |e: &EndPortId| path_sl.allowed(fabric, *e, lid);
+            self.classes.of(fabric.endports_on(s).iter().fold(0, |all, e| all | allowed(e)))
+        };
+        let same = path_sl.any().map(|set| self.classes.of(set));
+        lids.par_chunks(64).for_each(|chunk| {
+            let mut seen = vec![0_u16; switches * classes];
+            let mut next = vec![NONE; switches];
+            for &(lid, root) in chunk {
+                seen.fill(0);
+                for (s, (next, &port)) in next.iter_mut().zip(lft.to(lid)).enumerate() {
+                    let channel = channels.at_port(SwitchId::at(s), PortNum(port));
+                    *next = channel.filter(|_| s != root.index()).map_or(NONE, |c| c.0);
+                }
+                for (source, &first) in next.iter().enumerate().filter(|&(_, &c)| c != NONE) {
+                    let set = same.unwrap_or_else(|| classes_from(SwitchId::at(source), lid));
+                    for class in bits(set) {
+                        let (mut at, mut channel) = (source, first);
+                        let mut held = self.injected[channel as usize * classes + class];
+                        loop {
+                            let here = &mut seen[at * classes + class];
+                            held &= !*here;
+                            *here |= held;
+                            let (to, offset) = self.turns[channel as usize];
+                            let ahead = next[to as usize];
+                            if held == 0 || ahead == NONE {
+                                break;
+                            }
+                            // Nothing to report here, and every path from the next switch was followed.
+                            let followed = self.entered[class] & !seen[to as usize * classes + class] == 0;
+                            if followed && held & from == 0 {
+                                break;
+                            }
+                            let turn = offset.wrapping_add(ahead) as usize;
+                            let vl = self.vls[turn * classes + class];
+                            if vl == Vl::MAX_DATA {
+                                break;
+                            }
+                            visit(turn, usize::from(vl), held, class);
+                            (at, channel, held) = (to as usize, ahead, 1 << vl);
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// Finds the turns that unicast packets take, for [`Graph::choices`]. From then on turns may get any VL, so
+    /// packets on all VLs count.
+    pub(super) fn find_used(&mut self, lft: &Lft, path_sl: &PathSl) {
+        let used = zeros(self.waits.len() / self.lanes);
+        let waits: Vec<AtomicU16> = std::mem::take(&mut self.waits).into_iter().map(AtomicU16::new).collect();
+        self.unicast(lft, path_sl, u16::MAX, |turn, vl, held, class| {
+            set(&used[turn], 1 << class);
+            set(&waits[turn * self.lanes + vl], held);
+        });
+        self.used = inner(used);
+        self.waits = inner(waits);
+        if let Some(position) = self.order() {
+            self.position = position;
+        }
+    }
+
+    /// A topological order (Kahn); `None` where there is a cycle.
+    fn order(&self) -> Option<Vec<u32>> {
+        let vertices = self.mark.len();
+        let mut waiting = vec![0_u32; vertices];
+        for v in 0..vertices {
+            self.after(v, |w| waiting[w] += 1);
+        }
+        let mut queue: Vec<u32> = (0..vertices as u32).filter(|&v| waiting[v as usize] == 0).collect();
+        let mut position = vec![0; vertices];
+        let mut at = 0;
+        while let Some(&v) = queue.get(at) {
+            position[v as usize] = at as u32;
+            at += 1;
+            self.after(v as usize, |w| {
+                waiting[w] -= 1;
+                if waiting[w] == 0 {
+                    queue.push(w as u32);
+                }
+            });
+        }
+        (at == vertices).then_some(position)
+    }
+
+    /// Visits the virtual channels that one waits for.
+    fn after(&self, v: usize, mut visit: impl FnMut(usize)) {
+        let (channel, bit) = (v / self.lanes, 1 << (v % self.lanes));
+        let c = self.fabric.channels().get(ChannelId::at(channel));
+        for next in self.fabric.channels().out_range(c.to).map(ChannelId::at) {
+            let turn = self.turn(ChannelId::at(channel), next) * self.lanes;
+            for vl in 0..self.lanes {
+                if self.waits[turn + vl] & bit != 0 {
+                    visit(next.index() * self.lanes + vl);
+                }
+            }
+        }
+    }
+
+    /// Visits the virtual channels that wait for one.
+    fn before(&self, v: usize, mut visit: impl FnMut(usize)) {
+        let (channel, vl) = (v / self.lanes, v % self.lanes);
+        let d = self.fabric.channels().get(ChannelId::at(channel));
+        for (_, back) in self.fabric.channels().out(d.from) {
+            let turn = self.turn(back.reverse, ChannelId::at(channel));
+            for first in bits(self.waits[turn * self.lanes + vl]) {
+                visit(back.reverse.index() * self.lanes + first);
+            }
+        }
+    }
+
+    /// Writes what was set into the tables.
+    pub(super) fn write_vls(&self, sl2vl: &mut Sl2Vl) {
+        for (first, c) in self.fabric.channels().iter() {
+            for (second, d) in self.fabric.channels().out(c.to) {
+                let mut row = sl2vl.row(c.to, c.in_port, d.out_port);
+                for (class, &sls) in self.classes.members.iter().enumerate() {
+                    let vl = Vl(self.vls[self.turn(first, second) * self.classes.len() + class]);
+                    row = bits(sls).fold(row, |row, sl| row.with(Sl(sl as u8), vl));
+                }
+                sl2vl.set(c.to, c.in_port, d.out_port, row);
+            }
+        }
+    }
+
+    /// Virtual channels visited so far to maintain the order: the cost of additions.
+    pub(super) fn visited(&self) -> usize {
+        self.visited
+    }
+
+    /// Changes the order so that `a` comes before `b` (Pearce and Kelly, "A Dynamic Topological Sort
+    /// Algorithm for Directed Acyclic Graphs"); false where a path leads from `b` to `a`.
+    fn order_before(&mut self, a: usize, b: usize) -> bool {
+        let (low, high) = (self.position[b], self.position[a]);
+        if high < low {
+            return true;
+        }
+        let Some(mut ahead) =
+            self.reach(b, |position| position <= high, |this, v, visit| this.after(v, visit), a)
+        else {
+            return false;
+        };
+        let behind =
+            self.reach(a, |position| position >= low, |this, v, visit| this.before(v, visit), usize::MAX);
+        let mut list = behind.expect("it has no target");
+        let sort = |list: &mut Vec<usize>, position: &[u32]| list.sort_unstable_by_key(|&v| position[v]);
+        sort(&mut list, &self.position);
+        sort(&mut ahead, &self.position);
+        list.extend(ahead);
+        let mut positions: Vec<u32> = list.iter().map(|&v| self.position[v]).collect();
+        positions.sort_unstable();
+        for (v, position) in list.into_iter().zip(positions) {
+            self.position[v] = position;
+        }
+        true
+    }
+
+    /// All that is reached from `start` within some positions; `None` if that includes `target`.
+    fn reach(
+        &mut self,
+        start: usize,
+        within: impl Fn(u32) -> bool,
+        step: impl Fn(&Self, usize, &mut dyn FnMut(usize)),
+        target: usize,
+    ) -> Option<Vec<usize>> {
+        let mut found = vec![start];
+        let mut mark = std::mem::take(&mut self.mark);
+        mark[start] = true;
+        let mut met = start == target;
+        let mut at = 0;
+        while let Some(&v) = found.get(at).filter(|_| !met) {
+            at += 1;
+            step(self, v, &mut |w| {
+                met |= w == target;
+                if !mark[w] && within(self.position[w]) {
+                    mark[w] = true;
+                    found.push(w);
+                }
+            });
+        }
+        self.visited += found.len();
+        found.iter().for_each(|&v| mark[v] = false);
+        self.mark = mark;
+        (!met).then_some(found)
+    }
+}
+
+impl Graph for Dependencies<'_> {
+    fn injected(&self, channel: ChannelId, class: usize) -> u16 {
+        self.injected[channel.index() * self.classes.len() + class]
+    }
+
+    fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
+        data_bit(Vl(self.vls[self.turn(first, second) * self.classes.len() + class]))
+    }
+
+    /// All VLs in use, where it is known that no unicast packet of the class takes the turn.
+    fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
+        let now = self.vl(first, second, class);
+        let turn = self.turn(first, second);
+        let mut list = vec![now];
+        if self.used.get(turn).is_some_and(|used| used & 1 << class == 0) {
+            list.extend((0..self.lanes).rev().map(|vl| 1 << vl).filter(|&vl| vl != now));
+        }
+        list.retain(|&vl| vl != 0);
+        list
+    }
+
+    fn set_vl(&mut self, first: ChannelId, second: ChannelId, class: usize, vl: u16) {
+        let entry = self.turn(first, second) * self.classes.len() + class;
+        let new = vl.trailing_zeros() as u8;
+        let old = std::mem::replace(&mut self.vls[entry], new);
+        if new != old {
+            self.changes.push(Change::Vl(entry, old));
+        }
+    }
+
+    fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool {
+        let vl = vl.trailing_zeros() as usize;
+        let entry = self.turn(first, second) * self.lanes + vl;
+        bits(held & !self.waits[entry]).all(|from| {
+            let ordered =
+                self.order_before(first.index() * self.lanes + from, second.index() * self.lanes + vl);
+            if ordered {
+                self.waits[entry] |= 1 << from;
+                self.changes.push(Change::Edge(entry, 1 << from));
+            }
+            ordered
+        })
+    }
+
+    fn checkpoint(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The order stays valid.
+    fn roll_back(&mut self, checkpoint: usize) {
+        for change in self.changes.drain(checkpoint..).rev() {
+            match change {
+                Change::Edge(entry, bit) => self.waits[entry] &= !bit,
+                Change::Vl(entry, vl) => self.vls[entry] = vl,
+            }
+        }
+    }
+}
+
+fn zeros(len: usize) -> Vec<AtomicU16> {
+    (0..len).map(|_| AtomicU16::new(0)).collect()
+}
+
+fn inner(list: Vec<AtomicU16>) -> Vec<u16> {
+    list.into_iter().map(AtomicU16::into_inner).collect()
+}
+
+/// The bits are nearly always set already; then this only reads.
+fn set(mask: &AtomicU16, bits: u16) {
+    if mask.load(Ordering::Relaxed) & bits != bits {
+        mask.fetch_or(bits, Ordering::Relaxed);
+    }
+}
+
+/// A VL as a bit; none for VL 15.
+pub(super) fn data_bit(vl: Vl) -> u16 {
+    if vl.0 < Vl::MAX_DATA { 1 << vl.0 } else { 0 }
+}
+
+/// The numbers of the bits in a set, ascending.
+pub(super) fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = set.trailing_zeros() as usize;
+        (set != 0).then(|| {
+            set &= set - 1;
+            bit
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{FabricBuilder, Lmc, NodeId};
+    use crate::lanes::{Lanes, Offer, ordered};
+    use crate::ordering::{Labels, Rule, Tree, global_links_first, up_down_rank};
+    use crate::routing::{Hops, Lookahead, NoLegalPath, ranked_sssp};
+    use crate::topology::{fail_links, small_members};
+
+    /// A small member whole, damaged, and with several LIDs for each adapter.
+    fn variants(whole: Fabric) -> [Fabric; 3] {
+        let spare = whole.channels().len() / 2 + 1 - whole.num_switches();
+        let damaged = fail_links(&whole, spare.min(whole.channels().len() / 6), 1).unwrap();
+        let mut builder = FabricBuilder::from_fabric(&damaged);
+        for i in 0..builder.len() {
+            builder.node_mut(NodeId::at(i)).ports.iter_mut().for_each(|p| p.lid = None);
+        }
+        [whole, damaged, builder.finish(Lmc::new(1).unwrap()).unwrap()]
+    }
+
+    /// One of every kind, the labels of one of them from 1 to 3.
+    fn rules(fabric: &Fabric) -> [Rule; 3] {
+        let (around, few) = (up_down_rank(fabric, SwitchId(0)), global_links_first(fabric, SwitchId(0)));
+        let mut labels = Labels::ones(fabric);
+        for (turn, label) in labels.by_turn_mut().iter_mut().enumerate() {
+            *label = 1 + (turn * 7 % 5 % 3) as u8;
+        }
+        let ranks = vec![around.clone(), few.clone(), around.clone()];
+        [Rule::OneVl(around), Rule::FirstTurnFree(few), Rule::Labelled { ranks, labels }]
+    }
+
+    /// Lanes and tables that keep to a rule, with several SLs where one does not suffice.
+    fn routed(fabric: &Fabric, rule: &Rule) -> (Lft, Lanes) {
+        let hops = Hops::new(fabric).unwrap();
+        let tree = Tree::new(fabric, &up_down_rank(fabric, SwitchId(0)), SwitchId(0));
+        let stuck = if rule.vls() == 1 { NoLegalPath::Detour(Some(&tree)) } else { NoLegalPath::Break };
+        let ranked = ranked_sssp(fabric, &hops, rule, Lookahead::Every, stuck);
+        assert!(ranked.complete);
+        let lanes = if ranked.broken.is_empty() {
+            Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(u16::MAX), vls: rule.vls(), sls: 1 }
+        } else {
+            ordered(fabric, rule, &ranked.lft, &ranked.broken, Offer { vls: 15, sls: 16 }).unwrap()
+        };
+        (ranked.lft, lanes)
+    }
+
+    #[test]
+    fn what_is_assumed_under_an_order_has_all_dependencies_of_unicast() {
+        let (mut several, mut more) = (0, 0);
+        for (name, whole) in small_members() {
+            for fabric in variants(whole) {
+                for rule in rules(&fabric) {
+                    let (lft, lanes) = routed(&fabric, &rule);
+                    let classes = SlClasses::new(&lanes.sl2vl);
+                    let mut real = Dependencies::new(&fabric, &classes, &lanes.sl2vl);
+                    assert!(real.follow(&lft, &lanes.path_sl), "{name}");
+                    let mut assumed = Dependencies::new(&fabric, &classes, &lanes.sl2vl);
+                    assumed.assume(&rule.virtual_channel_order().unwrap());
+                    // Of what waits on a VL that no turn leads to some may be found.
+                    let entered = real.entered_by_any();
+                    for (real, assumed) in real.waits.iter().zip(&assumed.waits) {
+                        let missing = real & entered & !assumed;
+                        assert_eq!(missing, 0, "{name}, {} SLs, {} VLs", lanes.sls, lanes.vls);
+                    }
+                    for v in 0..assumed.mark.len() {
+                        assumed.after(v, |w| assert!(assumed.position[v] < assumed.position[w], "{name}"));
+                    }
+                    several += usize::from(classes.len() > 1);
+                    more += usize::from(real.waits != assumed.waits);
+                }
+            }
+        }
+        assert!(several > 10 && more > 10, "{several} with several SLs, {more} with more assumed");
+    }
+}

@@ -1,0 +1,473 @@
+//! Spanning trees for multicast that close no credit loop with the unicast paths.
+//!
+//! A multicast packet enters a switch by one port and leaves by all others of its group's tree. It frees its
+//! buffer when the last copy has left, so the channel that it came by waits for every channel of the tree that
+//! it leaves by. Copies do not wait for each other: a credit is spent when a packet is sent and never reserved,
+//! and a copy that was sent needs nothing more of the switch that sent it. So the dependencies of a tree are its
+//! turns, each with the VL of the SL2VL tables, and together with those of unicast they must be acyclic. All
+//! turns of a spanning tree count, from every end port and of every SL that groups may have; a group uses a part
+//! of them for its members.
+//!
+//! A tree's own turns are never cyclic. It does not matter which port joins which group when: nothing has to be
+//! proven again.
+//!
+//! Where no tree fits, this module sets entries of the SL2VL tables that unicast does not use.
+
+use std::cmp::Reverse;
+
+mod ascending;
+mod dependencies;
+
+use self::ascending::Ascending;
+use self::dependencies::{Dependencies, Graph, SlClasses};
+use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::ordering::{Tree, VirtualChannelOrder};
+use crate::routing::Hops;
+use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl};
+
+/// The most roots that are tried for a tree, and the most switches that their trees may have together.
+const MAX_ROOTS: usize = 64;
+const MAX_SWITCHES: usize = 200_000;
+/// The most roots where the order is known: more would not help.
+const ORDERED_ROOTS: usize = 6;
+/// Virtual channels that may be visited before no further root is tried: about a second.
+const BUDGET: usize = 10_000_000;
+/// The same where an order is known, as the routing can then reserve a tree in it.
+const ORDERED_BUDGET: usize = 1_000_000;
+/// The same for a tree that fits all paths that obey the order: about a hundredth of a second.
+const ANY_PATH_BUDGET: usize = 100_000;
+/// Roots tried for a tree that serves many SLs at once: if none of these does, hardly any will.
+const SHARED_ROOTS: usize = 8;
+
+/// Trees for multicast groups.
+#[derive(Clone, Debug, Default)]
+pub struct McastTrees {
+    /// Each reaches every end port and serves groups with some SLs; the first one SL 0, if any does.
+    pub trees: Vec<McastGroup>,
+    /// SLs without a tree, bit `n` = SL `n`.
+    pub unserved: u16,
+}
+
+impl McastTrees {
+    /// Whether groups without configuration have a tree: they use SL 0.
+    pub fn serve_default(&self) -> bool {
+        self.unserved & 1 == 0
+    }
+}
+
+/// Why unicast is free of credit loops, where that is known.
+#[derive(Clone, Debug)]
+pub struct KnownOrder {
+    /// All unicast packets ascend in it, with any SL that they may have.
+    pub lanes: VirtualChannelOrder,
+    /// A spanning tree whose paths may ascend in it as well.
+    pub tree: Tree,
+}
+
+/// Finds spanning trees whose turns are acyclic together with the dependencies of unicast: one tree for all SLs
+/// if possible, else further trees for the SLs that the first does not serve. All of them are acyclic together,
+/// so groups with different SLs may exist side by side.
+///
+/// A tree grows breadth first from a root, over each channel that closes no cycle. Roots come in order of their
+/// greatest and then of their total distance to switches with adapters; ties by number of the switch.
+///
+/// 1. Where the order of unicast is known, trees that obey it too. They close no cycle whatever paths unicast
+///    takes, so the forwarding tables are not needed. Of several the one counts whose adapters are nearest to
+///    its root. Where none grows, the tree that comes with the order is tried.
+/// 2. For the SLs that are left, one tree that does not obey the order itself but closes no cycle with any path
+///    that does. The forwarding tables are not needed either. A Dragonfly with the global links first has such a
+///    tree: from a root to its group, over global links, and from there to the other switches of each group.
+/// 3. The first tree that closes no cycle with the real dependencies of unicast.
+/// 4. The same, with entries of the SL2VL tables set that no unicast packet uses.
+///
+/// - `known`: an order in which all of unicast ascends, if there is one.
+///
+/// Cost, with R roots, S switches and C channels: O(R (S + C)) for step 1. Turns x VLs for step 2, and
+/// insertions as in step 3, but far fewer. Steps 3 and 4 find the dependencies of unicast, O(L S) with L LIDs
+/// times the VLs in use; then each root takes O(S) insertions into a topological order, each at worst the graph
+/// of dependencies and mostly O(1). A budget ends the search where many SLs fit into hardly any tree; the SLs
+/// that are left then count as not served.
+pub fn mcast_trees(
+    fabric: &Fabric,
+    hops: &Hops,
+    lft: &Lft,
+    sl2vl: &mut Sl2Vl,
+    path_sl: &PathSl,
+    known: Option<&KnownOrder>,
+) -> McastTrees {
+    let classes = SlClasses::new(sl2vl);
+    let roots = Roots::new(fabric, hops);
+    let mut forest = Forest { fabric, classes: &classes, trees: Vec::new() };
+    let mut pending: Vec<usize> = (0..classes.len()).collect();
+    if let Some(known) = known {
+        let graph = Ascending { fabric, sl2vl, classes: &classes, order: &known.lanes };
+        let mut growth = Growth::new(fabric, classes.len(), graph);
+        let given = known.tree.channels_down(fabric);
+        forest.add(&mut growth, &mut pending, |growth, classes| {
+            roots
+                .shallowest(growth, classes)
+                .or_else(|| growth.replay(&given, classes).then(|| given.clone()))
+        });
+    }
+    if pending.is_empty() {
+        return forest.finish();
+    }
+    let mut growth = Growth::new(fabric, classes.len(), Dependencies::new(fabric, &classes, sl2vl));
+    if let Some(known) = known {
+        growth.graph.assume(&known.lanes);
+        if let Some(edges) = roots.first(&mut growth, &pending, ANY_PATH_BUDGET) {
+            forest.trees.push((edges, pending));
+            return forest.finish();
+        }
+    }
+    if !growth.graph.follow(lft, path_sl) {
+        forest.trees.clear();
+        return forest.finish();
+    }
+    forest.replay(&mut growth);
+    let budget = if known.is_some() { ORDERED_BUDGET } else { BUDGET };
+    forest.search(&mut growth, (&roots, budget), &mut pending);
+    if !pending.is_empty() {
+        growth.graph.find_used(lft, path_sl);
+        forest.search(&mut growth, (&roots, budget), &mut pending);
+        growth.graph.write_vls(sl2vl);
+    }
+    forest.finish()
+}
+
+/// The roots that trees may have.
+struct Roots {
+    /// The best first, each with its distance to the farthest switch with adapters.
+    list: Vec<(SwitchId, u8)>,
+}
+
+impl Roots {
+    fn new(fabric: &Fabric, hops: &Hops) -> Self {
+        let adapters: Vec<u16> =
+            fabric.switch_ids().map(|s| u16::from(fabric.num_adapters_on(s) > 0)).collect();
+        let key = |s: SwitchId| {
+            let far = hops.row(s).iter().zip(&adapters).map(|(&h, &has)| u16::from(h) * has);
+            let (most, total) = far.fold((0, 0), |(most, total), h| (h.max(most), total + u32::from(h)));
+            (most, total, s)
+        };
+        let mut keys: Vec<(u16, u32, SwitchId)> = fabric.switch_ids().map(key).collect();
+        keys.sort_unstable();
+        keys.truncate((MAX_SWITCHES / fabric.num_switches().max(1)).clamp(1, MAX_ROOTS));
+        Self { list: keys.into_iter().map(|(most, _, s)| (s, most as u8)).collect() }
+    }
+
+    /// The tree with the least distance from root to adapters.
+    fn shallowest<G: Graph>(&self, growth: &mut Growth<'_, G>, classes: &[usize]) -> Option<Vec<ChannelId>> {
+        let mut best: Option<(Vec<ChannelId>, u32)> = None;
+        for &(root, far) in self.list.iter().take(ORDERED_ROOTS) {
+            if best.as_ref().is_some_and(|(_, depth)| *depth <= u32::from(far)) {
+                break;
+            }
+            if let Some((edges, depth)) = growth.grow(root, classes)
+                && best.as_ref().is_none_or(|(_, least)| depth < *least)
+            {
+                best = Some((edges, depth));
+            }
+        }
+        best.map(|(edges, _)| edges)
+    }
+
+    /// The tree of the first root that has one.
+    ///
+    /// - `budget`: virtual channels that may be visited before no further root is tried.
+    fn first(
+        &self,
+        growth: &mut Growth<'_, Dependencies<'_>>,
+        classes: &[usize],
+        budget: usize,
+    ) -> Option<Vec<ChannelId>> {
+        let tried = if classes.len() > 1 { SHARED_ROOTS } else { MAX_ROOTS };
+        let end = growth.graph.visited() + budget;
+        self.list.iter().take(tried).find_map(|&(root, _)| {
+            let patient = growth.graph.visited() < end;
+            if patient { growth.grow(root, classes).map(|(edges, _)| edges) } else { None }
+        })
+    }
+}
+
+/// The trees found so far, acyclic together.
+struct Forest<'a> {
+    fabric: &'a Fabric,
+    classes: &'a SlClasses,
+    /// Each with the classes that it serves.
+    trees: Vec<(Vec<ChannelId>, Vec<usize>)>,
+}
+
+impl Forest<'_> {
+    /// Adds trees for some classes until none is found for those that are left.
+    ///
+    /// - `find`: a tree for all of some classes, or none.
+    fn add<G: Graph>(
+        &mut self,
+        growth: &mut Growth<'_, G>,
+        pending: &mut Vec<usize>,
+        mut find: impl FnMut(&mut Growth<'_, G>, &[usize]) -> Option<Vec<ChannelId>>,
+    ) {
+        let mut failed = Vec::new();
+        while let Some((&first, others)) = pending.split_first() {
+            let whole = if others.is_empty() { None } else { find(growth, pending) };
+            let (edges, served) = match whole {
+                Some(edges) => (edges, pending.clone()),
+                None => match find(growth, &[first]) {
+                    None => {
+                        // Without SL 0, the lowest, other trees are of no use.
+                        if first == 0 {
+                            return;
+                        }
+                        failed.push(first);
+                        pending.remove(0);
+                        continue;
+                    }
+                    Some(edges) => {
+                        let more = others.iter().copied().filter(|&class| growth.replay(&edges, &[class]));
+                        let served = std::iter::once(first).chain(more.collect::<Vec<_>>()).collect();
+                        (edges, served)
+                    }
+                },
+            };
+            pending.retain(|class| !served.contains(class));
+            self.trees.push((edges, served));
+        }
+        *pending = failed;
+    }
+
+    /// Adds trees that close no cycle with the graph, until the budget is spent.
+    fn search(
+        &mut self,
+        growth: &mut Growth<'_, Dependencies<'_>>,
+        (roots, budget): (&Roots, usize),
+        pending: &mut Vec<usize>,
+    ) {
+        let end = growth.graph.visited() + budget;
+        self.add(growth, pending, |growth, classes| {
+            let left = end.saturating_sub(growth.graph.visited());
+            roots.first(growth, classes, left)
+        });
+    }
+
+    /// Adds the dependencies of the trees to a graph. They obey the order of unicast, so they fit.
+    fn replay(&self, growth: &mut Growth<'_, Dependencies<'_>>) {
+        for (edges, served) in &self.trees {
+            growth.replay(edges, served);
+        }
+    }
+
+    /// The trees as groups with every end port as a member, that of SL 0 first.
+    fn finish(mut self) -> McastTrees {
+        self.trees.sort_by_key(|(_, served)| served.iter().copied().min());
+        let sls = |served: &[usize]| served.iter().fold(0, |all, &class| all | self.classes.members[class]);
+        let groups = self.trees.iter().zip(McastGroup::FIRST_MLID..);
+        let trees: Vec<McastGroup> =
+            groups.map(|((edges, served), mlid)| everyone(self.fabric, edges, mlid, sls(served))).collect();
+        let served = trees.iter().filter_map(|tree| tree.sls).fold(0, |all, sls| all | sls);
+        McastTrees { trees, unserved: !served }
+    }
+}
+
+/// A tree with every end port as a member.
+fn everyone(fabric: &Fabric, edges: &[ChannelId], mlid: u16, sls: u16) -> McastGroup {
+    let mut ports = vec![PortSet::default(); fabric.num_switches()];
+    for &edge in edges {
+        let c = fabric.channels().get(edge);
+        ports[c.from.index()].insert(c.out_port);
+        ports[c.to.index()].insert(c.in_port);
+    }
+    for (s, port) in fabric.endports().iter().filter_map(|e| e.attachment) {
+        ports[s.index()].insert(port);
+    }
+    McastGroup { mlid, sls: Some(sls), ports: fabric.switch_ids().zip(ports).collect() }
+}
+
+/// A growing tree.
+struct Growth<'a, G> {
+    fabric: &'a Fabric,
+    graph: G,
+    /// Classes of SLs.
+    classes: usize,
+    /// By switch: the tree's channels that leave it.
+    out: Vec<Vec<ChannelId>>,
+    /// By channel x class: VLs of the multicast packets in it, as bits.
+    held: Vec<u16>,
+}
+
+impl<'a, G: Graph> Growth<'a, G> {
+    fn new(fabric: &'a Fabric, classes: usize, graph: G) -> Self {
+        let held = vec![0; fabric.channels().len() * classes];
+        Self { fabric, graph, classes, out: vec![Vec::new(); fabric.num_switches()], held }
+    }
+
+    /// Grows a tree from a root for some classes of SLs. Returns its channels away from the root in the order in
+    /// which they were added, and how many lead from the root to the farthest switch with adapters. The graph
+    /// keeps the dependencies of the tree; without a tree it stays as it was.
+    fn grow(&mut self, root: SwitchId, classes: &[usize]) -> Option<(Vec<ChannelId>, u32)> {
+        let channels = self.fabric.channels();
+        let start = self.graph.checkpoint();
+        let mut inside = vec![false; self.fabric.num_switches()];
+        inside[root.index()] = true;
+        let mut queue = vec![(root, 0)];
+        let mut deepest = 0;
+        let mut edges = Vec::with_capacity(inside.len());
+        let mut at = 0;
+        while let Some(&(s, depth)) = queue.get(at) {
+            at += 1;
+            if self.fabric.num_adapters_on(s) > 0 {
+                deepest = depth;
+            }
+            // Switches with many channels first: they should branch, the others should be leaves.
+            let mut ahead: Vec<ChannelId> = channels.out(s).map(|(id, _)| id).collect();
+            ahead.sort_by_key(|&id| (Reverse(channels.out_range(channels.get(id).to).len()), id));
+            for id in ahead {
+                let to = channels.get(id).to;
+                if !inside[to.index()] && self.attach(id, classes) {
+                    inside[to.index()] = true;
+                    queue.push((to, depth + 1));
+                    edges.push(id);
+                }
+            }
+        }
+        let spans = queue.len() == inside.len();
+        if !spans {
+            self.graph.roll_back(start);
+        }
+        self.clear();
+        spans.then_some((edges, deepest))
+    }
+
+    /// Whether a tree serves some classes of SLs. If so the graph keeps its dependencies.
+    fn replay(&mut self, edges: &[ChannelId], classes: &[usize]) -> bool {
+        let start = self.graph.checkpoint();
+        let serves = edges.iter().all(|&edge| self.attach(edge, classes));
+        if !serves {
+            self.graph.roll_back(start);
+        }
+        self.clear();
+        serves
+    }
+
+    fn clear(&mut self) {
+        self.out.iter_mut().for_each(Vec::clear);
+        self.held.fill(0);
+    }
+
+    /// Adds the switch at the end of a channel that leaves the tree, with the dependencies of packets from and to
+    /// it. False where that closes a cycle or packets would be dropped; then nothing is added.
+    fn attach(&mut self, edge: ChannelId, classes: &[usize]) -> bool {
+        let start = self.graph.checkpoint();
+        let mut changed = Vec::new();
+        let added = classes.iter().all(|&class| self.attach_class(edge, class, &mut changed));
+        if added {
+            let c = self.fabric.channels().get(edge);
+            self.out[c.from.index()].push(edge);
+            self.out[c.to.index()].push(c.reverse);
+        } else {
+            self.graph.roll_back(start);
+            self.restore(&mut changed, 0);
+        }
+        added
+    }
+
+    fn attach_class(&mut self, edge: ChannelId, class: usize, changed: &mut Vec<(usize, u16)>) -> bool {
+        let channels = self.fabric.channels();
+        let (back, near) = (channels.get(edge).reverse, channels.get(edge).from);
+        for c in [edge, back] {
+            let injected = self.graph.injected(c, class);
+            self.hold(c, class, injected, changed);
+            if injected == 0 {
+                return false;
+            }
+        }
+        // Out of the tree to the new switch, and from there into the tree.
+        self.out[near.index()].clone().into_iter().all(|away| {
+            let towards = channels.get(away).reverse;
+            self.turn(towards, edge, class, changed) && self.turn(back, away, class, changed)
+        })
+    }
+
+    /// Adds a turn of a tree, on the first VL that closes no cycle.
+    fn turn(
+        &mut self,
+        first: ChannelId,
+        second: ChannelId,
+        class: usize,
+        changed: &mut Vec<(usize, u16)>,
+    ) -> bool {
+        let choices = self.graph.choices(first, second, class);
+        choices.into_iter().any(|vl| {
+            let (start, marks) = (self.graph.checkpoint(), changed.len());
+            let held = self.held[self.index(first, class)];
+            let mut fits = self.graph.depend(first, held, second, vl);
+            if fits {
+                // On the channels that follow, packets may now be on another VL than before.
+                let new = self.hold(second, class, vl, changed);
+                let far = self.fabric.channels().get(second);
+                fits = new == 0
+                    || self.out[far.to.index()].iter().filter(|&&c| c != far.reverse).all(|&c| {
+                        let next = self.graph.vl(second, c, class);
+                        self.graph.depend(second, new, c, next)
+                    });
+            }
+            if fits {
+                self.graph.set_vl(first, second, class, vl);
+            } else {
+                self.graph.roll_back(start);
+                self.restore(changed, marks);
+            }
+            fits
+        })
+    }
+
+    fn index(&self, channel: ChannelId, class: usize) -> usize {
+        channel.index() * self.classes + class
+    }
+
+    /// Adds VLs to those of a channel. Returns the new ones.
+    fn hold(&mut self, c: ChannelId, class: usize, vls: u16, changed: &mut Vec<(usize, u16)>) -> u16 {
+        let index = self.index(c, class);
+        let old = self.held[index];
+        changed.push((index, old));
+        self.held[index] |= vls;
+        vls & !old
+    }
+
+    fn restore(&mut self, changed: &mut Vec<(usize, u16)>, marks: usize) {
+        for (index, old) in changed.drain(marks..).rev() {
+            self.held[index] = old;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::{Rule, global_links_first};
+    use crate::topology::Dragonfly;
+
+    #[test]
+    fn a_dragonfly_with_the_global_links_first_has_a_tree_for_all_unicast_paths() {
+        for p in [2, 3, 4] {
+            let fabric = Dragonfly::balanced(p).build().unwrap();
+            let hops = Hops::new(&fabric).unwrap();
+            let rule = Rule::FirstTurnFree(global_links_first(&fabric, SwitchId(0)));
+            let (sl2vl, order) = (rule.sl2vl(&fabric), rule.virtual_channel_order().unwrap());
+            let classes = SlClasses::new(&sl2vl);
+            let roots = Roots::new(&fabric, &hops);
+            let graph = Ascending { fabric: &fabric, sl2vl: &sl2vl, classes: &classes, order: &order };
+            assert!(roots.shallowest(&mut Growth::new(&fabric, 1, graph), &[0]).is_none(), "p = {p}");
+
+            let mut growth = Growth::new(&fabric, 1, Dependencies::new(&fabric, &classes, &sl2vl));
+            growth.graph.assume(&order);
+            let tree = roots.first(&mut growth, &[0], ANY_PATH_BUDGET).expect("a tree");
+            let mut depth = vec![0; fabric.num_switches()];
+            for c in tree.iter().map(|&edge| fabric.channels().get(edge)) {
+                depth[c.to.index()] = depth[c.from.index()] + 1;
+            }
+            assert_eq!(tree.len(), fabric.num_switches() - 1);
+            assert_eq!(depth.into_iter().max(), Some(3), "p = {p}");
+        }
+    }
+}

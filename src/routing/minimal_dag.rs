@@ -1,0 +1,280 @@
+//! All minimal paths to one switch, as lists that are fast to walk.
+
+use super::Hops;
+use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
+
+/// A channel and the switch that it leads to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NextHop {
+    pub(super) channel: ChannelId,
+    pub(super) to: SwitchId,
+}
+
+impl NextHop {
+    /// What a list has where there is no next hop.
+    pub(super) const NONE: Self = Self { channel: ChannelId(0), to: SwitchId(0) };
+}
+
+/// A channel and the switch that it comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Predecessor {
+    pub(super) channel: ChannelId,
+    pub(super) from: SwitchId,
+}
+
+/// The minimal-path DAG of one destination switch: the other switches by distance, each with the channels
+/// that lead one hop nearer, in port order. All lists are in the order in which they are walked.
+pub(super) struct MinimalDag {
+    pub(super) target: SwitchId,
+    /// All switches by distance, then by GUID: the target first.
+    pub(super) order: Vec<SwitchId>,
+    /// By index in `order`: where its next hops begin in `next_hops`.
+    first: Vec<u32>,
+    next_hops: Vec<NextHop>,
+    /// By switch: where the channels into it begin in `predecessors`.
+    first_predecessor: Vec<u32>,
+    /// Channels into a switch from one hop farther away, with the switch that they leave.
+    predecessors: Vec<Predecessor>,
+    /// By switch: where its next hops begin in `by_switch`, while the DAG is built.
+    first_by_switch: Vec<u32>,
+    by_switch: Vec<NextHop>,
+}
+
+impl MinimalDag {
+    pub(super) fn new() -> Self {
+        Self {
+            target: SwitchId(0),
+            order: Vec::new(),
+            first: Vec::new(),
+            next_hops: Vec::new(),
+            first_predecessor: Vec::new(),
+            predecessors: Vec::new(),
+            first_by_switch: Vec::new(),
+            by_switch: Vec::new(),
+        }
+    }
+
+    /// Rebuilds it for distances of any kind, without predecessors.
+    ///
+    /// - `distance`: by switch, 0 for the target alone.
+    /// - `nearer`: the channels of the DAG; each leads to a switch of less distance, and at least one leaves
+    ///   each switch but the target.
+    pub(super) fn rebuild(&mut self, fabric: &Fabric, distance: &[u16], nearer: impl Fn(&Channel) -> bool) {
+        self.order.clear();
+        self.order.extend(fabric.switch_ids());
+        self.order.sort_by_key(|s| distance[s.index()]);
+        self.target = self.order[0];
+        self.first.clear();
+        self.next_hops.clear();
+        for &s in &self.order {
+            self.first.push(self.next_hops.len() as u32);
+            let out = fabric.channels().out(s).filter(|(_, c)| nearer(c));
+            self.next_hops.extend(out.map(|(channel, c)| NextHop { channel, to: c.to }));
+        }
+        self.first.push(self.next_hops.len() as u32);
+    }
+
+    /// Sorts the switches by their distance, and the next hops likewise.
+    fn finish(&mut self, row: &[u8]) {
+        self.first_by_switch.push(self.by_switch.len() as u32);
+        let mut first = [0_u32; 257];
+        for &h in row {
+            first[usize::from(h) + 1] += 1;
+        }
+        for h in 0..256 {
+            first[h + 1] += first[h];
+        }
+        self.order.resize(row.len(), SwitchId(0));
+        for (s, &h) in row.iter().enumerate() {
+            let index = &mut first[usize::from(h)];
+            self.order[*index as usize] = SwitchId::at(s);
+            *index += 1;
+        }
+        self.first.clear();
+        self.next_hops.clear();
+        for s in &self.order {
+            self.first.push(self.next_hops.len() as u32);
+            let range = &self.first_by_switch[s.index()..][..2];
+            self.next_hops.extend_from_slice(&self.by_switch[range[0] as usize..range[1] as usize]);
+        }
+        self.first.push(self.next_hops.len() as u32);
+        self.find_predecessors();
+    }
+
+    /// Lists the next hops once more, by the switch that they lead to.
+    fn find_predecessors(&mut self) {
+        let n = self.order.len();
+        self.first_predecessor.clear();
+        self.first_predecessor.resize(n + 1, 0);
+        for hop in &self.next_hops {
+            self.first_predecessor[hop.to.index() + 1] += 1;
+        }
+        for s in 0..n {
+            self.first_predecessor[s + 1] += self.first_predecessor[s];
+        }
+        let none = Predecessor { channel: ChannelId(0), from: SwitchId(0) };
+        self.predecessors.resize(self.next_hops.len(), none);
+        for (index, &from) in self.order.iter().enumerate() {
+            for i in self.first[index]..self.first[index + 1] {
+                let NextHop { channel, to } = self.next_hops[i as usize];
+                let next = &mut self.first_predecessor[to.index()];
+                self.predecessors[*next as usize] = Predecessor { channel, from };
+                *next += 1;
+            }
+        }
+        // Each start has moved to the next one.
+        self.first_predecessor.copy_within(0..n, 1);
+        self.first_predecessor[0] = 0;
+    }
+
+    /// The next hops of the switch at an index of `order`.
+    pub(super) fn next_hops(&self, index: usize) -> &[NextHop] {
+        &self.next_hops[self.range(index)]
+    }
+
+    /// The next hops of all switches.
+    pub(super) fn all_next_hops(&self) -> impl Iterator<Item = &NextHop> {
+        self.next_hops.iter()
+    }
+
+    /// Where the next hops of the switch at an index are among all next hops.
+    pub(super) fn range(&self, index: usize) -> std::ops::Range<usize> {
+        self.first[index] as usize..self.first[index + 1] as usize
+    }
+
+    /// The channels into a switch from one hop farther away.
+    pub(super) fn predecessors(&self, switch: SwitchId) -> &[Predecessor] {
+        let first = &self.first_predecessor[switch.index()..][..2];
+        &self.predecessors[first[0] as usize..first[1] as usize]
+    }
+}
+
+/// Destinations whose DAGs are built together: two words of a byte each, see [`build`].
+const CHUNK: usize = 16;
+
+/// One in each byte of a word.
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// Builds the DAGs of at most [`CHUNK`] targets. Distances lie side by side, a byte for each target, so one
+/// comparison of words tells for eight targets whether a channel leads nearer.
+///
+/// Cost: O(C + T S + E) with T the targets and E the next hops of all their DAGs.
+fn build(dags: &mut Vec<MinimalDag>, fabric: &Fabric, hops: &Hops, targets: &[SwitchId]) {
+    dags.resize_with(targets.len(), MinimalDag::new);
+    let mut near = vec![[0_u64; CHUNK / 8]; fabric.num_switches()];
+    for (i, (dag, &target)) in dags.iter_mut().zip(targets).enumerate() {
+        dag.target = target;
+        dag.first_by_switch.clear();
+        dag.by_switch.clear();
+        for (near, &h) in near.iter_mut().zip(hops.row(target)) {
+            near[i / 8] |= u64::from(h) << (i % 8 * 8);
+        }
+    }
+    let channels = fabric.channels();
+    for s in fabric.switch_ids() {
+        for dag in dags.iter_mut() {
+            dag.first_by_switch.push(dag.by_switch.len() as u32);
+        }
+        let here = near[s.index()];
+        for (channel, c) in channels.out(s) {
+            let there = &near[c.to.index()];
+            for (word, (&here, &there)) in here.iter().zip(there).enumerate() {
+                // No byte overflows, as distances are at most Hops::MAX. A byte becomes zero where the ends
+                // differ by exactly this hop, and the zero bytes are marked. Bytes beyond the last target
+                // are zero at both ends and never marked.
+                let differs = here ^ (there + ONES);
+                let low = 0x7f * ONES;
+                let mut marked = !(((differs & low) + low) | differs | low);
+                while marked != 0 {
+                    let i = word * 8 + (marked.trailing_zeros() / 8) as usize;
+                    dags[i].by_switch.push(NextHop { channel, to: c.to });
+                    marked &= marked - 1;
+                }
+            }
+        }
+    }
+    for dag in dags.iter_mut() {
+        dag.finish(hops.row(dag.target));
+    }
+}
+
+/// Calls `visit` with the DAG of each target in turn. Other threads build the next ones meanwhile, so with
+/// more than one core only walking them takes time.
+pub(super) fn for_each_target(
+    fabric: &Fabric,
+    hops: &Hops,
+    targets: &[SwitchId],
+    mut visit: impl FnMut(&MinimalDag) + Send,
+) {
+    for_each_block(fabric, hops, targets, |dags| dags.iter().for_each(&mut visit));
+}
+
+/// As [`for_each_target`], with the DAGs of [`CHUNK`] targets at a time.
+pub(super) fn for_each_block(
+    fabric: &Fabric,
+    hops: &Hops,
+    targets: &[SwitchId],
+    mut visit: impl FnMut(&[MinimalDag]) + Send,
+) {
+    let mut chunks = targets.chunks(CHUNK);
+    let (mut now, mut next) = (Vec::new(), Vec::new());
+    build(&mut now, fabric, hops, chunks.next().unwrap_or_default());
+    while !now.is_empty() {
+        let coming = chunks.next().unwrap_or_default();
+        rayon::join(|| visit(&now), || build(&mut next, fabric, hops, coming));
+        std::mem::swap(&mut now, &mut next);
+    }
+}
+
+/// As [`for_each_target`] on the calling thread alone, for callers that share out the targets themselves.
+pub(super) fn for_each_target_here(
+    fabric: &Fabric,
+    hops: &Hops,
+    targets: &[SwitchId],
+    mut visit: impl FnMut(&MinimalDag),
+) {
+    let mut dags = Vec::new();
+    for targets in targets.chunks(CHUNK) {
+        build(&mut dags, fabric, hops, targets);
+        dags.iter().for_each(&mut visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::small_members;
+
+    #[test]
+    fn it_holds_every_channel_that_leads_nearer() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let targets: Vec<_> = (0..f.num_switches()).rev().map(SwitchId::at).collect();
+            let mut seen = Vec::new();
+            for_each_target(&f, &hops, &targets, |dag| {
+                let row = hops.row(dag.target);
+                assert!(dag.order.is_sorted_by_key(|s| (row[s.index()], *s)), "{name}");
+                let mut predecessors = 0;
+                for (index, &s) in dag.order.iter().enumerate() {
+                    let nearer = f.channels().out(s).filter(|(_, c)| row[c.to.index()] < row[s.index()]);
+                    let nearer: Vec<_> = nearer.map(|(id, c)| (id, c.to)).collect();
+                    let next_hops: Vec<_> = dag.next_hops(index).iter().map(|s| (s.channel, s.to)).collect();
+                    assert_eq!(next_hops, nearer, "{name}");
+                    for b in dag.predecessors(s) {
+                        let c = f.channels().get(b.channel);
+                        assert_eq!((c.from, c.to), (b.from, s), "{name}");
+                        assert_eq!(row[b.from.index()], row[s.index()] + 1, "{name}");
+                        predecessors += 1;
+                    }
+                }
+                assert_eq!(
+                    (predecessors, dag.order.len()),
+                    (dag.next_hops.len(), f.num_switches()),
+                    "{name}"
+                );
+                seen.push(dag.target);
+            });
+            assert_eq!(seen, targets, "{name}");
+        }
+    }
+}

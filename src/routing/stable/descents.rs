@@ -1,0 +1,184 @@
+//! The last channels of the paths to each adapter, where paths are to meet before their end.
+
+use rayon::prelude::*;
+
+use super::{ChannelHashes, hash_of, mix};
+use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
+use crate::routing::{Hops, with_and_without_adapters};
+
+/// The most channels that are marked for a LID: trees of four levels have that many down.
+const DEPTH: u8 = 3;
+
+/// For each LID of an adapter the channels with which its paths should end, the last one first.
+///
+/// In a tree of switches a path goes up and comes down, and the descent matters: there is one path down from
+/// each top switch. If every source descends over the same channels, the traffic of no two adapters need share
+/// one, which makes a fat tree non-blocking. So from each adapter backwards one channel is marked for each hop:
+/// half as many as the longest path has, and three at most.
+///
+/// A switch marks the channels into it for all adapters whose marked paths pass it at once. Each adapter
+/// prefers the channels in the order of a hash. Each channel keeps, in another order, as many adapters as its
+/// even share (deferred acceptance, Gale and Shapley 1962; as consistent hashing with bounded loads, Mirrokni,
+/// Thorup and Zadimoghaddam 2018). The result does not depend on the order of requests. If a channel is lost,
+/// its adapters move, and as many others as they displace.
+///
+/// Neighbours expected to deliver less than half the traffic of the busiest are ignored, whatever their number
+/// of channels, as they may have lost some. Where only one channel is left none is marked: the paths that end
+/// there find it anyway.
+#[derive(Debug, Default)]
+pub(super) struct DescentChannels {
+    /// By LID.
+    marked: Vec<Vec<ChannelId>>,
+}
+
+/// An adapter's LID at a switch that its marked path passes.
+#[derive(Clone, Copy)]
+struct Request {
+    lid: Lid,
+    hash: u64,
+    target: SwitchId,
+}
+
+/// The channels into each switch near a target from the neighbours that deliver most of the traffic to it.
+pub(super) struct Ingress {
+    target: SwitchId,
+    into: Vec<(SwitchId, Vec<ChannelId>)>,
+}
+
+impl DescentChannels {
+    /// - `ingress`: of every switch with adapters, as deep as [`depth`] says.
+    ///
+    /// Cost: O(D L d) time with D LIDs, L marked channels a LID and d channels of a switch; L is 1 on trees of
+    /// two levels and 2 on trees of three.
+    pub(super) fn new(fabric: &Fabric, hashes: &ChannelHashes, ingress: &[Ingress], depth: u8) -> Self {
+        let mut index_of = vec![usize::MAX; fabric.num_switches()];
+        let mut requests: Vec<Vec<Request>> = vec![Vec::new(); fabric.num_switches()];
+        for (i, &Ingress { target, .. }) in ingress.iter().enumerate() {
+            index_of[target.index()] = i;
+            let ends = fabric.endports_on(target).iter().map(|&e| fabric.endport(e));
+            for end in ends.filter(|e| e.is_adapter()) {
+                let of = |(lid, n)| Request { lid, hash: hash_of(end, n), target };
+                requests[target.index()].extend(end.lids().zip(0..).map(of));
+            }
+        }
+        let mut marked = vec![Vec::new(); fabric.lid_table_len()];
+        for _ in 0..depth {
+            let assigned = requests.par_iter().enumerate().map(|(s, requests)| {
+                let s = SwitchId::at(s);
+                let channels_for = |request: &Request| {
+                    let near = &ingress[index_of[request.target.index()]].into;
+                    let here = near.iter().find(|&&(at, _)| at == s).map(|(_, channels)| channels.as_slice());
+                    // Requests with a single choice would all crowd that channel.
+                    here.filter(|channels| channels.len() > 1).unwrap_or_default()
+                };
+                assign(requests, channels_for, hashes)
+            });
+            let assigned: Vec<Vec<(Request, ChannelId)>> = assigned.collect();
+            requests.iter_mut().for_each(Vec::clear);
+            for (request, channel) in assigned.into_iter().flatten() {
+                marked[request.lid.index()].push(channel);
+                requests[fabric.channels().get(channel).from.index()].push(request);
+            }
+        }
+        Self { marked }
+    }
+
+    /// The channels with which paths to a LID should end.
+    pub(super) fn of(&self, lid: Lid) -> &[ChannelId] {
+        self.marked.get(lid.index()).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// How many channels are marked for a LID.
+pub(super) fn depth(fabric: &Fabric, hops: &Hops) -> u8 {
+    let (leaves, _) = with_and_without_adapters(fabric);
+    let longest = leaves.iter().flat_map(|&a| leaves.iter().map(move |&b| hops.get(a, b))).max();
+    longest.unwrap_or(0).div_ceil(2).min(DEPTH)
+}
+
+/// The channels into each switch nearer than `depth` to a target, from neighbours that deliver at least half of
+/// what the busiest delivers.
+///
+/// - `flow`: by channel, the expected load on the paths to the target.
+///
+/// Memory: O(d^depth) with d channels of a switch.
+pub(super) fn ingress(fabric: &Fabric, hops: &Hops, depth: u8, target: SwitchId, flow: &[u64]) -> Ingress {
+    let row = hops.row(target);
+    let near = fabric.switch_ids().filter(|s| row[s.index()] < depth);
+    let into = near.filter_map(|s| {
+        let into = || fabric.channels().out(s).filter(|(_, c)| flow[c.reverse.index()] > 0);
+        let mut by_switch: Vec<(SwitchId, u64)> = Vec::new();
+        for (_, c) in into() {
+            match by_switch.iter_mut().find(|(from, _)| *from == c.to) {
+                Some((_, sum)) => *sum += flow[c.reverse.index()],
+                None => by_switch.push((c.to, flow[c.reverse.index()])),
+            }
+        }
+        let most = by_switch.iter().map(|&(_, sum)| sum).max()?;
+        let enough = |from: SwitchId| by_switch.iter().any(|&(other, sum)| other == from && 2 * sum >= most);
+        Some((s, into().filter(|(_, c)| enough(c.to)).map(|(_, c)| c.reverse).collect()))
+    });
+    Ingress { target, into: into.collect() }
+}
+
+/// Gives each request one of the channels that are open to it, and each channel its even share.
+fn assign<'a>(
+    requests: &[Request],
+    channels_for: impl Fn(&Request) -> &'a [ChannelId],
+    hashes: &ChannelHashes,
+) -> Vec<(Request, ChannelId)> {
+    let hash = |request: &Request, c: ChannelId| hashes.with(c, request.hash);
+    let mut preferences: Vec<(Request, Vec<ChannelId>)> = Vec::with_capacity(requests.len());
+    let mut channels: Vec<ChannelId> = Vec::new();
+    for request in requests {
+        let mut list = channels_for(request).to_vec();
+        if list.is_empty() {
+            continue;
+        }
+        channels.extend(&list);
+        list.sort_unstable_by_key(|&c| (hash(request, c), c));
+        preferences.push((*request, list));
+    }
+    channels.sort_unstable();
+    channels.dedup();
+    if channels.is_empty() {
+        return Vec::new();
+    }
+    // First as many as every channel can have, so that none stays empty; then one more.
+    let share = preferences.len() / channels.len();
+    let mut held: Vec<Vec<usize>> = vec![Vec::with_capacity(share + 2); channels.len()];
+    let mut got: Vec<Option<ChannelId>> = vec![None; preferences.len()];
+    let mut asking: Vec<usize> = (0..preferences.len()).rev().collect();
+    for share in [share, share + 1] {
+        let mut asked = vec![0; preferences.len()];
+        let mut refused = Vec::new();
+        while let Some(i) = asking.pop() {
+            let Some(&channel) = preferences[i].1.get(asked[i]) else {
+                refused.push(i);
+                continue;
+            };
+            let Ok(at) = channels.binary_search(&channel) else { continue };
+            let held = &mut held[at];
+            held.push(i);
+            if held.len() > share {
+                let order = |&&i: &&usize| (mix(hash(&preferences[i].0, channel)), i);
+                let worst = held.iter().max_by_key(order).copied().unwrap_or(i);
+                held.retain(|&h| h != worst);
+                asked[worst] += 1;
+                asking.push(worst);
+            }
+        }
+        refused.sort_unstable_by(|a, b| b.cmp(a));
+        asking = refused;
+    }
+    // Refused everywhere: they take their first preference, beyond the share.
+    for i in asking {
+        got[i] = preferences[i].1.first().copied();
+    }
+    for (channel, held) in channels.iter().zip(held) {
+        for i in held {
+            got[i] = Some(*channel);
+        }
+    }
+    preferences.iter().zip(got).filter_map(|((request, _), got)| Some((*request, got?))).collect()
+}

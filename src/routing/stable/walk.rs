@@ -1,0 +1,252 @@
+//! The paths of all switches to one destination, chosen without regard to other destination switches.
+
+use super::Criteria;
+use super::per_target::{PerTarget, ending, joined};
+use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::ordering::{Rule, Turns};
+use crate::routing::Lookahead;
+use crate::routing::minimal_dag::{MinimalDag, Predecessor};
+use crate::routing::under_rule::load_walk::ADMITTED;
+use crate::routing::under_rule::paths::{Paths, Walk};
+
+/// A path with how well it ends: 0 for a marked channel, more for another, the last channel first. Its cost is
+/// the expected load along it, or along the least loaded eligible one.
+type Path = crate::routing::under_rule::paths::Path<u64>;
+
+/// A LID of an end port on the target, as far as choices depend on it.
+#[derive(Clone, Copy)]
+pub(super) struct Destination<'a> {
+    /// Its hash, always the same for this LID of this end port.
+    pub(super) hash: u64,
+    /// The hash of the target.
+    pub(super) target_hash: u64,
+    /// The channels with which its paths should end; empty if any will do.
+    pub(super) descent: &'a [ChannelId],
+}
+
+/// Chooses the paths of all switches to one destination after the other.
+pub(super) struct StableWalk<'a> {
+    rule: &'a Rule,
+    lookahead: Lookahead,
+    criteria: &'a Criteria,
+    paths: Paths<'a, u64>,
+    any_violation: bool,
+    /// With [`Lookahead::LastOption`], by switch: next hops whose switches have not chosen yet; [`ADMITTED`]
+    /// after one that has chosen admits it.
+    options: Vec<u32>,
+    /// By channel: destinations on the present target that were assigned to it.
+    used: Vec<u16>,
+    /// The eligible paths of one switch.
+    eligible: Vec<Path>,
+    /// What all destinations on the present target have in common.
+    common: PerTarget,
+    /// Destinations on it whose paths were chosen.
+    assigned: usize,
+}
+
+impl<'a> StableWalk<'a> {
+    pub(super) fn new(
+        fabric: &'a Fabric,
+        rule: &'a Rule,
+        lookahead: Lookahead,
+        criteria: &'a Criteria,
+    ) -> Self {
+        Self {
+            rule,
+            lookahead,
+            criteria,
+            paths: Paths::new(fabric),
+            any_violation: false,
+            options: vec![0; fabric.num_switches()],
+            used: vec![0; fabric.channels().len()],
+            eligible: Vec::new(),
+            common: PerTarget::default(),
+            assigned: 0,
+        }
+    }
+
+    /// Turns to the target of a DAG.
+    ///
+    /// - `hash`: of the target.
+    pub(super) fn turn_to(&mut self, dag: &MinimalDag, hash: u64) {
+        self.paths.target = dag.target;
+        let fabric = self.paths.fabric;
+        match self.lookahead {
+            Lookahead::Every => self.common.learn(fabric, self.rule, self.criteria, dag, hash),
+            Lookahead::LastOption => self.common.forget(fabric),
+        }
+        self.assigned = 0;
+        if !self.common.everywhere() {
+            self.used.fill(0);
+        }
+    }
+
+    /// How many predecessors of a switch this path of it blocks, as far as the lookahead considers them.
+    fn blocked(&self, dag: &MinimalDag, switch: SwitchId, path: &Path) -> u32 {
+        let predecessors = dag.predecessors(switch).iter();
+        let channel = |p: &Predecessor| p.channel;
+        match self.lookahead {
+            Lookahead::Every => {
+                self.rule.predecessors(predecessors.map(channel)).blocked(path.channel, path.position)
+            }
+            Lookahead::LastOption => {
+                let last = predecessors.filter(|p| self.options[p.from.index()] == 1);
+                self.rule.blocked(last.map(channel), path.channel, path.position)
+            }
+        }
+    }
+
+    /// Updates the options of the predecessors of a switch that has chosen.
+    fn announce(&mut self, dag: &MinimalDag, switch: SwitchId) {
+        let path = self.paths.paths[switch.index()];
+        let end = path.position == Rule::END;
+        for p in dag.predecessors(switch) {
+            let options = &mut self.options[p.from.index()];
+            let blocks = !end && self.rule.blocks(p.channel, path.channel, path.position);
+            *options = if path.violations == 0 && !blocks { ADMITTED } else { options.saturating_sub(1) };
+        }
+    }
+
+    /// Collects the paths of the switch at an index of the DAG with the fewest violations, and of these those
+    /// that block the fewest predecessors.
+    ///
+    /// - `hops`: a longer path counts as a violation.
+    ///
+    /// Returns their violations.
+    fn gather(&mut self, dag: &MinimalDag, index: usize, hops: u16, destination: Destination<'_>) -> u16 {
+        let next_hops = dag.next_hops(index);
+        self.eligible.clear();
+        let mut least = (u16::MAX, u32::MAX);
+        for hop in next_hops {
+            let path = self.over(hop.channel, hop.to, destination);
+            let violations = path.violations + u16::from(path.hops > hops);
+            if violations > least.0 {
+                continue;
+            }
+            let blocked = if next_hops.len() > 1 { self.blocked(dag, dag.order[index], &path) } else { 0 };
+            if (violations, blocked) < least {
+                least = (violations, blocked);
+                self.eligible.clear();
+            }
+            if (violations, blocked) == least {
+                self.eligible.push(Path { violations, hops: path.hops.min(hops), ..path });
+            }
+        }
+        least.0
+    }
+
+    /// Takes one of the gathered paths for a destination, with the cost of the cheapest of them.
+    fn take(&mut self, destination: Destination<'_>) -> Path {
+        let least = self.eligible.iter().map(|path| path.cost).min().unwrap_or(0);
+        let Criteria { prices, hashes, descents } = self.criteria;
+        let best = match descents {
+            None => {
+                let near = self.eligible.iter().filter(|path| prices.eligible(path.cost, least));
+                let hash = |c: ChannelId| hashes.with(c, destination.target_hash);
+                near.min_by_key(|path| (self.used[path.channel.index()], hash(path.channel))).copied()
+            }
+            Some(_) => {
+                let paths = self.eligible.iter().map(|&path| {
+                    let (here, hash) = ending(self.criteria, path.channel, destination);
+                    (hash, Path { extra: joined(path.extra, here, path.hops), ..path })
+                });
+                paths.min_by_key(|(hash, path)| (path.extra, *hash)).map(|(_, path)| path)
+            }
+        };
+        let best = best.expect("a path is eligible");
+        self.used[best.channel.index()] += 1;
+        Path { cost: least, ..best }
+    }
+
+    /// Gives every switch a minimal path: with the fewest violations, then with the fewest blocked
+    /// predecessors, then one of those with nearly the least expected load, as
+    /// [`stable_sssp`](super::stable_sssp) says.
+    pub(super) fn choose(&mut self, dag: &MinimalDag, destination: Destination<'_>) {
+        self.paths.outward_order.clear();
+        self.paths.outward_order.extend_from_slice(&dag.order);
+        self.any_violation = false;
+        if self.common.everywhere() {
+            self.common.assign(self.criteria, dag, destination, self.assigned, &mut self.paths);
+            self.assigned += 1;
+            return;
+        }
+        self.paths.set_target();
+        let last = self.lookahead == Lookahead::LastOption;
+        if last {
+            for (index, s) in dag.order.iter().enumerate() {
+                self.options[s.index()] = dag.range(index).len() as u32;
+            }
+        }
+        for (index, &s) in dag.order.iter().enumerate().skip(1) {
+            let violations = if let Some((violations, paths)) = self.common.at(s) {
+                let mut eligible = std::mem::take(&mut self.eligible);
+                eligible.clear();
+                eligible.extend(paths.iter().map(|path| self.over(path.channel, path.to, destination)));
+                self.eligible = eligible;
+                violations
+            } else {
+                self.gather(dag, index, u16::MAX, destination)
+            };
+            self.paths.paths[s.index()] = self.take(destination);
+            self.any_violation |= violations > 0;
+            if last {
+                self.announce(dag, s);
+            }
+        }
+    }
+
+    /// Whether a path violates the rule.
+    pub(super) fn any_violation(&self) -> bool {
+        self.any_violation
+    }
+}
+
+impl<'a> Walk<'a> for StableWalk<'a> {
+    type Extra = u64;
+    type Destination<'g> = Destination<'g>;
+    /// Expected load, then a hash.
+    type Price = (u64, u64);
+    const REROUTES_OTHERS: bool = true;
+
+    fn paths(&self) -> &Paths<'a, u64> {
+        &self.paths
+    }
+
+    fn paths_mut(&mut self) -> &mut Paths<'a, u64> {
+        &mut self.paths
+    }
+
+    fn rule(&self) -> &Rule {
+        self.rule
+    }
+
+    #[inline(always)]
+    fn over(&self, channel: ChannelId, to: SwitchId, _: Destination<'_>) -> Path {
+        let ahead = &self.paths.paths[to.index()];
+        let position = self.rule.position_of(channel, self.paths.next(to));
+        Path {
+            cost: ahead.cost + self.criteria.prices.of(channel),
+            channel,
+            to,
+            position,
+            violations: ahead.violations + u16::from(!Rule::legal(position, ahead.position)),
+            hops: ahead.hops + 1,
+            extra: ahead.extra,
+        }
+    }
+
+    fn price(&self, path: &Path, destination: Destination<'_>) -> (u64, u64) {
+        (path.cost, self.criteria.hashes.with(path.channel, destination.hash))
+    }
+
+    fn minimal(
+        &mut self,
+        dag: &MinimalDag,
+        index: usize,
+        hops: u16,
+        destination: Destination<'_>,
+    ) -> Option<Path> {
+        self.gather(dag, index, hops, destination);
+        Some(self.take(destination))
+    }
+}

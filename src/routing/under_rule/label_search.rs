@@ -1,0 +1,333 @@
+//! A rank, or the labels of turns, searched together with the routing that uses them.
+
+use rayon::prelude::*;
+
+use super::load_walk::{LoadWalk, Lookahead};
+use super::probe::{Probe, Tally};
+use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::ordering::{Labels, Precedence, Rank, Rule, Tree, sift};
+use crate::routing::Hops;
+use crate::routing::minimal_dag::for_each_target;
+
+/// Weight of a route over two turns that the rule forbids, in units of a legal one.
+const VIOLATION_WEIGHT: u64 = 20;
+/// The fraction of the weights that a round passes on to the next. Without this memory the routing returns to
+/// turns that it has just left: a random graph of 90 switches keeps ten times as many broken pairs.
+const MEMORY: (u64, u64) = (4, 5);
+/// Weight of one route, so large that it lasts for some rounds.
+const ROUTE: u64 = 16;
+/// Rounds without a better result after which the search ends.
+const PATIENCE: usize = 4;
+/// Passes over all turns in one round.
+const PASSES: usize = 3;
+
+/// What the search for labels is given.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelSearch<'a> {
+    /// The ranks by label to begin with, see [`Rule::Labelled`].
+    pub ranks: &'a [Rank],
+    /// The largest label.
+    pub most: u8,
+    /// Turns between channels of this tree keep label 1, and paths along it ascend as before.
+    pub pinned: Option<&'a Tree>,
+    /// How the routing chooses.
+    pub lookahead: Lookahead,
+    /// Destination switches to route to in each round.
+    pub targets: &'a [SwitchId],
+    /// Rounds at most.
+    pub rounds: usize,
+}
+
+/// Finds labels under which few adapter pairs are without a legal minimal path.
+///
+/// Each round routes under the labels so far, one tree a target. It counts for each two consecutive turns the
+/// routes over them, forbidden ones twenty times, on top of most of what earlier rounds counted. Then each turn
+/// takes the label with which most routes over it and its neighbours are legal, and the rank of each label is
+/// improved for the turns with that label ([`sift`]). The best round counts.
+///
+/// Returns the rule and what it costs, as [`probe`](super::probe()) counts it.
+///
+/// Cost: that of [`probe`](super::probe()) and O(P log P) for sorting a round, with P <= S T the pairs of turns
+/// in use by T targets.
+pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (Rule, Probe) {
+    let labels = Labels::ones(fabric);
+    let last = search.ranks.len() - 1;
+    let ranks: Vec<Rank> =
+        (0..=usize::from(search.most)).map(|label| search.ranks[label.min(last)].clone()).collect();
+    let pinned: Vec<bool> = match search.pinned {
+        Some(tree) => pinned_turns(fabric, &labels, tree),
+        None => vec![false; labels.by_turn().len()],
+    };
+    let start = Rule::Labelled { ranks, labels };
+    rounds(fabric, hops, search, start, |rule, pairs| {
+        let Rule::Labelled { ranks, labels } = rule else { unreachable!("the search starts with labels") };
+        choose_labels(labels, pairs, &pinned, ranks);
+        ranks.par_iter_mut().enumerate().skip(1).for_each(|(label, rank)| {
+            let label_of = |turn: u32| usize::from(labels.by_turn()[turn as usize]);
+            let same = pairs.iter().filter(|p| label_of(p.first) == label && label_of(p.second) == label);
+            *rank = sift(fabric, rank, &precedences(same), search.pinned.filter(|_| label == 1));
+        });
+    })
+}
+
+/// Finds a rank under which, with the first turn free, few adapter pairs are without a legal minimal path.
+///
+/// As [`search_labels`] with one label: only the rank changes from round to round.
+///
+/// - `pinned`: a tree whose paths ascend in `start` and shall ascend in the end.
+///
+/// Returns the rank and what it costs, as [`probe`](super::probe()) counts it.
+///
+/// Cost: that of [`probe`](super::probe()) and of [`sift`] over at most S T pairs of channels a round, with T
+/// targets.
+pub fn search_rank(
+    fabric: &Fabric,
+    hops: &Hops,
+    start: &Rank,
+    lookahead: Lookahead,
+    targets: &[SwitchId],
+    limit: usize,
+    pinned: Option<&Tree>,
+) -> (Rank, Probe) {
+    let search = LabelSearch { ranks: &[], most: 1, pinned, lookahead, targets, rounds: limit };
+    let start = Rule::FirstTurnFree(start.clone());
+    let (rule, probe) = rounds(fabric, hops, search, start, |rule, pairs| {
+        let Rule::FirstTurnFree(rank) = rule else { unreachable!("the search starts with a rank") };
+        *rank = sift(fabric, rank, &precedences(pairs.iter()), pinned);
+    });
+    let Rule::FirstTurnFree(rank) = rule else { unreachable!("the search starts with a rank") };
+    (rank, probe)
+}
+
+/// Routes under a rule and improves it, round by round. Returns the best rule of all rounds.
+fn rounds(
+    fabric: &Fabric,
+    hops: &Hops,
+    search: LabelSearch<'_>,
+    mut rule: Rule,
+    mut improve: impl FnMut(&mut Rule, &[Pair]),
+) -> (Rule, Probe) {
+    let mut best: Option<(Rule, Probe)> = None;
+    let mut since = 0;
+    let mut pairs = Vec::new();
+    for _ in 0..search.rounds {
+        let probe = measure(fabric, hops, &rule, search, &mut pairs);
+        since += 1;
+        if best.as_ref().is_none_or(|(_, least)| probe.price() < least.price()) {
+            best = Some((rule.clone(), probe));
+            since = 0;
+        }
+        if probe.broken_switches == 0.0 || since == PATIENCE {
+            break;
+        }
+        improve(&mut rule, &pairs);
+    }
+    best.expect("there is a round")
+}
+
+/// Two consecutive turns. The channels that they lead to decide whether the rule allows the second.
+#[derive(Clone, Copy)]
+struct Pair {
+    /// The number of the first turn; 0 without labels.
+    first: u32,
+    second: u32,
+    /// Channel that the first turn leads to.
+    middle: u32,
+    /// Channel that the second turn leads to.
+    last: u32,
+    weight: u64,
+}
+
+/// Routes to the targets under a rule and adds the pairs of turns in use to those of earlier rounds.
+fn measure(
+    fabric: &Fabric,
+    hops: &Hops,
+    rule: &Rule,
+    search: LabelSearch<'_>,
+    pairs: &mut Vec<Pair>,
+) -> Probe {
+    let turn = |first, second| match rule {
+        Rule::Labelled { labels, .. } => labels.turn(first, second) as u32,
+        _ => 0,
+    };
+    let key = |p: &Pair| match rule {
+        Rule::Labelled { .. } => (p.first, p.second),
+        _ => (p.middle, p.last),
+    };
+    let mut tally = Tally::new(fabric);
+    let mut walk = LoadWalk::new(fabric, rule, search.lookahead);
+    for pair in pairs.iter_mut() {
+        pair.weight = pair.weight * MEMORY.0 / MEMORY.1;
+    }
+    pairs.retain(|p| p.weight > 0);
+    for_each_target(fabric, hops, search.targets, |dag| {
+        let here = fabric.num_adapters_on(dag.target) as u64;
+        tally.walk(&mut walk, dag, here);
+        walk.each_pair(|[first, middle, last], flow, legal| {
+            pairs.push(Pair {
+                first: turn(first, middle),
+                second: turn(middle, last),
+                middle: middle.0,
+                last: last.0,
+                weight: ROUTE * here.max(1) * flow.max(1) * if legal { 1 } else { VIOLATION_WEIGHT },
+            });
+        });
+    });
+    pairs.par_sort_unstable_by_key(key);
+    pairs.dedup_by(|next, kept| {
+        let same = key(next) == key(kept);
+        kept.weight += if same { next.weight } else { 0 };
+        same
+    });
+    tally.finish(fabric)
+}
+
+/// What pairs of turns want of a rank: that they ascend.
+fn precedences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Precedence> {
+    let wanted =
+        |p: &Pair| Precedence { before: ChannelId(p.middle), after: ChannelId(p.last), weight: p.weight };
+    pairs.map(wanted).collect()
+}
+
+/// Coordinate ascent: each turn takes the label that makes most of its pairs legal.
+fn choose_labels(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], ranks: &[Rank]) {
+    let mut by_second: Vec<u32> = (0..pairs.len() as u32).collect();
+    by_second.par_sort_unstable_by_key(|&i| (pairs[i as usize].second, i));
+    let legal = |a: u8, b: u8, pair: &Pair| {
+        a < b
+            || a == b
+                && ranks[usize::from(a)].positions()[pair.middle as usize]
+                    < ranks[usize::from(a)].positions()[pair.last as usize]
+    };
+    let most = (ranks.len() - 1) as u8;
+    let mut gain = vec![0_u64; ranks.len()];
+    for _ in 0..PASSES {
+        let mut changed = false;
+        // Merge the two orders: a turn is the first one of some pairs and the second one of others.
+        let (mut i, mut j) = (0, 0);
+        while i < pairs.len() || j < pairs.len() {
+            let as_first = pairs.get(i).map_or(u32::MAX, |p| p.first);
+            let as_second = by_second.get(j).map_or(u32::MAX, |&k| pairs[k as usize].second);
+            let turn = as_first.min(as_second);
+            gain.fill(0);
+            while let Some(pair) = pairs.get(i).filter(|p| p.first == turn) {
+                let other = labels.by_turn()[pair.second as usize];
+                for label in 1..=most {
+                    gain[usize::from(label)] += if legal(label, other, pair) { pair.weight } else { 0 };
+                }
+                i += 1;
+            }
+            while let Some(pair) = by_second.get(j).map(|&k| &pairs[k as usize]).filter(|p| p.second == turn)
+            {
+                let other = labels.by_turn()[pair.first as usize];
+                for label in 1..=most {
+                    gain[usize::from(label)] += if legal(other, label, pair) { pair.weight } else { 0 };
+                }
+                j += 1;
+            }
+            if pinned[turn as usize] {
+                continue;
+            }
+            let now = labels.by_turn()[turn as usize];
+            let mut best = now;
+            for label in 1..=most {
+                if gain[usize::from(label)] > gain[usize::from(best)] {
+                    best = label;
+                }
+            }
+            changed |= best != now;
+            labels.by_turn_mut()[turn as usize] = best;
+        }
+        if !changed {
+            break;
+        }
+    }
+}
+
+fn pinned_turns(fabric: &Fabric, labels: &Labels, tree: &Tree) -> Vec<bool> {
+    let mut pinned = vec![false; labels.by_turn().len()];
+    let channels = fabric.channels();
+    for (first, c) in channels.iter().filter(|&(id, _)| tree.contains(fabric, id)) {
+        for (second, _) in channels.out(c.to).filter(|&(id, _)| tree.contains(fabric, id)) {
+            pinned[labels.turn(first, second)] = true;
+        }
+    }
+    pinned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::up_down_rank;
+    use crate::routing::probe;
+    use crate::topology::{Random, SlimFly, fail_links, small_members};
+
+    fn search<'a>(ranks: &'a [Rank], targets: &'a [SwitchId], pinned: Option<&'a Tree>) -> LabelSearch<'a> {
+        LabelSearch { ranks, most: 3, pinned, lookahead: Lookahead::Every, targets, rounds: 8 }
+    }
+
+    #[test]
+    fn labels_only_help() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let targets: Vec<_> = f.switch_ids().collect();
+            let rank = up_down_rank(&f, SwitchId(0));
+            let ranks = [rank.clone()];
+            let (rule, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+            let plain = probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets, 1);
+            assert!(found.price() <= plain.price(), "{name}");
+            assert_eq!(probe(&f, &hops, &rule, Lookahead::Every, &targets, 1), found, "{name}");
+            assert!(rule.vls() <= 4, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_random_graph_loses_most_of_its_broken_pairs() {
+        let f = Random { switches: 60, degree: 7, cas: 2, seed: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let ranks = [up_down_rank(&f, SwitchId(0))];
+        let plain = Rule::FirstTurnFree(ranks[0].clone());
+        let plain = probe(&f, &hops, &plain, Lookahead::Every, &targets, 1);
+        let (_, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+        assert!(found.broken < plain.broken / 10.0, "{} of {}", found.broken, plain.broken);
+    }
+
+    #[test]
+    fn turns_of_the_tree_keep_label_one() {
+        let f = Random { switches: 30, degree: 3, cas: 1, seed: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let ranks = [up_down_rank(&f, SwitchId(0))];
+        let tree = Tree::new(&f, &ranks[0], SwitchId(0));
+        let (rule, _) = search_labels(&f, &hops, search(&ranks, &targets, Some(&tree)));
+        let Rule::Labelled { labels, .. } = rule else { panic!("no labels") };
+        let pinned = pinned_turns(&f, &labels, &tree);
+        assert!(pinned.iter().zip(labels.by_turn()).all(|(&pinned, &label)| !pinned || label == 1));
+        assert!(labels.by_turn().iter().any(|&label| label > 1));
+    }
+
+    #[test]
+    fn a_searched_rank_is_never_worse_than_the_start() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let targets: Vec<_> = f.switch_ids().collect();
+            let start = up_down_rank(&f, SwitchId(0));
+            let (rank, found) = search_rank(&f, &hops, &start, Lookahead::Every, &targets, 6, None);
+            let again = |rank| probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets, 1);
+            assert!(found.price() <= again(start).price(), "{name}");
+            assert_eq!(again(rank), found, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_slim_fly_keeps_to_two_vls() {
+        let whole = SlimFly { q: 5, cas: None }.build().unwrap();
+        let f = fail_links(&whole, 17, 1).unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let targets: Vec<_> = f.switch_ids().collect();
+        let start = up_down_rank(&f, SwitchId(0));
+        let (_, found) = search_rank(&f, &hops, &start, Lookahead::LastOption, &targets, 12, None);
+        assert_eq!(found.broken, 0.0);
+    }
+}

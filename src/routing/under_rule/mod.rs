@@ -1,0 +1,14 @@
+//! Routing under a [`Rule`](crate::ordering::Rule): balanced by load, destination by destination, with
+//! detours where the rule leaves no minimal path, and the search for the labels of a rule.
+
+mod label_search;
+pub(super) mod load_walk;
+pub(super) mod paths;
+pub(super) mod port0;
+mod probe;
+mod ranked_sssp;
+
+pub use label_search::{LabelSearch, search_labels, search_rank};
+pub use load_walk::Lookahead;
+pub use probe::{Probe, probe, probe_all};
+pub use ranked_sssp::{Forwarding, NoLegalPath, ranked_sssp};

@@ -1,0 +1,481 @@
+//! The paths of all switches to one destination, and the repair of those that violate a rule.
+//!
+//! Two walks choose between minimal paths: `load_walk.rs` by the load so far, `stable/walk.rs` by the expected
+//! load.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::NoLegalPath;
+use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
+use crate::ordering::{Rule, Tree};
+use crate::routing::Hops;
+use crate::routing::minimal_dag::MinimalDag;
+
+const NO_PATH: u16 = u16::MAX;
+
+/// Switches that may get a legal path to one destination by rerouting others: each costs O(C log C), and a
+/// destination that needs more is better served by another rule.
+const MAX_REROUTES: usize = 16;
+
+/// The path of one switch. Half a cache line, as a walk reads the paths of all switches for each destination.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::routing) struct Path<X> {
+    /// Of all its channels, in units of the walk.
+    pub(in crate::routing) cost: u64,
+    /// Its first channel; meaningless at the target.
+    pub(in crate::routing) channel: ChannelId,
+    /// The switch that this leads to.
+    pub(in crate::routing) to: SwitchId,
+    /// [`Rule::position_of`] it.
+    pub(in crate::routing) position: u32,
+    /// Turns on it that the rule forbids after the turn before.
+    pub(in crate::routing) violations: u16,
+    /// Channels to the target; [`NO_PATH`] while there is none.
+    pub(in crate::routing) hops: u16,
+    /// What else the walk keeps with it.
+    pub(in crate::routing) extra: X,
+}
+
+/// The paths of all switches to one destination after the other.
+pub(in crate::routing) struct Paths<'a, X> {
+    pub(in crate::routing) fabric: &'a Fabric,
+    pub(in crate::routing) target: SwitchId,
+    /// By switch.
+    pub(in crate::routing) paths: Vec<Path<X>>,
+    /// Switches with a path, each after its next hop; the target first.
+    pub(in crate::routing) outward_order: Vec<SwitchId>,
+    /// By switch: the channel that it must take.
+    forced: Vec<Option<ChannelId>>,
+    /// By switch, after [`count`](Self::count): routes that it forwards.
+    pub(in crate::routing) flow: Vec<u64>,
+    /// By channel.
+    out_port: Vec<u8>,
+}
+
+impl<'a, X: Copy + Default> Paths<'a, X> {
+    pub(in crate::routing) fn new(fabric: &'a Fabric) -> Self {
+        let n = fabric.num_switches();
+        let none = Path {
+            cost: 0,
+            channel: ChannelId(0),
+            to: SwitchId(0),
+            position: Rule::END,
+            violations: 0,
+            hops: NO_PATH,
+            extra: X::default(),
+        };
+        Self {
+            fabric,
+            target: SwitchId(0),
+            paths: vec![none; n],
+            outward_order: Vec::with_capacity(n),
+            forced: vec![None; n],
+            flow: vec![0; n],
+            out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
+        }
+    }
+
+    /// Gives the target its empty path.
+    pub(in crate::routing) fn set_target(&mut self) {
+        let extra = X::default();
+        let target = &mut self.paths[self.target.index()];
+        *target = Path { cost: 0, position: Rule::END, violations: 0, hops: 0, extra, ..*target };
+    }
+
+    fn has_path(&self, s: SwitchId) -> bool {
+        self.paths[s.index()].hops != NO_PATH
+    }
+
+    fn complete(&self) -> bool {
+        self.outward_order.len() == self.paths.len()
+    }
+
+    /// The channel over which a switch goes on, `None` for the target.
+    #[inline(always)]
+    pub(in crate::routing) fn next(&self, s: SwitchId) -> Option<ChannelId> {
+        (s != self.target).then(|| self.paths[s.index()].channel)
+    }
+
+    /// The switches whose paths violate the rule.
+    pub(in crate::routing) fn illegal(&self) -> impl Iterator<Item = SwitchId> {
+        let illegal = self.paths.iter().enumerate().filter(|(_, path)| path.violations > 0);
+        illegal.map(|(s, _)| SwitchId::at(s))
+    }
+
+    /// Removes the paths that violate the rule.
+    fn drop_illegal(&mut self) {
+        let paths = &mut self.paths;
+        for path in paths.iter_mut().filter(|path| path.violations > 0) {
+            (path.hops, path.violations) = (NO_PATH, 0);
+        }
+        self.outward_order.retain(|s| paths[s.index()].hops != NO_PATH);
+    }
+
+    /// Removes all paths but that of the target.
+    fn drop_all(&mut self) {
+        for path in &mut self.paths {
+            (path.hops, path.violations) = (NO_PATH, 0);
+        }
+        self.set_target();
+        self.outward_order.clear();
+        self.outward_order.push(self.target);
+    }
+
+    fn set(&mut self, from: SwitchId, path: Path<X>) {
+        self.paths[from.index()] = path;
+        self.outward_order.push(from);
+    }
+
+    /// Forces a switch, and all switches on its path along the tree, onto the tree.
+    fn force(&mut self, from: SwitchId, tree: &Tree) {
+        let mut at = from;
+        while at != self.target && self.forced[at.index()].is_none() {
+            let Some(next) = tree.next(self.fabric, at, self.target) else { break };
+            self.forced[at.index()] = Some(next);
+            at = self.fabric.channels().get(next).to;
+        }
+    }
+
+    /// A legal path to the target with the least sum of its hops and of the switches on it that have to change
+    /// their next hop. Forced switches keep theirs.
+    ///
+    /// Searches backward from the target. Of the paths that begin with the same channel, only those count
+    /// whose position is later than that of the cheaper ones: more channels may lead to them.
+    fn legal_path(&self, rule: &Rule, from: SwitchId) -> Option<Vec<ChannelId>> {
+        let channels = self.fabric.channels();
+        // Paths as their first channel, their position, and the rest of the path.
+        let mut paths: Vec<(ChannelId, u32, Option<usize>)> = Vec::new();
+        let mut best: Vec<Option<u32>> = vec![None; channels.len()];
+        let mut open = BinaryHeap::from([Reverse((0_u32, None))]);
+        while let Some(Reverse((price, path))) = open.pop() {
+            let follow = || std::iter::successors(path, |&i: &usize| paths[i].2).map(|i| paths[i].0);
+            let (here, next, ahead) = match path.map(|i| paths[i]) {
+                None => (self.target, None, Rule::END),
+                Some((channel, position, _)) => {
+                    let here = channels.get(channel).from;
+                    if here == from {
+                        return Some(follow().collect());
+                    }
+                    let best = &mut best[channel.index()];
+                    if best.is_some_and(|best| best >= position) {
+                        continue;
+                    }
+                    *best = Some(position);
+                    (here, Some(channel), position)
+                }
+            };
+            let passed: Vec<SwitchId> = follow().map(|c| channels.get(c).from).collect();
+            for (_, out) in channels.out(here) {
+                let (back, s) = (out.reverse, out.to);
+                let position = rule.position_of(back, next);
+                let free = self.forced[s.index()].is_none_or(|forced| forced == back);
+                if !free || !Rule::legal(position, ahead) || s == self.target || passed.contains(&s) {
+                    continue;
+                }
+                let stays = s == from || self.has_path(s) && self.paths[s.index()].channel == back;
+                open.push(Reverse((price + 2 - u32::from(stays), Some(paths.len()))));
+                paths.push((back, position, path));
+            }
+        }
+        None
+    }
+
+    /// Forces the switches on a path onto it.
+    fn force_path(&mut self, path: &[ChannelId]) {
+        for &channel in path {
+            let c = self.fabric.channels().get(channel);
+            self.forced[c.from.index()] = Some(channel);
+            let path = &mut self.paths[c.from.index()];
+            (path.channel, path.to, path.hops) = (channel, c.to, 0);
+        }
+    }
+
+    /// Writes the next hops into the ports by switch of a destination.
+    pub(in crate::routing) fn write(&self, ports: &mut [u8]) {
+        for &s in &self.outward_order[1..] {
+            ports[s.index()] = self.out_port[self.paths[s.index()].channel.index()];
+        }
+    }
+
+    /// Adds the routes of all adapters to the target, `times` over, to the load.
+    pub(in crate::routing) fn count(&mut self, adapters: &[u64], times: u64, load: &mut [u64]) {
+        self.flow.copy_from_slice(adapters);
+        for &s in self.outward_order[1..].iter().rev() {
+            let path = &self.paths[s.index()];
+            let flow = self.flow[s.index()];
+            load[path.channel.index()] += times * flow;
+            self.flow[path.to.index()] += flow;
+        }
+    }
+
+    /// The switches but the target with the channels that they take, each after its next hop.
+    pub(in crate::routing) fn outward(&self) -> impl Iterator<Item = (SwitchId, ChannelId)> {
+        self.outward_order[1..].iter().map(|&s| (s, self.paths[s.index()].channel))
+    }
+
+    /// The switches whose path is not minimal.
+    fn detours(&self, hops: &Hops) -> impl Iterator<Item = SwitchId> {
+        let row = hops.row(self.target);
+        let longer =
+            self.paths.iter().zip(row).enumerate().filter(|(_, (path, h))| path.hops > u16::from(**h));
+        longer.map(|(s, _)| SwitchId::at(s))
+    }
+}
+
+/// A walk over the minimal-path DAG of a destination that gives each switch a path.
+pub(in crate::routing) trait Walk<'a> {
+    /// [`Path::extra`].
+    type Extra: Copy + Default;
+    /// The destination, as far as choices depend on it.
+    type Destination<'g>: Copy;
+    /// Decides between detours of as many hops, the least first; then the number of the channel decides.
+    type Price: Ord + Copy;
+    /// Whether the walk may [reroute others](Self::reroute_others) where detours without a tree leave some
+    /// switches without a path.
+    const REROUTES_OTHERS: bool = false;
+
+    fn paths(&self) -> &Paths<'a, Self::Extra>;
+    fn paths_mut(&mut self) -> &mut Paths<'a, Self::Extra>;
+
+    /// The rule that paths have to obey.
+    fn rule(&self) -> &Rule;
+
+    /// The path of a switch over a channel to a switch that has a path.
+    fn over(&self, channel: ChannelId, to: SwitchId, destination: Self::Destination<'_>)
+    -> Path<Self::Extra>;
+
+    fn price(&self, path: &Path<Self::Extra>, destination: Self::Destination<'_>) -> Self::Price;
+
+    /// The minimal path of the switch at an index of the DAG where some switches have longer ones. A path over
+    /// such a switch counts as a violation.
+    ///
+    /// - `hops`: of a minimal path.
+    fn minimal(
+        &mut self,
+        dag: &MinimalDag,
+        index: usize,
+        hops: u16,
+        destination: Self::Destination<'_>,
+    ) -> Option<Path<Self::Extra>>;
+
+    /// Replaces paths that violate the rule by longer ones that obey it.
+    ///
+    /// First it searches outward from the switches with a legal path, in order of hops and then of price. A
+    /// switch that this does not reach is forced onto the tree, with all switches on its path there; then all
+    /// other paths are chosen anew, until every switch has one. Paths along the tree are legal and agree with
+    /// each other, so it ends with the whole tree at the latest.
+    ///
+    /// Returns whether every switch has a legal path in the end.
+    fn detour(
+        &mut self,
+        dag: &MinimalDag,
+        hops: &Hops,
+        destination: Self::Destination<'_>,
+        tree: Option<&Tree>,
+    ) -> bool {
+        self.search(destination);
+        let Some(tree) = tree.filter(|_| !self.paths().complete()) else {
+            return self.paths().complete();
+        };
+        self.paths_mut().forced.fill(None);
+        while !self.paths().complete() {
+            let paths = self.paths_mut();
+            for s in paths.fabric.switch_ids() {
+                if !paths.has_path(s) {
+                    paths.force(s, tree);
+                }
+            }
+            self.choose_around(dag, hops, destination);
+            self.search(destination);
+        }
+        true
+    }
+
+    /// Gives paths to the switches that a search has left without, by rerouting others: one switch after the
+    /// other gets a legal path, and paths that this makes illegal are searched anew.
+    ///
+    /// Returns whether every switch has a legal path in the end.
+    ///
+    /// Cost: O(C log C) for each path, where few switches are passed by several.
+    fn reroute_others(&mut self, destination: Self::Destination<'_>) -> bool {
+        self.paths_mut().forced.fill(None);
+        for _ in 0..MAX_REROUTES {
+            let paths = self.paths();
+            let Some(stuck) = paths.fabric.switch_ids().find(|&s| !paths.has_path(s)) else { return true };
+            let Some(path) = paths.legal_path(self.rule(), stuck) else { return false };
+
+            self.paths_mut().force_path(&path);
+            self.follow(destination);
+            self.search(destination);
+        }
+        self.paths().complete()
+    }
+
+    /// Recomputes the paths from the next hops, and removes those that violate the rule with all that lead
+    /// over them.
+    ///
+    /// Cost: O(S).
+    fn follow(&mut self, destination: Self::Destination<'_>) {
+        let paths = self.paths();
+        let mut predecessors: Vec<Vec<SwitchId>> = vec![Vec::new(); paths.paths.len()];
+        for s in paths.fabric.switch_ids().filter(|&s| s != paths.target && paths.has_path(s)) {
+            predecessors[paths.paths[s.index()].to.index()].push(s);
+        }
+        self.paths_mut().drop_all();
+        let mut index = 0;
+        while let Some(&to) = self.paths().outward_order.get(index) {
+            for &s in &predecessors[to.index()] {
+                let path = self.over(self.paths().paths[s.index()].channel, to, destination);
+                if path.violations == 0 {
+                    self.paths_mut().set(s, path);
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// Replaces all paths that violate the rule by longer ones that obey it, or none where the search does not
+    /// find them all.
+    fn detour_all_or_none(&mut self, destination: Self::Destination<'_>) {
+        let (paths, outward_order) = (self.paths().paths.clone(), self.paths().outward_order.clone());
+        self.search(destination);
+        if !self.paths().complete() {
+            (self.paths_mut().paths, self.paths_mut().outward_order) = (paths, outward_order);
+        }
+    }
+
+    /// Finds paths for all switches whose own violates the rule, as far as that needs no change of others.
+    ///
+    /// Cost: O(C).
+    fn search(&mut self, destination: Self::Destination<'_>) {
+        self.paths_mut().drop_illegal();
+        let fabric = self.paths().fabric;
+        let channels = fabric.channels();
+        // By hops: channels from switches without a path that begin a legal one.
+        let mut levels: Vec<Vec<(Self::Price, ChannelId)>> = Vec::new();
+        let offer = |walk: &Self, levels: &mut Vec<Vec<_>>, channel: ChannelId, to: SwitchId| {
+            let path = walk.over(channel, to, destination);
+            if path.violations == 0 {
+                let level = usize::from(path.hops);
+                levels.resize_with(levels.len().max(level + 1), Vec::new);
+                levels[level].push((walk.price(&path, destination), channel));
+            }
+        };
+        for s in fabric.switch_ids().filter(|&s| !self.paths().has_path(s)) {
+            for (id, c) in channels.out(s).filter(|(_, c)| self.paths().has_path(c.to)) {
+                offer(self, &mut levels, id, c.to);
+            }
+        }
+        let mut best: Vec<Option<(Self::Price, ChannelId)>> = vec![None; fabric.num_switches()];
+        let mut level = 0;
+        while level < levels.len() {
+            let mut reached = Vec::new();
+            for offered in std::mem::take(&mut levels[level]) {
+                let from = channels.get(offered.1).from;
+                if self.paths().has_path(from) {
+                    continue;
+                }
+                match &mut best[from.index()] {
+                    Some(best) => *best = offered.min(*best),
+                    none => {
+                        *none = Some(offered);
+                        reached.push(from);
+                    }
+                }
+            }
+            for &s in &reached {
+                if let Some((_, channel)) = best[s.index()] {
+                    let path = self.over(channel, channels.get(channel).to, destination);
+                    self.paths_mut().set(s, path);
+                }
+            }
+            for s in reached {
+                for (_, back) in channels.out(s).filter(|(_, back)| !self.paths().has_path(back.to)) {
+                    offer(self, &mut levels, back.reverse, s);
+                }
+            }
+            level += 1;
+        }
+    }
+
+    /// Chooses paths anew around the switches that must take a certain channel.
+    fn choose_around(&mut self, dag: &MinimalDag, hops: &Hops, destination: Self::Destination<'_>) {
+        let (fabric, target) = (self.paths().fabric, self.paths().target);
+        let channels = fabric.channels();
+        self.paths_mut().drop_all();
+        let mut forced = Vec::new();
+        for s in fabric.switch_ids() {
+            let mut at = s;
+            while !self.paths().has_path(at) {
+                let Some(next) = self.paths().forced[at.index()] else { break };
+                forced.push(next);
+                at = channels.get(next).to;
+            }
+            while let Some(next) = forced.pop() {
+                let c = channels.get(next);
+                let path = self.over(next, c.to, destination);
+                self.paths_mut().set(c.from, path);
+            }
+        }
+        let row = hops.row(target);
+        for (index, &s) in dag.order.iter().enumerate().skip(1) {
+            if self.paths().forced[s.index()].is_some() {
+                continue;
+            }
+            if let Some(path) = self.minimal(dag, index, u16::from(row[s.index()]), destination) {
+                self.paths_mut().set(s, path);
+            }
+        }
+    }
+}
+
+/// What a rule costs some destinations, as in [`Forwarding`](super::Forwarding).
+#[derive(Default)]
+pub(in crate::routing) struct DetourStats {
+    pub(super) broken: Vec<(SwitchId, Lid)>,
+    pub(super) broken_pairs: u64,
+    pub(super) detours: u64,
+    pub(in crate::routing) incomplete: bool,
+}
+
+/// Repairs or records paths that violate the rule, as [`NoLegalPath`] says.
+pub(in crate::routing) struct PathRepair<'a> {
+    pub(in crate::routing) hops: &'a Hops,
+    pub(in crate::routing) no_legal_path: NoLegalPath<'a>,
+    /// By switch.
+    pub(in crate::routing) adapters: &'a [u64],
+}
+
+impl PathRepair<'_> {
+    /// Repairs the paths to a LID of an end port. Does nothing after some switch was left without a path.
+    pub(in crate::routing) fn repair<'a, W: Walk<'a>>(
+        &self,
+        walk: &mut W,
+        dag: &MinimalDag,
+        destination: W::Destination<'_>,
+        to: (&EndPort, Lid),
+        stats: &mut DetourStats,
+    ) {
+        if stats.incomplete {
+            return;
+        }
+        let (end, lid) = to;
+        let weight = |s: SwitchId| if end.is_adapter() { self.adapters[s.index()] } else { 0 };
+        match self.no_legal_path {
+            NoLegalPath::Break => {
+                if !end.is_adapter() {
+                    walk.detour_all_or_none(destination);
+                }
+                stats.broken.extend(walk.paths().illegal().map(|s| (s, lid)));
+                stats.broken_pairs += walk.paths().illegal().map(weight).sum::<u64>();
+            }
+            NoLegalPath::Detour(tree) => {
+                let complete = walk.detour(dag, self.hops, destination, tree)
+                    || W::REROUTES_OTHERS && tree.is_none() && walk.reroute_others(destination);
+                stats.incomplete = !complete;
+                stats.detours += walk.paths().detours(self.hops).map(weight).sum::<u64>();
+            }
+        }
+    }
+}
