@@ -130,13 +130,20 @@ fn a_switch_that_does_not_answer_is_left_out() {
         assert!(!case.falsifier.seen().is_empty(), "{lie}");
         let (name, host) = (case.switch(5).to_string(), case.fabric.adapters().nth(5).unwrap().1.node);
         let host = case.fabric.node(host).guid.to_string();
-        case.assert_said_once(&["is left out", &name, &host]);
+        // Where it answers no PortInfo OpenSM forgets it, and there is nothing but the ports that lead to it.
+        let forgotten = lie.contains("portinfo");
+        assert!(!case.notes().is_empty(), "{}", case.sm.log());
+        if !forgotten {
+            case.assert_said_once(&["is left out: ", &name, &host]);
+        }
         // It tells the truth at last, and is back.
         case.falsifier.order::<&str>(&[]);
         case.settle();
         let left = case.without(&[]);
         case.assert_holds(left);
-        case.assert_said_once(&["no longer so", "is left out", &name]);
+        if !forgotten {
+            case.assert_said_once(&["no longer so", "is left out", &name]);
+        }
     }
 }
 

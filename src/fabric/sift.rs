@@ -4,9 +4,11 @@
 //!
 //! 1. The subnet manager's table of LIDs says who owns a LID. An end port that answers a base LID of
 //!    another has none; of its range by LMC it keeps the largest part that is its own. An adapter port
-//!    without a LID is left out, and a switch without one.
+//!    without a LID is left out, and a switch without one. OpenSM takes a LID away from its owner where
+//!    another port answers it: the owner, which was given it, has it back.
 //! 2. A left-out switch may forward by old tables: no entry leads to it, and the ports of other switches
-//!    that lead to it are [untrusted](super::Port::untrusted). Adapters that hang off it are left out.
+//!    that lead to it are [untrusted](super::Port::untrusted). Adapters that hang off it are left out. What
+//!    nobody knows behind a port that is up may be such a switch.
 //! 3. Which VL a switch without SL2VL tables sends on nobody can know, and one with a single data VL needs no
 //!    such tables: its links have one VL. All VLs of a link count as that one then, which is never less
 //!    strict. Where it has an untrusted port it cannot keep foreign packets back and is left out too.
@@ -27,6 +29,8 @@ pub struct Survey {
     pub builder: FabricBuilder,
     /// The owner of each LID, by LID.
     pub owners: Vec<Option<PortRef>>,
+    /// The LID that each end port was given.
+    pub assigned: HashMap<PortRef, Lid>,
     /// Switches to leave out, and why, in words that follow "is left out: ".
     pub bad: BTreeMap<NodeId, String>,
     /// The same for switches that must stay where the subnet manager hangs off them: nothing would be left
@@ -34,6 +38,8 @@ pub struct Survey {
     pub doubtful: BTreeMap<NodeId, String>,
     /// Switches without SL2VL tables.
     pub one_vl: Vec<NodeId>,
+    /// Ports that are up and of whose other end nothing is known.
+    pub unknown: Vec<PortRef>,
     /// The end port of the subnet manager.
     pub home: Option<PortRef>,
 }
@@ -58,7 +64,7 @@ pub struct Sifted {
 ///
 /// Cost: O(n log n) in nodes and ports; O(ports) more for each round of rule 3.
 pub fn sift(survey: Survey) -> Result<Sifted, FabricError> {
-    let Survey { builder, owners, mut bad, doubtful, one_vl, home } = survey;
+    let Survey { builder, mut owners, assigned, mut bad, doubtful, one_vl, unknown, home } = survey;
     let mut sieve = Sieve {
         nodes: builder.nodes,
         gone: Vec::new(),
@@ -67,12 +73,14 @@ pub fn sift(survey: Survey) -> Result<Sifted, FabricError> {
         out: Vec::new(),
     };
     sieve.gone = vec![false; sieve.nodes.len()];
+    sieve.unknown(&unknown);
     let here = home.and_then(|port| sieve.switch_at(port));
     for (node, why) in doubtful {
         if here != Some(node.index()) {
             bad.entry(node).or_insert(why);
         }
     }
+    sieve.give_back(&mut owners, &assigned);
     for (node, why) in sieve.claims(&owners) {
         bad.entry(NodeId::at(node)).or_insert(why);
     }
@@ -108,6 +116,52 @@ impl Sieve {
         }
         let peer = node.ports.get(port.port.index())?.peer?;
         self.nodes[peer.node.index()].is_switch().then_some(peer.node.index())
+    }
+
+    /// What is behind these ports may be a switch.
+    fn unknown(&mut self, ports: &[PortRef]) {
+        for end in ports {
+            let node = &mut self.nodes[end.node.index()];
+            if !node.is_switch() || end.port.index() >= node.ports.len() {
+                continue;
+            }
+            node.ports[end.port.index()].untrusted = true;
+            let name = self.name(end.node.index());
+            self.left_out.push(format!(
+                "what is behind switch {name} port {} is left out: the port is up, and nothing there answers",
+                end.port
+            ));
+        }
+    }
+
+    /// Gives end ports the LIDs back that they were given and that were taken away because others answer them.
+    fn give_back(&mut self, owners: &mut Vec<Option<PortRef>>, assigned: &HashMap<PortRef, Lid>) {
+        let mut answered: HashMap<u16, PortRef> = HashMap::new();
+        let mut without = Vec::new();
+        for (node, read) in self.nodes.iter().enumerate() {
+            let ports = if read.is_switch() { 0..1 } else { 1..read.ports.len() };
+            for number in ports {
+                let port = &read.ports[number];
+                let me = PortRef { node: NodeId::at(node), port: PortNum(number as u8) };
+                match port.lid {
+                    Some(lid) => (lid.get()..lid.get().saturating_add(port.lmc.lids())).for_each(|lid| {
+                        answered.entry(lid).or_insert(me);
+                    }),
+                    None => without.push(me),
+                }
+            }
+        }
+        for me in without {
+            let Some(&lid) = assigned.get(&me) else { continue };
+            if !answered.get(&lid.get()).is_some_and(|other| assigned.get(other) != Some(&lid)) {
+                continue;
+            }
+            let port = &mut self.nodes[me.node.index()].ports[me.port.index()];
+            port.lid = Some(lid);
+            let end = lid.index() + usize::from(port.lmc.lids());
+            owners.resize(owners.len().max(end), None);
+            owners[lid.index()..end].iter_mut().for_each(|owner| _ = owner.get_or_insert(me));
+        }
     }
 
     /// Takes LIDs away from those that do not own them. Returns the switches without one, and why.
@@ -435,6 +489,26 @@ mod tests {
     }
 
     #[test]
+    fn the_owner_has_back_what_was_taken_away_for_a_liar() {
+        for taken in [false, true] {
+            // The last adapter answers the LID of the switch of the subnet manager, and its own is 10.
+            let mut survey = ring(5);
+            let owners = survey.owners.iter().flatten().copied().collect::<Vec<_>>();
+            survey.assigned = (1..).filter_map(Lid::new).zip(owners).map(|(lid, end)| (end, lid)).collect();
+            if taken {
+                survey.builder.node_mut(NodeId(9)).ports[1].lid = Lid::new(1);
+            }
+            survey.builder.node_mut(NodeId(0)).ports[0].lid = None;
+            survey.owners[1] = None;
+            let sifted = sift(survey).unwrap();
+            let expected: &[&str] = if taken { &["H5"] } else { &["H1"] };
+            assert_eq!(names(&sifted.fabric, false), expected, "{:?}", sifted.left_out);
+            assert_eq!(sifted.fabric.num_switches(), if taken { 5 } else { 4 });
+            assert_eq!(sifted.left_out.len(), 1);
+        }
+    }
+
+    #[test]
     fn a_range_that_reaches_into_others_is_cut() {
         let mut survey = ring(5);
         survey.builder.node_mut(NodeId(6)).ports[1].lmc = Lmc::new(2).unwrap();
@@ -503,6 +577,18 @@ mod tests {
         let sifted = sift(survey).unwrap();
         let kept: Vec<_> = sifted.fabric.switch_ids().map(|s| sifted.fabric.switch(s).guid.0).collect();
         assert_eq!(kept, [1, 5, 6]);
+    }
+
+    #[test]
+    fn what_does_not_answer_behind_a_port_that_is_up_is_named() {
+        let mut survey = ring(5);
+        survey.unknown = vec![
+            PortRef { node: NodeId(3), port: PortNum(4) },
+            PortRef { node: NodeId(6), port: PortNum(1) },
+        ];
+        let sifted = sift(survey).unwrap();
+        assert_eq!(untrusted(&sifted.fabric), [("S4".to_owned(), 4)]);
+        assert!(sifted.left_out.len() == 1 && sifted.left_out[0].contains("'S4'"), "{:?}", sifted.left_out);
     }
 
     #[test]
