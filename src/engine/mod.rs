@@ -356,14 +356,13 @@ pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
 /// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` is held to about
 /// the work of one pass of routing, or a fixed one where that is small. `docs/performance.md` puts
 /// measured growth beside them. Memory: D S bytes of forwarding tables and S^2 bytes of distances,
-/// with S switches and D LIDs, and what the stages take in turn.
+/// with S switches and D LIDs, and what the stages take in turn. Where some links operate fewer VLs than
+/// others it takes as long again for each number of VLs, as such links carry nothing where that is better.
 ///
 /// # Errors
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed
 /// out; those of a bare routing are, with the objection in [`Routed::verdict`], as long as they
 /// reach everything.
-///
-/// Links that operate fewer VLs than others carry nothing where that is better; then it takes as long again.
 pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
     narrow::route(fabric, settings, |links| route_over(fabric, links, settings))
 }
