@@ -338,15 +338,15 @@ pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
 /// Routes a fabric: distances, forwarding tables, VLs and SLs, multicast trees, verdict.
 ///
 /// Cost: that of the stages, see [`Hops::new`], [`ranked_sssp`](crate::routing::ranked_sssp()),
-/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` has a budget of
-/// about one pass of routing, or a fixed one where that is small. `docs/performance.md` has the measured growth. Memory: D S bytes of forwarding tables and S^2 bytes of distances,
-/// with S switches and D LIDs, and the memory of the stages in turn.
+/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` has a budget of about one
+/// pass of routing, or a fixed one where that is small. `docs/performance.md` has the measured growth. Where some
+/// links operate fewer VLs than others it takes as long again for each number of VLs, as such links carry nothing
+/// where that is better. Memory: D S bytes of forwarding tables and S^2 bytes of distances, with S switches and D
+/// LIDs, and the memory of the stages in turn.
 ///
 /// # Errors
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` rejects are not returned. Those of a bare
 /// routing are, with the objection in [`Routed::verdict`], as long as they reach everything.
-///
-/// Links that operate fewer VLs than others carry nothing where that is better; then it takes as long again.
 pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
     narrow::route(fabric, settings, |links| route_over(fabric, links, settings))
 }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn torus() -> Fabric {
-        Torus { dims: vec![4, 4], cas: 2 }.build().unwrap()
+        Torus { dims: vec![5, 5], cas: 2 }.build().unwrap()
     }
 
     /// What is used of the narrow links, by channel: LIDs.

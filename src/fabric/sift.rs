@@ -4,14 +4,19 @@
 //!
 //! 1. The subnet manager's table of LIDs says who owns a LID. An end port that answers a base LID of
 //!    another has none; of its range by LMC it keeps the largest part that is its own. An adapter port
-//!    without a LID is left out, and a switch without one.
+//!    without a LID is left out, and a switch without one. OpenSM takes a LID away from its owner where
+//!    another port answers it: the owner, which was given it, has it back.
 //! 2. A left-out switch may forward by old tables: no entry leads to it, and the ports of other switches
-//!    that lead to it are [untrusted](super::Port::untrusted). Adapters that hang off it are left out.
+//!    that lead to it are [untrusted](super::Port::untrusted). Adapters that hang off it are left out. What
+//!    nobody knows behind a port that is up may be such a switch.
 //! 3. Which VL a switch without SL2VL tables sends on nobody can know, and one with a single data VL needs no
 //!    such tables: its links have one VL. All VLs of a link count as that one then, which is never less
 //!    strict. Where it has an untrusted port it cannot keep foreign packets back and is left out too.
 //! 4. Of a fabric in parts the one of the subnet manager counts. Where it is on none, that with the most
 //!    adapters, and of several that with the lowest GUID.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -27,6 +32,8 @@ pub struct Survey {
     pub builder: FabricBuilder,
     /// The owner of each LID, by LID.
     pub owners: Vec<Option<PortRef>>,
+    /// The LID that each end port was given.
+    pub assigned: HashMap<PortRef, Lid>,
     /// Switches to leave out, and why, in words that follow "is left out: ".
     pub bad: BTreeMap<NodeId, String>,
     /// The same for switches that must stay where the subnet manager hangs off them: nothing would be left
@@ -34,6 +41,8 @@ pub struct Survey {
     pub doubtful: BTreeMap<NodeId, String>,
     /// Switches without SL2VL tables.
     pub one_vl: Vec<NodeId>,
+    /// Ports that are up and of whose other end nothing is known.
+    pub unknown: Vec<PortRef>,
     /// The end port of the subnet manager.
     pub home: Option<PortRef>,
 }
@@ -58,7 +67,7 @@ pub struct Sifted {
 ///
 /// Cost: O(n log n) in nodes and ports; O(ports) more for each round of rule 3.
 pub fn sift(survey: Survey) -> Result<Sifted, FabricError> {
-    let Survey { builder, owners, mut bad, doubtful, one_vl, home } = survey;
+    let Survey { builder, mut owners, assigned, mut bad, doubtful, one_vl, unknown, home } = survey;
     let mut sieve = Sieve {
         nodes: builder.nodes,
         gone: Vec::new(),
@@ -67,12 +76,14 @@ pub fn sift(survey: Survey) -> Result<Sifted, FabricError> {
         out: Vec::new(),
     };
     sieve.gone = vec![false; sieve.nodes.len()];
+    sieve.unknown(&unknown);
     let here = home.and_then(|port| sieve.switch_at(port));
     for (node, why) in doubtful {
         if here != Some(node.index()) {
             bad.entry(node).or_insert(why);
         }
     }
+    sieve.give_back(&mut owners, &assigned);
     for (node, why) in sieve.claims(&owners) {
         bad.entry(NodeId::at(node)).or_insert(why);
     }
@@ -108,6 +119,52 @@ impl Sieve {
         }
         let peer = node.ports.get(port.port.index())?.peer?;
         self.nodes[peer.node.index()].is_switch().then_some(peer.node.index())
+    }
+
+    /// What is behind these ports may be a switch.
+    fn unknown(&mut self, ports: &[PortRef]) {
+        for end in ports {
+            let node = &mut self.nodes[end.node.index()];
+            if !node.is_switch() || end.port.index() >= node.ports.len() {
+                continue;
+            }
+            node.ports[end.port.index()].untrusted = true;
+            let name = self.name(end.node.index());
+            self.left_out.push(format!(
+                "what is behind switch {name} port {} is left out: the port is up, and nothing there answers",
+                end.port
+            ));
+        }
+    }
+
+    /// Gives end ports the LIDs back that they were given and that were taken away because others answer them.
+    fn give_back(&mut self, owners: &mut Vec<Option<PortRef>>, assigned: &HashMap<PortRef, Lid>) {
+        let mut answered: HashMap<u16, PortRef> = HashMap::new();
+        let mut without = Vec::new();
+        for (node, read) in self.nodes.iter().enumerate() {
+            let ports = if read.is_switch() { 0..1 } else { 1..read.ports.len() };
+            for number in ports {
+                let port = &read.ports[number];
+                let me = PortRef { node: NodeId::at(node), port: PortNum(number as u8) };
+                match port.lid {
+                    Some(lid) => (lid.get()..lid.get().saturating_add(port.lmc.lids())).for_each(|lid| {
+                        answered.entry(lid).or_insert(me);
+                    }),
+                    None => without.push(me),
+                }
+            }
+        }
+        for me in without {
+            let Some(&lid) = assigned.get(&me) else { continue };
+            if !answered.get(&lid.get()).is_some_and(|other| assigned.get(other) != Some(&lid)) {
+                continue;
+            }
+            let port = &mut self.nodes[me.node.index()].ports[me.port.index()];
+            port.lid = Some(lid);
+            let end = lid.index() + usize::from(port.lmc.lids());
+            owners.resize(owners.len().max(end), None);
+            owners[lid.index()..end].iter_mut().for_each(|owner| _ = owner.get_or_insert(me));
+        }
     }
 
     /// Takes LIDs away from those that do not own them. Returns the switches without one, and why.
@@ -344,178 +401,5 @@ impl Survey {
                 port.untrusted = true;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Switches 1 to n in a ring, each with one adapter; LIDs 1 to n of the switches, then those of the
-    /// adapters. The subnet manager is on the first adapter.
-    fn ring(n: u16) -> Survey {
-        let mut survey = Survey::default();
-        for i in 0..n {
-            let guid = Guid(u64::from(i) + 1);
-            let mut switch = Node::new(NodeKind::Switch, guid, 4, &format!("S{}", i + 1));
-            switch.ports[0].lid = Lid::new(i + 1);
-            survey.builder.add(switch).unwrap();
-        }
-        for i in 0..n {
-            let guid = Guid(u64::from(i) * 16 + 0x100);
-            let mut host = Node::new(NodeKind::ChannelAdapter, guid, 1, &format!("H{}", i + 1));
-            host.ports[1].lid = Lid::new(n + i + 1);
-            survey.builder.add(host).unwrap();
-        }
-        let end = |i: u16, port| PortRef { node: NodeId(u32::from(i)), port: PortNum(port) };
-        for i in 0..n {
-            survey.connect(end(i, 1), end((i + 1) % n, 2));
-            survey.connect(end(i, 3), end(n + i, 1));
-        }
-        survey.owners = vec![None];
-        survey.owners.extend((0..2 * n).map(|i| Some(end(i, u8::from(i >= n)))));
-        survey.home = Some(end(n, 1));
-        survey
-    }
-
-    fn names(fabric: &Fabric, kept: bool) -> Vec<String> {
-        let cabled = |node: &&Node| node.ports.iter().any(|port| port.peer.is_some());
-        fabric.nodes().iter().filter(|n| cabled(n) == kept).map(|n| n.description.clone()).collect()
-    }
-
-    fn untrusted(fabric: &Fabric) -> Vec<(String, usize)> {
-        let ports = |node: &Node| -> Vec<(String, usize)> {
-            let ports = node.ports.iter().enumerate().filter(|(_, port)| port.untrusted);
-            ports.map(|(number, _)| (node.description.clone(), number)).collect()
-        };
-        fabric.nodes().iter().flat_map(ports).collect()
-    }
-
-    #[test]
-    fn an_honest_fabric_stays_as_it_is() {
-        let sifted = sift(ring(5)).unwrap();
-        assert!(sifted.left_out.is_empty() && sifted.switches.is_empty() && sifted.adapters.is_empty());
-        assert_eq!((sifted.fabric.num_switches(), sifted.fabric.num_links()), (5, 10));
-        assert!(untrusted(&sifted.fabric).is_empty());
-    }
-
-    #[test]
-    fn the_table_of_lids_says_who_owns_one() {
-        // An adapter answers the LID of another, before and behind it in order.
-        for (liar, honest) in [(7_u32, 8_u16), (8, 7)] {
-            let mut survey = ring(5);
-            survey.builder.node_mut(NodeId(liar)).ports[1].lid = Lid::new(honest + 1);
-            let sifted = sift(survey).unwrap();
-            let name = format!("H{}", liar - 4);
-            assert_eq!(names(&sifted.fabric, false), [name.clone()]);
-            assert_eq!(sifted.left_out.len(), 1);
-            let [owner, note] = [format!("'H{}'", honest - 4), sifted.left_out[0].clone()];
-            for word in [
-                &format!("'{name}'"),
-                "port 1 is left out",
-                &format!("LID {} with LMC 0", honest + 1),
-                &owner,
-            ] {
-                assert!(note.contains(word), "{word}: {note}");
-            }
-            assert_eq!(sifted.adapters, [Guid(u64::from(liar - 5) * 16 + 0x101)]);
-        }
-        // A switch does: it is left out with what hangs off it.
-        let mut survey = ring(5);
-        survey.builder.node_mut(NodeId(2)).ports[0].lid = Lid::new(7);
-        let sifted = sift(survey).unwrap();
-        assert_eq!(names(&sifted.fabric, false), ["H3"]);
-        assert_eq!(sifted.switches, [Guid(3)]);
-        assert!(
-            sifted.left_out[0].contains("'S3'") && sifted.left_out[0].contains("'H3'"),
-            "{:?}",
-            sifted.left_out
-        );
-        assert_eq!(untrusted(&sifted.fabric), [("S2".to_owned(), 1), ("S4".to_owned(), 2)]);
-    }
-
-    #[test]
-    fn a_range_that_reaches_into_others_is_cut() {
-        let mut survey = ring(5);
-        survey.builder.node_mut(NodeId(6)).ports[1].lmc = Lmc::new(2).unwrap();
-        survey.builder.node_mut(NodeId(3)).ports[0].lmc = Lmc::new(3).unwrap();
-        let sifted = sift(survey).unwrap();
-        assert_eq!(sifted.left_out.len(), 2, "{:?}", sifted.left_out);
-        assert!(names(&sifted.fabric, false).is_empty());
-        assert!(sifted.fabric.endports().iter().all(|end| end.lmc.get() == 0));
-        assert!(sifted.left_out[1].contains("'H2'") && sifted.left_out[1].contains("LID 7 with LMC 2"));
-        // What the table gives it stays its own, up to the last LID that is.
-        let mut survey = ring(5);
-        survey.builder.node_mut(NodeId(9)).ports[1].lmc = Lmc::new(2).unwrap();
-        survey.owners.push(survey.owners[10]);
-        let sifted = sift(survey).unwrap();
-        assert_eq!(sifted.fabric.endports().iter().map(|end| end.lmc.get()).max(), Some(1));
-    }
-
-    #[test]
-    fn without_a_lid_a_switch_is_left_out_and_the_rest_stays_together() {
-        let mut survey = ring(6);
-        survey.builder.node_mut(NodeId(3)).ports[0].lid = None;
-        let sifted = sift(survey).unwrap();
-        assert_eq!((sifted.fabric.num_switches(), sifted.fabric.adapters().count()), (5, 5));
-        assert!(sifted.left_out[0].contains("no LID") && sifted.left_out[0].contains("'H4'"));
-    }
-
-    #[test]
-    fn of_two_parts_that_of_the_subnet_manager_counts() {
-        let mut survey = ring(7);
-        survey.bad.insert(NodeId(1), "it is bad".to_owned());
-        survey.bad.insert(NodeId(5), "it is bad".to_owned());
-        let sifted = sift(survey).unwrap();
-        // S1 and S7 are between them, and the subnet manager, though the other part is larger.
-        let kept: Vec<_> = sifted.fabric.switch_ids().map(|s| sifted.fabric.switch(s).guid.0).collect();
-        assert_eq!(kept, [1, 7]);
-        let note = sifted.left_out.last().unwrap();
-        assert!(note.contains("3 switches") && note.contains("'S4'"), "{note}");
-        assert_eq!((sifted.switches.len(), sifted.adapters.len()), (5, 5));
-        // Where its own switch is bad the larger part does.
-        let mut survey = ring(7);
-        survey.bad.insert(NodeId(0), "it is bad".to_owned());
-        survey.bad.insert(NodeId(2), "it is bad".to_owned());
-        assert_eq!(sift(survey).unwrap().fabric.num_switches(), 4);
-    }
-
-    #[test]
-    fn a_doubtful_switch_stays_where_the_subnet_manager_hangs_off_it() {
-        for (switch, kept) in [(0, 5), (2, 4)] {
-            let mut survey = ring(5);
-            survey.doubtful.insert(NodeId(switch), "it takes no tables".to_owned());
-            assert_eq!(sift(survey).unwrap().fabric.num_switches(), kept);
-        }
-    }
-
-    #[test]
-    fn without_sl2vl_tables_links_have_one_vl_unless_foreign_packets_may_come() {
-        let mut survey = ring(5);
-        survey.one_vl.push(NodeId(2));
-        let sifted = sift(survey).unwrap();
-        let fabric = &sifted.fabric;
-        assert!(fabric.switch(crate::fabric::SwitchId(2)).ports.iter().all(|p| p.data_vls == Some(1)));
-        assert_eq!((fabric.num_switches(), sifted.left_out.len()), (5, 1));
-        let mut survey = ring(6);
-        survey.one_vl.extend([NodeId(2), NodeId(3)]);
-        survey.bad.insert(NodeId(1), "it is bad".to_owned());
-        let sifted = sift(survey).unwrap();
-        let kept: Vec<_> = sifted.fabric.switch_ids().map(|s| sifted.fabric.switch(s).guid.0).collect();
-        assert_eq!(kept, [1, 5, 6]);
-    }
-
-    #[test]
-    fn a_cable_that_contradicts_another_is_left_out() {
-        let mut survey = ring(5);
-        let end = |i, port| PortRef { node: NodeId(i), port: PortNum(port) };
-        survey.connect(end(0, 1), end(3, 4));
-        survey.connect(end(2, 9), end(4, 4));
-        let sifted = sift(survey).unwrap();
-        assert_eq!(sifted.fabric.num_links(), 10);
-        assert_eq!(
-            untrusted(&sifted.fabric),
-            [("S1".to_owned(), 1), ("S4".to_owned(), 4), ("S5".to_owned(), 4)]
-        );
     }
 }

@@ -214,6 +214,12 @@ impl Host {
         entries.iter().map(|entry| unsafe { entry.cast::<abi::osm_port_t>().as_ref() }).collect()
     }
 
+    /// All end ports that were discovered.
+    pub(super) fn ports(&self) -> Items<'_, abi::osm_port_t> {
+        // SAFETY: a map of the live object, which OpenSM's lock keeps unchanged.
+        Items::of(unsafe { &(*self.subn()).port_guid_tbl })
+    }
+
     /// The GUID of OpenSM's own port.
     pub(super) fn own_port(&self) -> Guid {
         // SAFETY: a number of the live object, which only the thread that sweeps changes.
@@ -301,7 +307,7 @@ impl<'a, T> Iterator for Items<'a, T> {
         let item = self.next;
         // SAFETY: not the end, so an item of the map; OpenSM's lock keeps the map unchanged.
         self.next = unsafe { abi::cl_qmap_next(item) };
-        // SAFETY: nodes, switches and members of groups begin with their map item.
+        // SAFETY: nodes, switches, ports and members of groups begin with their map item.
         unsafe { item.cast::<T>().as_ref() }
     }
 }

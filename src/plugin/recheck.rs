@@ -45,7 +45,9 @@ pub(super) fn recheck(host: &Host, programmed: &Programmed) -> Recheck {
     for node in host.nodes() {
         match programmed.switch(host::node_guid(node)) {
             Some(switch) => of_switch(host, programmed, node, switch, adapters_matter, &mut found),
-            None if adapters_matter => of_adapter(host, programmed, node, &mut found),
+            None if adapters_matter && u32::from(node.node_info.node_type) != abi::IB_NODE_TYPE_SWITCH => {
+                of_adapter(host, programmed, node, &mut found);
+            }
             None => {}
         }
     }

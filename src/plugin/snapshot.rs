@@ -25,7 +25,7 @@ pub(super) enum SnapshotError {
 /// leaves out what cannot be routed; see [`sift`].
 ///
 /// - Links that are down or that OpenSM holds for unhealthy are in the fabric as down.
-/// - Ports that are up and of whose other end OpenSM knows nothing are untrusted, at switches.
+/// - Ports of switches that are up and of whose other end OpenSM knows nothing are untrusted.
 /// - `distrusted`: switches that do not take their tables, by GUID. That of the subnet manager stays.
 ///
 /// # Errors
@@ -69,12 +69,8 @@ pub(super) fn snapshot(host: &Host, distrusted: &HashSet<Guid>) -> Result<Sifted
                 None => {
                     // SAFETY: only reads the port's own PortInfo.
                     let state = u32::from(unsafe { abi::ib_port_info_get_port_state(&physp.port_info) });
-                    let node = survey.builder.node_mut(here.node);
-                    if node.is_switch()
-                        && [abi::IB_LINK_ARMED, abi::IB_LINK_ACTIVE].contains(&state)
-                        && let Some(port) = node.ports.get_mut(port)
-                    {
-                        port.untrusted = true;
+                    if [abi::IB_LINK_INIT, abi::IB_LINK_ARMED, abi::IB_LINK_ACTIVE].contains(&state) {
+                        survey.unknown.push(here);
                     }
                 }
             }
@@ -86,11 +82,16 @@ pub(super) fn snapshot(host: &Host, distrusted: &HashSet<Guid>) -> Result<Sifted
         let node = *ids.get(&host::node_guid(host::node_of(physp)?))?;
         Some(PortRef { node, port: PortNum(physp.port_num) })
     };
-    let owners = host.lid_owners();
-    let own = host.own_port();
-    survey.home =
-        owners.iter().flatten().find(|port| Guid(u64::from_be(port.guid)) == own).and_then(|p| end(p));
-    survey.owners = owners.iter().map(|owner| owner.and_then(end)).collect();
+    for port in host.ports() {
+        let Some(place) = end(port) else { continue };
+        if Guid(u64::from_be(port.guid)) == host.own_port() {
+            survey.home = Some(place);
+        }
+        if let Some(lid) = Lid::new(u16::from_be(port.lid)) {
+            survey.assigned.insert(place, lid);
+        }
+    }
+    survey.owners = host.lid_owners().into_iter().map(|owner| owner.and_then(end)).collect();
     let sifted = sift(survey)?;
     if sifted.fabric.num_switches() == 0 {
         return Err(SnapshotError::NoSwitch(sifted.left_out.join("; ")));

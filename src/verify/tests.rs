@@ -353,7 +353,7 @@ fn check(f: &Fabric, r: &Routes, policy: SlPolicy) -> Verdict {
     assert!((v.mean_stretch - stretch).abs() < 1e-9);
     assert_eq!(v.cyclic_components == 0, v.deadlock_free);
 
-    let holds = [v.reachable, v.loop_free, v.deadlock_free, v.vls_legal, v.minimal];
+    let holds = [v.reachable, v.loop_free, v.deadlock_free, v.vls_legal, v.contained, v.minimal];
     assert_eq!(v.witnesses.len(), holds.iter().filter(|h| !**h).count(), "a witness each");
     for w in &v.witnesses {
         assert!(!w.explain(f).is_empty());
@@ -391,6 +391,11 @@ fn check(f: &Fabric, r: &Routes, policy: SlPolicy) -> Verdict {
             Witness::IllegalVl { wait, data_vls } => {
                 assert!(wait.vl.0 >= *data_vls);
                 assert!(walk(&wait.packet).0.contains(&(wait.channel, wait.vl.0)));
+            }
+            Witness::Foreign { at, in_port, out_port, sl } => {
+                assert!(f.switch(*at).ports[in_port.index()].untrusted);
+                assert!(f.channels().at_port(*at, *out_port).is_some());
+                assert_ne!(r.sl2vl.row(*at, *in_port, *out_port).get(*sl), Vl(15));
             }
             Witness::Detour { packet, hops, minimal } => {
                 assert!(minimal < hops);

@@ -1,0 +1,195 @@
+//! One node at a time that is bad.
+
+use super::*;
+
+/// Switches 1 to n in a ring, each with one adapter; LIDs 1 to n of the switches, then those of the
+/// adapters. The subnet manager is on the first adapter.
+fn ring(n: u16) -> Survey {
+    let mut survey = Survey::default();
+    for i in 0..n {
+        let guid = Guid(u64::from(i) + 1);
+        let mut switch = Node::new(NodeKind::Switch, guid, 4, &format!("S{}", i + 1));
+        switch.ports[0].lid = Lid::new(i + 1);
+        survey.builder.add(switch).unwrap();
+    }
+    for i in 0..n {
+        let guid = Guid(u64::from(i) * 16 + 0x100);
+        let mut host = Node::new(NodeKind::ChannelAdapter, guid, 1, &format!("H{}", i + 1));
+        host.ports[1].lid = Lid::new(n + i + 1);
+        survey.builder.add(host).unwrap();
+    }
+    let end = |i: u16, port| PortRef { node: NodeId(u32::from(i)), port: PortNum(port) };
+    for i in 0..n {
+        survey.connect(end(i, 1), end((i + 1) % n, 2));
+        survey.connect(end(i, 3), end(n + i, 1));
+    }
+    survey.owners = vec![None];
+    survey.owners.extend((0..2 * n).map(|i| Some(end(i, u8::from(i >= n)))));
+    survey.home = Some(end(n, 1));
+    survey
+}
+
+fn names(fabric: &Fabric, kept: bool) -> Vec<String> {
+    let cabled = |node: &&Node| node.ports.iter().any(|port| port.peer.is_some());
+    fabric.nodes().iter().filter(|n| cabled(n) == kept).map(|n| n.description.clone()).collect()
+}
+
+fn untrusted(fabric: &Fabric) -> Vec<(String, usize)> {
+    let ports = |node: &Node| -> Vec<(String, usize)> {
+        let ports = node.ports.iter().enumerate().filter(|(_, port)| port.untrusted);
+        ports.map(|(number, _)| (node.description.clone(), number)).collect()
+    };
+    fabric.nodes().iter().flat_map(ports).collect()
+}
+
+#[test]
+fn an_honest_fabric_stays_as_it_is() {
+    let sifted = sift(ring(5)).unwrap();
+    assert!(sifted.left_out.is_empty() && sifted.switches.is_empty() && sifted.adapters.is_empty());
+    assert_eq!((sifted.fabric.num_switches(), sifted.fabric.num_links()), (5, 10));
+    assert!(untrusted(&sifted.fabric).is_empty());
+}
+
+#[test]
+fn the_table_of_lids_says_who_owns_one() {
+    // An adapter answers the LID of another, before and behind it in order.
+    for (liar, honest) in [(7_u32, 8_u16), (8, 7)] {
+        let mut survey = ring(5);
+        survey.builder.node_mut(NodeId(liar)).ports[1].lid = Lid::new(honest + 1);
+        let sifted = sift(survey).unwrap();
+        let name = format!("H{}", liar - 4);
+        assert_eq!(names(&sifted.fabric, false), [name.clone()]);
+        assert_eq!(sifted.left_out.len(), 1);
+        let [owner, note] = [format!("'H{}'", honest - 4), sifted.left_out[0].clone()];
+        for word in
+            [&format!("'{name}'"), "port 1 is left out", &format!("LID {} with LMC 0", honest + 1), &owner]
+        {
+            assert!(note.contains(word), "{word}: {note}");
+        }
+        assert_eq!(sifted.adapters, [Guid(u64::from(liar - 5) * 16 + 0x101)]);
+    }
+    // A switch does: it is left out with what hangs off it.
+    let mut survey = ring(5);
+    survey.builder.node_mut(NodeId(2)).ports[0].lid = Lid::new(7);
+    let sifted = sift(survey).unwrap();
+    assert_eq!(names(&sifted.fabric, false), ["H3"]);
+    assert_eq!(sifted.switches, [Guid(3)]);
+    assert!(
+        sifted.left_out[0].contains("'S3'") && sifted.left_out[0].contains("'H3'"),
+        "{:?}",
+        sifted.left_out
+    );
+    assert_eq!(untrusted(&sifted.fabric), [("S2".to_owned(), 1), ("S4".to_owned(), 2)]);
+}
+
+#[test]
+fn the_owner_has_back_what_was_taken_away_for_a_liar() {
+    for taken in [false, true] {
+        // The last adapter answers the LID of the switch of the subnet manager, and its own is 10.
+        let mut survey = ring(5);
+        let owners = survey.owners.iter().flatten().copied().collect::<Vec<_>>();
+        survey.assigned = (1..).filter_map(Lid::new).zip(owners).map(|(lid, end)| (end, lid)).collect();
+        if taken {
+            survey.builder.node_mut(NodeId(9)).ports[1].lid = Lid::new(1);
+        }
+        survey.builder.node_mut(NodeId(0)).ports[0].lid = None;
+        survey.owners[1] = None;
+        let sifted = sift(survey).unwrap();
+        let expected: &[&str] = if taken { &["H5"] } else { &["H1"] };
+        assert_eq!(names(&sifted.fabric, false), expected, "{:?}", sifted.left_out);
+        assert_eq!(sifted.fabric.num_switches(), if taken { 5 } else { 4 });
+        assert_eq!(sifted.left_out.len(), 1);
+    }
+}
+
+#[test]
+fn a_range_that_reaches_into_others_is_cut() {
+    let mut survey = ring(5);
+    survey.builder.node_mut(NodeId(6)).ports[1].lmc = Lmc::new(2).unwrap();
+    survey.builder.node_mut(NodeId(3)).ports[0].lmc = Lmc::new(3).unwrap();
+    let sifted = sift(survey).unwrap();
+    assert_eq!(sifted.left_out.len(), 2, "{:?}", sifted.left_out);
+    assert!(names(&sifted.fabric, false).is_empty());
+    assert!(sifted.fabric.endports().iter().all(|end| end.lmc.get() == 0));
+    assert!(sifted.left_out[1].contains("'H2'") && sifted.left_out[1].contains("LID 7 with LMC 2"));
+    // What the table gives it stays its own, up to the last LID that is.
+    let mut survey = ring(5);
+    survey.builder.node_mut(NodeId(9)).ports[1].lmc = Lmc::new(2).unwrap();
+    survey.owners.push(survey.owners[10]);
+    let sifted = sift(survey).unwrap();
+    assert_eq!(sifted.fabric.endports().iter().map(|end| end.lmc.get()).max(), Some(1));
+}
+
+#[test]
+fn without_a_lid_a_switch_is_left_out_and_the_rest_stays_together() {
+    let mut survey = ring(6);
+    survey.builder.node_mut(NodeId(3)).ports[0].lid = None;
+    let sifted = sift(survey).unwrap();
+    assert_eq!((sifted.fabric.num_switches(), sifted.fabric.adapters().count()), (5, 5));
+    assert!(sifted.left_out[0].contains("no LID") && sifted.left_out[0].contains("'H4'"));
+}
+
+#[test]
+fn of_two_parts_that_of_the_subnet_manager_counts() {
+    let mut survey = ring(7);
+    survey.bad.insert(NodeId(1), "it is bad".to_owned());
+    survey.bad.insert(NodeId(5), "it is bad".to_owned());
+    let sifted = sift(survey).unwrap();
+    // S1 and S7 are between them, and the subnet manager, though the other part is larger.
+    let kept: Vec<_> = sifted.fabric.switch_ids().map(|s| sifted.fabric.switch(s).guid.0).collect();
+    assert_eq!(kept, [1, 7]);
+    let note = sifted.left_out.last().unwrap();
+    assert!(note.contains("3 switches") && note.contains("'S4'"), "{note}");
+    assert_eq!((sifted.switches.len(), sifted.adapters.len()), (5, 5));
+    // Where its own switch is bad the larger part does.
+    let mut survey = ring(7);
+    survey.bad.insert(NodeId(0), "it is bad".to_owned());
+    survey.bad.insert(NodeId(2), "it is bad".to_owned());
+    assert_eq!(sift(survey).unwrap().fabric.num_switches(), 4);
+}
+
+#[test]
+fn a_doubtful_switch_stays_where_the_subnet_manager_hangs_off_it() {
+    for (switch, kept) in [(0, 5), (2, 4)] {
+        let mut survey = ring(5);
+        survey.doubtful.insert(NodeId(switch), "it takes no tables".to_owned());
+        assert_eq!(sift(survey).unwrap().fabric.num_switches(), kept);
+    }
+}
+
+#[test]
+fn without_sl2vl_tables_links_have_one_vl_unless_foreign_packets_may_come() {
+    let mut survey = ring(5);
+    survey.one_vl.push(NodeId(2));
+    let sifted = sift(survey).unwrap();
+    let fabric = &sifted.fabric;
+    assert!(fabric.switch(crate::fabric::SwitchId(2)).ports.iter().all(|p| p.data_vls == Some(1)));
+    assert_eq!((fabric.num_switches(), sifted.left_out.len()), (5, 1));
+    let mut survey = ring(6);
+    survey.one_vl.extend([NodeId(2), NodeId(3)]);
+    survey.bad.insert(NodeId(1), "it is bad".to_owned());
+    let sifted = sift(survey).unwrap();
+    let kept: Vec<_> = sifted.fabric.switch_ids().map(|s| sifted.fabric.switch(s).guid.0).collect();
+    assert_eq!(kept, [1, 5, 6]);
+}
+
+#[test]
+fn what_does_not_answer_behind_a_port_that_is_up_is_named() {
+    let mut survey = ring(5);
+    survey.unknown =
+        vec![PortRef { node: NodeId(3), port: PortNum(4) }, PortRef { node: NodeId(6), port: PortNum(1) }];
+    let sifted = sift(survey).unwrap();
+    assert_eq!(untrusted(&sifted.fabric), [("S4".to_owned(), 4)]);
+    assert!(sifted.left_out.len() == 1 && sifted.left_out[0].contains("'S4'"), "{:?}", sifted.left_out);
+}
+
+#[test]
+fn a_cable_that_contradicts_another_is_left_out() {
+    let mut survey = ring(5);
+    let end = |i, port| PortRef { node: NodeId(i), port: PortNum(port) };
+    survey.connect(end(0, 1), end(3, 4));
+    survey.connect(end(2, 9), end(4, 4));
+    let sifted = sift(survey).unwrap();
+    assert_eq!(sifted.fabric.num_links(), 10);
+    assert_eq!(untrusted(&sifted.fabric), [("S1".to_owned(), 1), ("S4".to_owned(), 4), ("S5".to_owned(), 4)]);
+}
