@@ -26,7 +26,7 @@ use crate::verify::{Verdict, verify};
     An engine that cannot route the fabric has a row with the reason. Exit code 0 when every row was \
     computed or has its reason.")]
 pub(super) struct Args {
-    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    #[arg(help = super::FABRIC)]
     fabric: PathBuf,
     /// Engines, separated by commas; all if left out
     #[arg(long, value_delimiter = ',')]

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-use crate::engine::{Balance, Prefer, Settings, effort, share};
+use crate::engine::{Balance, Prefer, Routed, Settings, effort, share};
 use crate::fabric::Sl;
 
 /// What an engine may use.
@@ -44,6 +44,24 @@ pub(super) struct EngineArgs {
 }
 
 impl EngineArgs {
+    /// What was asked for and does not hold of the tables, a sentence each.
+    pub(super) fn unmet(&self, routed: &Routed) -> Vec<String> {
+        let v = &routed.verdict;
+        let detours = format!("{:.3} % of the adapter pairs take longer paths", 100.0 * v.nonminimal_share);
+        let mut unmet = Vec::new();
+        if self.prefer == Prefer::Minimal && !v.minimal {
+            unmet.push(format!("--prefer minimal is not met with {}: {detours}", routed.offer));
+        }
+        if let Some(limit) = self.max_nonminimal.filter(|&limit| v.nonminimal_share > limit) {
+            unmet.push(format!("--max-nonminimal {limit} is not met with {}: {detours}", routed.offer));
+        }
+        let least = u32::from(routed.classes.classes) * u32::from(routed.classes.ways);
+        if self.prefer == Prefer::OneSl && v.sls > least {
+            unmet.push(format!("--prefer one-sl is not met: {} SLs are in use between adapters", v.sls));
+        }
+        unmet
+    }
+
     pub(super) fn settings(&self, engine: &str) -> Settings {
         Settings {
             engine: engine.to_owned(),

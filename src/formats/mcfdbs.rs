@@ -51,7 +51,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
                 if port > u64::from(num_ports) {
                     let reason = format!("port {port} of a switch with {num_ports} ports");
                     return Err(
-                        FormatError::new(number, reason).hint("the tables may belong to another fabric")
+                        FormatError::new(number, reason).hint(super::OTHER_FABRIC)
                     );
                 }
                 set.insert(PortNum(port as u8));

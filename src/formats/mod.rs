@@ -2,6 +2,7 @@
 //! and what the format builds on, and a `write`. No reader panics on any input, and none takes more
 //! memory than a small multiple of the file and the fabric.
 
+pub mod compact;
 pub mod fdbs;
 pub mod guid2lid;
 pub mod ibnetdiscover;
@@ -24,8 +25,10 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::fabric::{Fabric, FabricError};
-pub use tables_dir::{MAX_UNASKED_ENTRIES, TABLE_FILES, WriteOptions, load_tables, write_file, write_tables};
+use crate::fabric::{EndPort, Fabric, FabricError, Guid};
+pub use tables_dir::{
+    Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions, load_tables, plan_tables, write_file, write_tables,
+};
 
 /// Why a text was refused.
 #[derive(Debug, Error)]
@@ -138,6 +141,27 @@ pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> 
         (Some(b'{'), _) => subnet_lst::read(text),
         _ => ibnetdiscover::read(text),
     }
+}
+
+/// What a port says that a switch does not have.
+const OTHER_FABRIC: &str = "the tables may belong to another fabric, or to other LIDs than it has";
+
+/// No two end ports of a subnet share a GUID: OpenSM knows them by it.
+///
+/// - `lines`: those of the text that speak of a GUID.
+///
+/// # Errors
+/// Two that do.
+fn distinct_port_guids(fabric: &Fabric, lines: impl Fn(Guid) -> Vec<usize>) -> Result<(), FormatError> {
+    let twice = fabric.endports().windows(2).find(|w| w[0].guid == w[1].guid);
+    let Some([a, b]) = twice else { return Ok(()) };
+    let name = |e: &EndPort| format!("port {} of '{}'", e.port, fabric.node(e.node).description);
+    let lines = lines(a.guid);
+    let (first, last) = (lines.first().copied().unwrap_or(0), lines.last().copied().unwrap_or(0));
+    let earlier = if first < last { format!(", on line {first}") } else { String::new() };
+    let reason =
+        format!("port GUID {} is used twice: by {} and by {}{earlier}", a.guid, name(a), name(b));
+    Err(FormatError::new(last, reason).hint("one of the two adapters has to be given another GUID"))
 }
 
 fn open(path: &Path) -> Result<impl BufRead + use<>, FormatError> {

@@ -141,3 +141,11 @@ pub fn write(
     }
     Ok(())
 }
+
+/// About how many bytes [`write`] writes.
+pub(super) fn bytes(fabric: &Fabric) -> u64 {
+    let lids: u64 = fabric.endports().iter().map(|e| u64::from(e.lmc.lids())).sum();
+    let sources = ports_of_nodes(fabric).iter().filter(|ports| !ports.is_empty()).count() as u64;
+    let digits = fabric.lid_table_len().to_string().len() as u64;
+    sources * lids * (22 + digits)
+}
