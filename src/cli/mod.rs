@@ -62,7 +62,8 @@ enum Command {
 }
 
 /// What the argument FABRIC may be.
-const FABRIC: &str = "The fabric: ibnetdiscover text, opensm-subnet.lst, JSON of 'dfdn generate --json', or '-'";
+const FABRIC: &str =
+    "The fabric: ibnetdiscover text, opensm-subnet.lst, JSON of 'dfdn generate --json', or '-'";
 
 /// How a subcommand ended that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -256,7 +256,8 @@ impl Reader {
             let of_system = header.guid.is_some() && header.guid == header.system_guid;
             // A name that is no GUID says nothing of a GUID that nobody else has.
             let better = named.or(header.port_guid.filter(|_| shared));
-            let Some(better) = better.filter(|&better| (shared || of_system) && header.guid != Some(better)) else {
+            let Some(better) = better.filter(|&better| (shared || of_system) && header.guid != Some(better))
+            else {
                 continue;
             };
             let node = self.builder.node_mut(NodeId::at(i));
@@ -274,7 +275,8 @@ impl Reader {
             }
             node.guid = better;
             let line = self.defined_at[i];
-            self.warnings.add(line, "node whose stated GUID is not its own alone: taken from its name or its port");
+            self.warnings
+                .add(line, "node whose stated GUID is not its own alone: taken from its name or its port");
         }
     }
 
@@ -326,8 +328,9 @@ impl Reader {
                 .hint("the discovery may have failed behind the first node"));
         }
         if self.defined_at.is_empty() {
-            return Err(FormatError::new(last, "no node found in any known format")
-                .hint("known are ibnetdiscover's output, opensm-subnet.lst and the JSON of 'dfdn generate --json'"));
+            return Err(FormatError::new(last, "no node found in any known format").hint(
+                "known are ibnetdiscover's output, opensm-subnet.lst and the JSON of 'dfdn generate --json'",
+            ));
         }
         let lines = self.guid_lines();
         let place = |guid: &Guid| lines.get(guid).and_then(|of| of.last()).copied();

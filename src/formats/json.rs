@@ -28,7 +28,10 @@ pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
     let document: Document<'_> =
         serde_json::from_reader(input).map_err(|e| FormatError::new(e.line(), e.to_string()))?;
     if document.format != FORMAT {
-        return Err(FormatError::new(0, format!("the field 'format' is not '{FORMAT}', as 'dfdn generate --json' writes it")));
+        return Err(FormatError::new(
+            0,
+            format!("the field 'format' is not '{FORMAT}', as 'dfdn generate --json' writes it"),
+        ));
     }
     let mut nodes = document.nodes.into_owned();
     let mut cables = Vec::new();

@@ -94,7 +94,11 @@ pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String
         if (lid, lmc) != (Some(end.lid), end.lmc) {
             changed += 1;
             if let (None, Some(lid)) = (&first, lid) {
-                first = Some(format!("{}, {} there, {lid} here", describe(&fabric, end), end.lid));
+                first = Some(format!(
+                    "{}, LID {} in the file and {lid} in the tables",
+                    describe(&fabric, end),
+                    end.lid
+                ));
             }
         }
         let port = &mut builder.node_mut(end.node).ports[end.port.index()];
@@ -132,7 +136,8 @@ pub(super) fn doubtful(fabric: &Fabric, lft: &Lft) -> Option<String> {
         first.get_or_insert_with(|| {
             let there = fabric.endports_on(switch).iter().map(|&e| fabric.endport(e));
             let there = there.into_iter().find(|e| e.attachment == Some((switch, leads)));
-            let there = there.map_or(String::new(), |e| format!(" to {} (LID {})", describe(fabric, e), e.lid));
+            let there =
+                there.map_or(String::new(), |e| format!(" to {} (LID {})", describe(fabric, e), e.lid));
             format!(
                 "LID {} is {} at port {port} of {}, whose table sends it out of port {leads}{there}",
                 end.lid,

@@ -84,6 +84,21 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
             }
         }
     }
+    let stated =
+        |source: EndPortId, lid: Lid| table[source.index() * stride + lid.index()] != PathSl::UNKNOWN;
+    let lids = || {
+        fabric
+            .endports()
+            .iter()
+            .enumerate()
+            .flat_map(|(i, e)| e.lids().map(move |lid| (EndPortId::at(i), lid)))
+    };
+    let missing =
+        |&source: &EndPortId| lids().filter(|&(owner, lid)| owner != source && !stated(source, lid)).count();
+    let missing: usize = ports.iter().flatten().map(missing).sum();
+    if missing > 0 && contradicted.is_empty() {
+        warnings.add(0, &format!("{missing} pairs are not stated: every SL may be used on them"));
+    }
     let mut table = PathSl::ByEndPort(table);
     if let Some(classes) = classes.filter(|&n| n > 1) {
         // Ways are not told apart: which VLs there are is for the SL2VL tables to say.

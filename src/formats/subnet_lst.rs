@@ -11,8 +11,8 @@ use std::io::{self, BufRead, Write};
 use super::lines::{Lines, guid, hex, one_line, quote};
 use super::{FormatError, Warning, Warnings};
 use crate::fabric::{
-    Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, PortNum,
-    PortRef,
+    Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind,
+    PortNum, PortRef,
 };
 
 /// One of the two nodes on a line.

@@ -163,7 +163,11 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
     let sl2vl = match SL2VL.find(dir)? {
         Some((path, is_compact)) => {
             let input = open(&path)?;
-            let read = if is_compact { compact::sl2vl::read(input, fabric) } else { sl2vl_dump::read(input, fabric) };
+            let read = if is_compact {
+                compact::sl2vl::read(input, fabric)
+            } else {
+                sl2vl_dump::read(input, fabric)
+            };
             let (table, warnings) = read.map_err(|e| e.in_file(&path))?;
             keep(&path, warnings);
             Some(table)
@@ -267,11 +271,7 @@ fn write_either(
 ///
 /// # Errors
 /// Those of the file and of `write`.
-pub fn write_file(
-    dir: &Path,
-    name: &str,
-    write: impl FnOnce(&mut Out) -> io::Result<()>,
-) -> io::Result<()> {
+pub fn write_file(dir: &Path, name: &str, write: impl FnOnce(&mut Out) -> io::Result<()>) -> io::Result<()> {
     // A temporary file is its owner's alone by default; a table is for whoever the umask lets.
     let mode = fs::Permissions::from_mode(0o666);
     let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(dir)?;

@@ -167,7 +167,10 @@ impl<R: BufRead> Unpacker<R> {
         let [switches, endports, lids] = [file.u32()?, file.u32()?, file.u32()?];
         let most = u32::from(Lid::MAX) + 1;
         if switches > most || endports > most || lids > most {
-            return Err(FormatError::new(0, "more switches, end ports or LIDs than InfiniBand has unicast LIDs"));
+            return Err(FormatError::new(
+                0,
+                "more switches, end ports or LIDs than InfiniBand has unicast LIDs",
+            ));
         }
         let mut head = Head { switches: Vec::new(), endports: Vec::new(), lids: lids as usize };
         for _ in 0..switches {
@@ -272,4 +275,29 @@ impl Head {
 /// What has no such head.
 pub(super) fn lids(input: impl BufRead) -> Result<Vec<EndPortHead>, FormatError> {
     Unpacker::begin(input, Kind::Lfts).map(|(_, head)| head.endports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_bytes_come_out_whatever_the_thread_count() {
+        let bytes: Vec<u8> = (0..18 * MEMBER + 77).map(|i| (i ^ i >> 9) as u8).collect();
+        let pack = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let mut out = Vec::new();
+                let mut packer = Packer { out: &mut out, pending: Vec::new() };
+                bytes.chunks(3001).try_for_each(|part| packer.put(part)).unwrap();
+                packer.finish().unwrap();
+                out
+            })
+        };
+        let (one, four) = (pack(1), pack(4));
+        assert!(one == four && one.len() < bytes.len());
+        let mut back = Vec::new();
+        MultiGzDecoder::new(&one[..]).read_to_end(&mut back).unwrap();
+        assert!(back == bytes);
+    }
 }

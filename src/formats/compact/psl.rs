@@ -33,8 +33,11 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
         0 => None,
         _ => {
             let blocks = u32::from(classes) * u32::from(ways);
-            if !(1..=16).contains(&(blocks * u32::from(sls))) || !(1..=15).contains(&(blocks * u32::from(vls))) {
-                let reason = format!("{classes} classes of {ways} ways with {vls} VLs and {sls} SLs each cannot be");
+            if !(1..=16).contains(&(blocks * u32::from(sls)))
+                || !(1..=15).contains(&(blocks * u32::from(vls)))
+            {
+                let reason =
+                    format!("{classes} classes of {ways} ways with {vls} VLs and {sls} SLs each cannot be");
                 return Err(FormatError::new(0, reason));
             }
             Some(Classes { classes, ways, vls, sls })
