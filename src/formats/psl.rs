@@ -84,19 +84,17 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
             }
         }
     }
-    let stated =
-        |source: EndPortId, lid: Lid| table[source.index() * stride + lid.index()] != PathSl::UNKNOWN;
-    let lids = || {
-        fabric
-            .endports()
-            .iter()
-            .enumerate()
-            .flat_map(|(i, e)| e.lids().map(move |lid| (EndPortId::at(i), lid)))
+    let unstated = |source: EndPortId, lid: Lid| {
+        let unknown = table[source.index() * stride + lid.index()] == PathSl::UNKNOWN;
+        unknown && !contradicted.contains(&(source, lid))
     };
-    let missing =
-        |&source: &EndPortId| lids().filter(|&(owner, lid)| owner != source && !stated(source, lid)).count();
+    let lids_of = |source: EndPortId| {
+        let others = fabric.endports().iter().enumerate().filter(move |&(i, _)| i != source.index());
+        others.flat_map(|(_, e)| e.lids())
+    };
+    let missing = |&source: &EndPortId| lids_of(source).filter(|&lid| unstated(source, lid)).count();
     let missing: usize = ports.iter().flatten().map(missing).sum();
-    if missing > 0 && contradicted.is_empty() {
+    if missing > 0 {
         warnings.add(0, &format!("{missing} pairs are not stated: every SL may be used on them"));
     }
     let mut table = PathSl::ByEndPort(table);

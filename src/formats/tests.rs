@@ -415,6 +415,8 @@ fn path_sls_of_switches_alone_are_written() {
     let lid = f.endport(f.endports_on(SwitchId(0))[0]).lid;
     let to_switch = f.endports().iter().find(|e| e.kind == NodeKind::Switch && e.lid != lid).unwrap().lid;
     table[to_switch.index() * switches] = 4;
+    // Nobody has LID 0.
+    table[..switches].fill(PathSl::UNKNOWN);
     r.path_sl = PathSl::BySwitch(table);
     let fate = |largest_text| plan_tables(&f, &r, WriteOptions { largest_text })[4].fate;
     assert_eq!((fate(LARGE_FILE), fate(10)), (Fate::Written, Fate::TooLarge));
