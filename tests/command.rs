@@ -254,6 +254,7 @@ fn tables_that_may_deadlock_are_written_only_when_asked() {
     assert!(!desk.path("tables/psl").exists());
     assert_eq!(desk.run("route fabric.net --engine dfdn-paper -o tables").code, Some(0));
     let mut all = TABLE_FILES.map(str::to_owned).to_vec();
+    all.retain(|name| !name.ends_with(".dfdn"));
     all.sort();
     assert_eq!(desk.files("tables"), all);
     assert_eq!(desk.json("verify fabric.net tables", 0)["safe"], true);
@@ -309,6 +310,151 @@ fn nothing_is_left_of_an_interrupted_run() {
         assert_eq!(status.code(), None, "it ends by the signal: {status}");
         assert_eq!(desk.files("."), ["fabric.net"], "{signal}");
     }
+}
+
+/// Whenever an interruption comes, what is there is a whole folder of tables or nothing.
+#[test]
+fn interruptions_at_any_moment_leave_nothing_behind() {
+    let desk = Desk::with("torus --dims 4,4");
+    let start = std::time::Instant::now();
+    assert_eq!(desk.run("route fabric.net -o tables").code, Some(0));
+    let usual = start.elapsed();
+    let whole = desk.files("tables");
+    fs::remove_dir_all(desk.path("tables")).expect("removed");
+    let mut interrupted = 0;
+    for i in 0..60_u32 {
+        let mut command = desk.command("route fabric.net -o tables");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dfdn");
+        // Most moments lie in the second half, in which files come into being.
+        std::thread::sleep(usual * (20 + i * 37 % 100) / 100);
+        let kill =
+            Command::new("kill").args(["-s", "INT", &child.id().to_string()]).stderr(Stdio::null()).status();
+        kill.expect("kill");
+        let code = child.wait().expect("dfdn ends").code();
+        assert!(code.is_none() || code == Some(0), "{code:?}");
+        interrupted += u32::from(code.is_none());
+        let left = desk.files(".");
+        if left != ["fabric.net"] {
+            assert_eq!(left, ["fabric.net", "tables"], "after {i} interruptions");
+            assert_eq!(desk.files("tables"), whole, "all or nothing");
+            fs::remove_dir_all(desk.path("tables")).expect("removed");
+        }
+    }
+    println!("{interrupted} of 60 runs were interrupted");
+}
+
+/// Path SLs would take 900 MB as text. Without them every SL would have to be safe on every path, which is
+/// not so here.
+#[test]
+fn path_sls_of_many_pairs_are_written_in_little_room() {
+    let desk = Desk::with("mesh --dims 4,4 --cas 44");
+    let words = "route fabric.net --engine updn-trees --trees 2 --lmc 6 -o tables";
+    let ran = desk.run(words);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(
+        ran.err.contains("not written: psl of about 9") && ran.err.contains("MB; psl.dfdn holds the same"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.out.contains("not written") && ran.out.contains("--large-files"), "{}", ran.out);
+    let files = desk.files("tables");
+    assert!(files.contains(&"psl.dfdn".to_owned()) && !files.contains(&"psl".to_owned()), "{files:?}");
+    assert!(fs::metadata(desk.path("tables/psl.dfdn")).expect("it is there").len() < 1_000_000);
+    let judged = desk.json("verify fabric.net tables", 0);
+    assert_eq!((&judged["safe"], &judged["sls"]), (&true.into(), &2.into()));
+    assert_eq!(desk.run("evaluate fabric.net tables --patterns 3").code, Some(0));
+    fs::remove_file(desk.path("tables/psl.dfdn")).expect("removed");
+    assert_eq!(desk.json("verify fabric.net tables", 1)["safe"], false, "path SLs do matter");
+    let bytes = fs::read(desk.path("tables/guid2lid")).expect("a file");
+    desk.write("tables/psl.dfdn", bytes);
+    desk.refused("verify fabric.net tables", &["tables/psl.dfdn: it is none of dfdn's compact tables"]);
+}
+
+/// The command lines for ibdmchk in the help, with and without path SLs.
+#[test]
+fn ibdmchk_takes_what_the_help_of_route_says() {
+    let Some(tools) = host::tools("ibdmchk as the help says") else { return };
+    let desk = Desk::with("torus --dims 4,4");
+    let help = desk.run("route --help").out;
+    let line = help.lines().find(|l| l.trim_start().starts_with("ibdmchk -s")).expect("a line for ibdmchk");
+    for (engine, needs_psl) in [("dfdn", false), ("dfdn-paper", true), ("apot", false)] {
+        assert_eq!(desk.run(&format!("route fabric.net --engine {engine} -o tables")).code, Some(0));
+        assert_eq!(desk.path("tables/psl").exists(), needs_psl);
+        let words = if needs_psl { line.to_owned() } else { line.replace("-c tables/psl", "") };
+        assert!(
+            needs_psl
+                || words != line && help.contains("Leave '-c tables/psl' out where there is no such file")
+        );
+        let mut command = Command::new(&tools.ibdmchk);
+        command.args(words.split_whitespace().skip(1)).current_dir(&desk.0);
+        let text = ran(command.output().expect("ibdmchk starts")).out;
+        assert!(text.contains("no credit loops found") && !text.contains("-E-"), "{engine}: {text}");
+    }
+}
+
+/// What was asked for and is not there is said, and is the exit code; the tables are safe and written.
+#[test]
+fn a_preference_that_is_not_met_is_said() {
+    let desk = Desk::with("torus --dims 6,6");
+    let met = desk.json("route fabric.net --prefer minimal -o tables", 0);
+    assert_eq!((&met["minimal"], &met["unmet"]), (&true.into(), &Value::Array(Vec::new())));
+    let words = "route fabric.net --prefer minimal --vls 1 -o tables";
+    let ran = desk.run(words);
+    assert_eq!(ran.code, Some(1));
+    let said = "--prefer minimal is not met with 1 VL and 16 SLs: ";
+    for text in [&ran.err, &ran.out] {
+        assert!(text.contains(said) && text.contains("% of the adapter pairs take longer paths"), "{text}");
+    }
+    assert!(ran.out.contains("\nSAFE"), "{}", ran.out);
+    assert_eq!(desk.json("verify fabric.net tables", 0)["minimal"], false, "they are written");
+    let unmet = desk.json(words, 1);
+    assert!(unmet["unmet"][0].as_str().is_some_and(|s| s.starts_with(said)), "{unmet}");
+    // Nothing was asked for: the same detours are nothing to complain of.
+    let ran = desk.run("route fabric.net --vls 1");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let ran = desk.run("route fabric.net --engine updn-trees --prefer one-sl");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.out.contains("--prefer one-sl is not met: 2 SLs"), "{}", ran.out);
+    let ran = desk.run("route fabric.net --engine updn-trees --max-nonminimal 0.001");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.out.contains("--max-nonminimal 0.001 is not met"), "{}", ran.out);
+    let ran = desk.run("evaluate fabric.net --engine dfdn --prefer minimal --vls 1 --patterns 3");
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.err.contains(said), "{}", ran.err);
+}
+
+#[test]
+fn a_fabric_with_all_adapters_on_one_switch_uses_no_vl_between_switches() {
+    let desk = Desk::new();
+    desk.write(
+        "one.net",
+        "Switch 4 \"a\"\n[1] \"H1\"[1]\n[2] \"H2\"[1]\n[3] \"b\"[1]\nSwitch 4 \"b\"\n[1] \"a\"[3]\n\
+         Hca 1 \"H1\"\n[1] \"a\"[1]\nHca 1 \"H2\"\n[1] \"a\"[2]\n",
+    );
+    let ran = desk.run("route one.net");
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.out.contains("none between switches, 1 (with switches as ends: 1, 1)"), "{}", ran.out);
+}
+
+/// JSON is a fabric like any other, and is named wherever the others are.
+#[test]
+fn json_is_named_where_fabrics_are() {
+    let desk = Desk::new();
+    let json = desk.run("generate torus --dims 3,3 --json").out;
+    desk.write("fabric.json", &json);
+    assert_eq!(desk.json("route fabric.json -o tables", 0)["switches"], 9);
+    assert_eq!(desk.run("verify fabric.json tables").code, Some(0));
+    for name in ["route", "verify", "evaluate", "compare"] {
+        let help = desk.run(&format!("{name} --help")).out;
+        assert!(help.contains("JSON of 'dfdn generate --json'"), "{help}");
+    }
+    assert!(desk.run("--help").out.contains("JSON as 'dfdn generate --json' prints it"));
+    desk.write("prose", "What is this?\n");
+    desk.refused("route prose", &["the JSON of 'dfdn generate --json'"]);
+    desk.write("other.json", "{\"format\": \"other\", \"nodes\": []}");
+    desk.refused("route other.json", &["dfdn generate --json", "dfdn-fabric-1"]);
+    desk.write("bad.json", json.replacen("\"num", "num", 1).replacen("\"guid\"", "guid", 1));
+    desk.refused("route bad.json", &["bad.json: line "]);
 }
 
 #[test]
@@ -507,6 +653,28 @@ fn fabrics_of_others() {
         assert_eq!((&judged["reachable"], &judged["deadlock_free"]), (&true.into(), &false.into()));
         assert_eq!(judged["witness"]["kind"], "credit_loop");
     }
+}
+
+/// A pipe in the place of a table is not waited for.
+#[test]
+fn a_pipe_is_no_table() {
+    let desk = Desk::with("torus --dims 3,3");
+    for name in ["opensm-lfts.dump", "opensm-sl2vl.dump", "psl", "opensm.mcfdbs", "psl.dfdn"] {
+        assert_eq!(desk.run("route fabric.net --engine dfdn-paper -o tables").code, Some(0));
+        let _ = fs::remove_file(desk.path("tables").join(name));
+        if name == "psl.dfdn" {
+            fs::remove_file(desk.path("tables/psl")).expect("removed");
+        }
+        let pipe = Command::new("mkfifo").arg(desk.path("tables").join(name)).status();
+        assert!(pipe.expect("mkfifo").success());
+        desk.refused("verify fabric.net tables", &[name, "no regular file"]);
+        fs::remove_dir_all(desk.path("tables")).expect("removed");
+    }
+    // What does not end is no fabric either.
+    let command = format!("ulimit -v 6000000; exec {} route /dev/zero", env!("CARGO_BIN_EXE_dfdn"));
+    let ran = ran(Command::new("bash").args(["-c", &command]).output().expect("there is bash"));
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert!(ran.err.contains("/dev/zero: more than 1 GiB"), "{}", ran.err);
 }
 
 /// A file that does not end is not read for ever, and one that promises much does not get it.

@@ -26,7 +26,7 @@ use crate::verify::{Verdict, verify};
     An engine that cannot route the fabric has a row with the reason. Exit code 0 when every row was \
     computed or has its reason.")]
 pub(super) struct Args {
-    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    #[arg(help = super::FABRIC)]
     fabric: PathBuf,
     /// Engines, separated by commas; all if left out
     #[arg(long, value_delimiter = ',')]
@@ -96,6 +96,7 @@ fn row(args: &Args, fabric: &Fabric, subject: &Subject) -> Result<Value, Failure
             let routed = engine::route(fabric, &args.settings.settings(name))?;
             let mut row = measured(args, fabric, &routed.routes, &routed.verdict)?;
             row["seconds"] = routed.computing.as_secs_f64().into();
+            row["unmet"] = args.settings.unmet(&routed).into();
             Ok(row)
         }
         Subject::Tables(folder) => {

@@ -24,7 +24,7 @@ use crate::tables::Routes;
     dfdn evaluate fabric.net --engine dfdn --patterns 10000 --json\n\n\
     Exit code 1 if the tables lead some adapter nowhere, 2 for bad usage or input.")]
 pub(super) struct Args {
-    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    #[arg(help = super::FABRIC)]
     fabric: PathBuf,
     /// Folder of tables
     #[arg(required_unless_present = "engine", conflicts_with = "engine")]
@@ -66,6 +66,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         (None, engine) => {
             let engine = engine.as_deref().unwrap_or(engine::ENGINES[0].name);
             let routed = engine::route(&fabric, &args.settings.settings(engine))?;
+            args.settings.unmet(&routed).iter().for_each(|sentence| log::warn!("{sentence}"));
             (fabric, routed.routes)
         }
     };

@@ -37,7 +37,7 @@ use progress::Progress;
     version,
     max_term_width = 100,
     after_help = "FABRIC is a file in ibnetdiscover's text format (also ibsim's short form), an \
-                  opensm-subnet.lst, or '-' for standard input.\n\
+                  opensm-subnet.lst, JSON as 'dfdn generate --json' prints it, or '-' for standard input.\n\
                   Exit codes: 0 fine, 1 a property does not hold, 2 usage or unreadable input."
 )]
 pub struct Cli {
@@ -60,6 +60,10 @@ enum Command {
     Completions(completions::Args),
     Man(man::Args),
 }
+
+/// What the argument FABRIC may be.
+const FABRIC: &str =
+    "The fabric: ibnetdiscover text, opensm-subnet.lst, JSON of 'dfdn generate --json', or '-'";
 
 /// How a subcommand ended that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

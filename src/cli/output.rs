@@ -84,16 +84,22 @@ impl Tables {
         Ok(Self { staging, target: target.to_owned() })
     }
 
-    /// Where to write them.
-    pub(super) fn path(&self) -> &Path {
-        self.staging.path()
+    /// Lets `write` fill the folder, which is there already and is not to be made again: an interruption
+    /// may have removed it a moment ago.
+    pub(super) fn fill(&self, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+        write(self.staging.path()).map_err(|error| {
+            // An interruption that removed the folder holds the lock until it ends the process: what
+            // went wrong is of no interest then.
+            drop(unfinished());
+            cannot_write(&self.target, &error)
+        })
     }
 
     /// Moves the tables to their place. Of a folder that is there already, files of earlier tables
     /// are replaced, or removed where the new tables do without; an interruption waits until this is
     /// done.
     pub(super) fn finish(self) -> io::Result<()> {
-        let from = self.path();
+        let from = self.staging.path();
         let finish = || {
             let _uninterrupted = unfinished();
             if !self.target.exists() {
@@ -150,16 +156,20 @@ fn clean_up_when_interrupted() -> io::Result<()> {
         thread::spawn(move || {
             for signal in signals.forever() {
                 let unfinished = unfinished();
-                if let Some(folder) = unfinished.as_ref() {
-                    // The writer may put another file into it meanwhile.
-                    let gone = || fs::remove_dir_all(folder).is_ok() || !folder.exists();
-                    let _ = (0..100).any(|_| gone());
-                }
+                unfinished.as_deref().inspect(|folder| remove(folder));
                 let _ = emulate_default_handler(signal);
             }
         });
     });
     Ok(())
+}
+
+/// Removes a staging folder whose writer may be at work. Once it is gone, the writer can put nothing there:
+/// it makes files, never the folder.
+fn remove(folder: &Path) {
+    // The writer may put another file into it meanwhile.
+    let gone = || fs::remove_dir_all(folder).is_ok() || !folder.exists();
+    let _ = (0..100).any(|_| gone());
 }
 
 fn parent(path: &Path) -> &Path {
@@ -178,4 +188,53 @@ pub(super) fn yes(holds: bool) -> &'static str {
 /// A line of a report: name and value in columns.
 pub(super) fn line(out: &mut (impl Write + ?Sized), name: &str, value: impl Display) -> io::Result<()> {
     writeln!(out, "{name:<22} {value}")
+}
+
+/// A number of bytes as a person reads it: `11.4 GB`.
+pub(super) fn size(bytes: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    match units.into_iter().find(|&(unit, _)| bytes >= unit) {
+        Some((unit, name)) if bytes >= 100 * unit => format!("{} {name}", bytes / unit),
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{self, Settings};
+    use crate::formats::{WriteOptions, write_tables};
+    use crate::topology::Ring;
+
+    /// The folder of an interrupted run is not made again by its writer, whenever that comes to write.
+    #[test]
+    fn what_an_interruption_removed_stays_away() {
+        let fabric = Ring { switches: 4, cas: 1 }.build().unwrap();
+        let routed = engine::route(&fabric, &Settings::default()).unwrap();
+        let desk = tempfile::tempdir().unwrap();
+        let target = desk.path().join("tables");
+        let tables = Tables::for_folder(&target).unwrap();
+        let staged = unfinished().clone().expect("it is known from the moment that it is there");
+        assert_eq!(staged, tables.staging.path());
+        remove(&staged);
+        let write = |folder: &Path| write_tables(folder, &fabric, &routed.routes, WriteOptions::default());
+        assert!(tables.fill(write).is_err());
+        assert_eq!(fs::read_dir(desk.path()).unwrap().count(), 0, "nothing is there again");
+        // And in the middle of it.
+        let tables = Tables::for_folder(&target).unwrap();
+        let interrupted = |folder: &Path| {
+            write(folder)?;
+            remove(folder);
+            write(folder)
+        };
+        assert!(tables.fill(interrupted).is_err());
+        assert_eq!(fs::read_dir(desk.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        let of = [7, 1_234, 99_960_000, 211_000_000, 11_400_000_000].map(size);
+        assert_eq!(of, ["7 bytes", "1.2 kB", "100.0 MB", "211 MB", "11.4 GB"]);
+    }
 }

@@ -12,7 +12,7 @@ use super::{Failure, Outcome, output};
 use crate::engine::{self, Routed};
 use crate::evaluate::channel_load;
 use crate::fabric::{Fabric, FabricBuilder, Lmc};
-use crate::formats::{self, WriteOptions};
+use crate::formats::{self, Fate, LARGE_FILE, PlannedText, WriteOptions};
 
 /// Route a fabric and say what it takes, and write the tables
 #[derive(Debug, Parser)]
@@ -20,14 +20,18 @@ use crate::formats::{self, WriteOptions};
     dfdn route fabric.net\n  \
     ibnetdiscover | dfdn route - -o tables\n\n\
     ibdmchk judges the tables:\n  \
-    ibdmchk -s tables/opensm-subnet.lst -f tables/opensm.fdbs -c tables/psl -d tables/slvl\n\n\
+    ibdmchk -s tables/opensm-subnet.lst -f tables/opensm.fdbs -m tables/opensm.mcfdbs -d tables/slvl -c tables/psl\n\
+    Leave '-c tables/psl' out where there is no such file: SL 0 serves every pair then.\n\n\
+    Texts of more than 500 MB are not written but with --large-files. lfts.dfdn, sl2vl.dfdn and psl.dfdn take \
+    the place of opensm-lfts.dump, opensm-sl2vl.dump and psl; 'dfdn verify', 'evaluate' and 'compare' read them.\n\n\
     OpenSM loads the forwarding tables with 'routing_engine file' and 'lfts_file tables/opensm-lfts.dump', \
     where it gives the same LIDs (tables/guid2lid in its cache folder, 'honor_guid2lid_file TRUE'). It has \
     no such file for SLs and VLs: where more than one VL is needed, that alone may deadlock; use the plugin.\n\n\
-    Exit code 1 if the tables may deadlock (they are not written then), 2 if the fabric cannot be routed, \
-    or for bad usage or input.")]
+    Exit code 1 if the tables may deadlock (they are not written then), or if --prefer or --max-nonminimal asks \
+    for what they do not have (they are written then); 2 if the fabric cannot be routed, or for bad usage or \
+    input.")]
 pub(super) struct Args {
-    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    #[arg(help = super::FABRIC)]
     fabric: PathBuf,
     /// Engine
     #[arg(long, default_value = engine::ENGINES[0].name, help = engines_help())]
@@ -43,7 +47,7 @@ pub(super) struct Args {
     /// Write tables although they may have credit loops
     #[arg(long)]
     allow_unsafe: bool,
-    /// Write psl and opensm.fdbs however large they are
+    /// Write all texts however large they are, no compact form in their place
     #[arg(long)]
     large_files: bool,
 }
@@ -59,16 +63,18 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let progress = Progress::on(format!("routing with {}", args.engine));
     let routed = engine::route(&fabric, &args.settings.settings(&args.engine))?;
     let safe = routed.verdict.is_safe();
+    let unmet = args.settings.unmet(&routed);
     let mut written = None;
     match tables {
         Some(tables) if safe || args.allow_unsafe => {
             progress.say("writing tables");
-            let options = WriteOptions { large_files: args.large_files };
-            for why in formats::write_tables(tables.path(), &fabric, &routed.routes, options)? {
-                log::info!("not written: {why}");
-            }
+            let largest_text = if args.large_files { u64::MAX } else { LARGE_FILE };
+            let options = WriteOptions { largest_text };
+            let texts = formats::plan_tables(&fabric, &routed.routes, options);
+            texts.iter().for_each(announce);
+            tables.fill(|folder| formats::write_tables(folder, &fabric, &routed.routes, options))?;
             tables.finish()?;
-            written = args.output.as_ref();
+            written = args.output.as_deref().map(|folder| (folder, texts));
         }
         Some(_) => {
             log::error!("{} may deadlock: nothing was written (--allow-unsafe writes it)", args.engine);
@@ -78,15 +84,60 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     drop(progress);
     // A fabric with fewer than two adapters has no load.
     let max_load = channel_load(&fabric, &routed.routes).map_or(0, |load| load.edge_forwarding_index);
+    unmet.iter().for_each(|sentence| log::warn!("{sentence}"));
+    let met = unmet.is_empty();
     if json {
-        output::json(&as_json(&fabric, &routed, max_load))?;
+        let mut value = as_json(&fabric, &routed, max_load);
+        value["unmet"] = unmet.into();
+        if let Some((_, texts)) = &written {
+            value["not_written"] = texts.iter().filter_map(not_written).collect();
+        }
+        output::json(&value)?;
     } else {
         output::stdout(|out| {
             text(out, &fabric, &routed, max_load)?;
-            written.map_or(Ok(()), |folder| output::line(out, "written to", folder.display()))
+            unmet.iter().try_for_each(|sentence| output::line(out, "not met", sentence))?;
+            let Some((folder, texts)) = &written else { return Ok(()) };
+            output::line(out, "written to", folder.display())?;
+            let left_out = texts.iter().filter(|text| text.fate == Fate::TooLarge);
+            left_out.map(in_words).try_for_each(|why| output::line(out, "not written", why))
         })?;
     }
-    Ok(if safe { Outcome::Fine } else { Outcome::Fails })
+    Ok(if safe && met { Outcome::Fine } else { Outcome::Fails })
+}
+
+/// Texts of more bytes are announced before they are written.
+const ANNOUNCED: u64 = 100_000_000;
+
+/// Says what large texts take before they take it.
+fn announce(text: &PlannedText) {
+    match text.fate {
+        Fate::Written if text.bytes > ANNOUNCED => {
+            log::warn!("{} takes about {}", text.name, output::size(text.bytes));
+        }
+        Fate::TooLarge => log::warn!("not written: {}", in_words(text)),
+        Fate::Written | Fate::NotNeeded => {}
+    }
+}
+
+/// Why a text is too large, and what there is in its place.
+fn in_words(text: &PlannedText) -> String {
+    let size = output::size(text.bytes);
+    match text.compact {
+        Some(compact) => format!("{} of about {size}; {compact} holds the same (--large-files)", text.name),
+        None => format!("{} of about {size}, which only ibdmchk needs (--large-files)", text.name),
+    }
+}
+
+/// A text that is not written, for machines.
+fn not_written(text: &PlannedText) -> Option<serde_json::Value> {
+    let why = match text.fate {
+        Fate::Written => return None,
+        Fate::TooLarge => "too large",
+        Fate::NotNeeded => "SL 0 serves every pair",
+    };
+    let instead = text.compact.filter(|_| text.fate == Fate::TooLarge);
+    Some(json!({ "name": text.name, "bytes": text.bytes, "why": why, "instead": instead }))
 }
 
 /// Gives all LIDs anew where an LMC is asked for.

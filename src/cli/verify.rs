@@ -16,8 +16,8 @@ use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 /// Judge tables of any engine: every pair reachable, no loop, no credit loop
 ///
 /// TABLES is a folder as `dfdn route -o` writes it, or the dumps of a running OpenSM (with log flags
-/// that contain 0x40): opensm-lfts.dump, opensm-sl2vl.dump, psl. Without a psl every SL may be used
-/// on every path, and all of them must be safe. With an opensm.mcfdbs multicast is judged too; OpenSM's
+/// that contain 0x40): opensm-lfts.dump, opensm-sl2vl.dump, psl, or lfts.dfdn, sl2vl.dfdn, psl.dfdn in their
+/// place. Without path SLs every SL may be used on every path, and all of them must be safe. With an opensm.mcfdbs multicast is judged too; OpenSM's
 /// dump of it states no SLs, so groups are taken to have SL 0.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
@@ -25,7 +25,7 @@ use crate::verify::{SlSafety, Verdict, sl_safety, verify};
     ibnetdiscover | dfdn verify - /var/log --json\n\n\
     Exit code 1, with the credit loop or the pair that cannot reach as a witness, if they are not safe.")]
 pub(super) struct Args {
-    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
+    #[arg(help = super::FABRIC)]
     fabric: PathBuf,
     /// Folder of tables
     tables: PathBuf,
@@ -79,11 +79,10 @@ pub(super) fn text(
         v.mean_stretch
     );
     line(out, "minimal", if v.minimal { "yes" } else { &detours })?;
-    line(
-        out,
-        "VLs, SLs",
-        format!("{}, {} (with switches as ends: {}, {})", v.vls, v.sls, v.vls_all, v.sls_all),
-    )?;
+    // Where one switch has all adapters, no packet of theirs takes a link between switches.
+    let vls = if v.vls == 0 { "none between switches".to_owned() } else { v.vls.to_string() };
+    let all = if v.vls_all == 0 { "none".to_owned() } else { v.vls_all.to_string() };
+    line(out, "VLs, SLs", format!("{vls}, {} (with switches as ends: {all}, {})", v.sls, v.sls_all))?;
     line(
         out,
         "hops between switches",

@@ -12,10 +12,11 @@
 
 use std::collections::BTreeMap;
 
-use super::fresh::limit;
+use super::dfdn::limit;
 use super::{EngineError, Routed, Settings, by_name};
+use crate::evaluate::quick_bisection;
 use crate::fabric::{Channel, Fabric, FabricBuilder, LinkState, Lmc, PortNum, SwitchId, Vl};
-use crate::routing::{Hops, bisection};
+use crate::routing::Hops;
 use crate::tables::{Sl2Vl, SlVlRow};
 
 /// How many links are named.
@@ -107,7 +108,7 @@ struct Candidate {
 impl Candidate {
     fn new(fabric: &Fabric, settings: &Settings, routed: Routed) -> Self {
         let direct = routed.verdict.nonminimal_share <= limit(settings);
-        let bandwidth = bisection(fabric, &routed.routes.lft);
+        let bandwidth = quick_bisection(fabric, &routed.routes.lft);
         Self { routed, direct, bandwidth }
     }
 

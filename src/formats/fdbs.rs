@@ -88,6 +88,11 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, lft: &Lft) -> io::Result<()>
     Ok(())
 }
 
+/// About how many bytes [`write`] writes.
+pub(super) fn bytes(fabric: &Fabric) -> u64 {
+    fabric.num_switches() as u64 * (80 + 27 * fabric.lid_table_len() as u64)
+}
+
 /// Hops from each switch to `dest`, 255 where there is no way or a longer one.
 fn distances_to(fabric: &Fabric, dest: SwitchId, distance: &mut [u8]) {
     distance[dest.index()] = 0;

@@ -48,8 +48,12 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Fabric, Vec<Warning
 /// Writes the LIDs of all end ports as OpenSM does, in port GUID order, an empty line after each.
 ///
 /// # Errors
-/// Those of the output.
+/// Those of the output; two end ports that share a GUID, of which OpenSM could not tell whose LID it is.
 pub fn write(out: &mut impl Write, fabric: &Fabric) -> io::Result<()> {
+    if let Some(twice) = fabric.endports().windows(2).find(|w| w[0].guid == w[1].guid) {
+        let reason = format!("guid2lid: port GUID {} is used twice", twice[0].guid);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
     for e in fabric.endports() {
         let first = e.lid.get();
         writeln!(out, "{} 0x{first:04x} 0x{:04x}\n", e.guid, first + (e.lmc.lids() - 1))?;

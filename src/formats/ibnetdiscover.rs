@@ -8,6 +8,10 @@
 //! A record without a GUID gets the one that ibsim 0.10 gives it: switches 0x200000 and on, adapters
 //! 0x100000 and on in steps of their number of ports and one. (Routers get 0 from ibsim, which is no
 //! GUID; here they start at 0x300000.)
+//!
+//! Some tools write the system's GUID where the node's belongs, so that all nodes of a chassis share it:
+//! `switchguid=0xSYSTEM(PORT)` before `Switch 36 "S-NODE"`. Where a GUID would be used twice, and the names of
+//! nodes or else their port GUIDs tell them apart, these count.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -20,7 +24,7 @@ use crate::fabric::{
 };
 
 /// What stands before a record.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Header {
     vendor_id: u32,
     device_id: u32,
@@ -71,6 +75,8 @@ struct Reader {
     builder: FabricBuilder,
     ids: HashMap<String, NodeId>,
     defined_at: Vec<usize>,
+    /// By node: its name, if that is a GUID, and what stood before it.
+    named: Vec<(Option<Guid>, Header)>,
     made_up: [u64; 3],
     header: Header,
     cables: Vec<Cable>,
@@ -139,8 +145,9 @@ impl Reader {
             node.enhanced_port0 = remark.after.contains("enhanced port 0");
             let port_guid = header.port_guid.unwrap_or(guid);
             node.ports.iter_mut().for_each(|p| p.guid = port_guid);
-            (node.ports[0].lid, node.ports[0].lmc) = lid_lmc(remark.after)?;
+            (node.ports[0].lid, node.ports[0].lmc) = self.lid_lmc(number, remark.after)?;
         }
+        self.named.push((guid_of_id(id), header));
         let id_of = self.builder.add(node).map_err(|e| e.to_string())?;
         self.ids.insert(id.to_owned(), id_of);
         self.defined_at.push(number);
@@ -173,22 +180,23 @@ impl Reader {
             }
             None => (None, rest),
         };
-        let own = self.builder.node_mut(node);
-        let num_ports = own.num_ports();
+        let own = self.builder.node(node);
+        let (num_ports, is_switch) = (own.num_ports(), own.is_switch());
         if port == PortNum::ZERO || port.0 > num_ports {
             return Err(format!("port {port} of a node with {num_ports} ports"));
         }
         let remark = remark(rest);
         let mut peer_lid = None;
-        if own.is_switch() {
-            peer_lid = lid_lmc(remark.after)?.0;
+        if is_switch {
+            peer_lid = self.lid_lmc(number, remark.after)?.0;
         } else {
-            let p = &mut own.ports[port.index()];
+            let own_words = if remark.description.is_some() { remark.before } else { remark.after };
+            let (lid, lmc) = self.lid_lmc(number, own_words)?;
+            let p = &mut self.builder.node_mut(node).ports[port.index()];
             if let Some((inside, _)) = before.trim().strip_prefix('(').and_then(|b| b.split_once(')')) {
                 p.guid = guid(inside.trim()).ok_or("the port's GUID is no hexadecimal number")?;
             }
-            let own_words = if remark.description.is_some() { remark.before } else { remark.after };
-            (p.lid, p.lmc) = lid_lmc(own_words)?;
+            (p.lid, p.lmc) = (lid, lmc);
         }
         let (width, speed) = remark.after.split_whitespace().find_map(width_speed).unzip();
         self.cables.push(Cable {
@@ -204,7 +212,76 @@ impl Reader {
         Ok(())
     }
 
+    /// `lid N` and `lmc N`. LIDs 0 and 65535 mean none, and so does a LID that is not there.
+    fn lid_lmc(&mut self, number: usize, words: &str) -> Result<(Option<Lid>, Lmc), String> {
+        let (mut lid, mut lmc) = (None, Lmc::default());
+        let mut words = words.split_whitespace().peekable();
+        while let Some(word) = words.next() {
+            if word != "lid" && word != "lmc" {
+                continue;
+            }
+            if words.peek().is_none_or(|&next| next == "lid" || next == "lmc") {
+                self.warnings.add(number, &format!("no number after '{word}': taken as none"));
+                continue;
+            }
+            let text = words.next().unwrap_or_default();
+            let n: u16 = text.parse().map_err(|_| format!("{word} {} is out of range", quote(text)))?;
+            if word == "lid" {
+                lid = Lid::new(n);
+                if lid.is_none() && n != 0 && n != 0xffff {
+                    return Err(format!("LID {n} is no unicast LID"));
+                }
+            } else {
+                let fits = u8::try_from(n).ok().and_then(Lmc::new);
+                lmc = fits.ok_or_else(|| format!("LMC {n} is more than 7"))?;
+            }
+        }
+        Ok((lid, if lid.is_some() { lmc } else { Lmc::default() }))
+    }
+
+    /// Gives nodes that share a GUID the one of their name, or else that of their port. In a file with such
+    /// nodes the others that state the system's GUID have the same fault.
+    fn tell_apart(&mut self) {
+        let mut count: HashMap<Guid, usize> = HashMap::new();
+        for (_, header) in &self.named {
+            if let Some(guid) = header.guid {
+                *count.entry(guid).or_default() += 1;
+            }
+        }
+        if count.values().all(|&n| n < 2) {
+            return;
+        }
+        for (i, (named, header)) in self.named.iter().enumerate() {
+            let shared = header.guid.is_some_and(|guid| count[&guid] > 1);
+            let of_system = header.guid.is_some() && header.guid == header.system_guid;
+            // A name that is no GUID says nothing of a GUID that nobody else has.
+            let better = named.or(header.port_guid.filter(|_| shared));
+            let Some(better) = better.filter(|&better| (shared || of_system) && header.guid != Some(better))
+            else {
+                continue;
+            };
+            let node = self.builder.node_mut(NodeId::at(i));
+            // Adapters' port GUIDs that the file does not state are made of the node's.
+            if !node.is_switch() {
+                let made = Node::new(node.kind, better, node.num_ports(), "").ports;
+                let old = Node::new(node.kind, node.guid, node.num_ports(), "").ports;
+                for ((port, old), new) in node.ports.iter_mut().zip(old).zip(made) {
+                    if port.guid == old.guid {
+                        port.guid = new.guid;
+                    }
+                }
+            } else if header.port_guid.is_none() {
+                node.ports.iter_mut().for_each(|port| port.guid = better);
+            }
+            node.guid = better;
+            let line = self.defined_at[i];
+            self.warnings
+                .add(line, "node whose stated GUID is not its own alone: taken from its name or its port");
+        }
+    }
+
     fn finish(mut self, last: usize) -> Result<(Fabric, Vec<Warning>), FormatError> {
+        self.tell_apart();
         // The first line that speaks of a port, either as its own or as the far one.
         let mut own: HashMap<PortRef, usize> = HashMap::with_capacity(self.cables.len());
         let mut claimed: HashMap<PortRef, (PortRef, usize)> = HashMap::with_capacity(self.cables.len());
@@ -251,19 +328,22 @@ impl Reader {
                 .hint("the discovery may have failed behind the first node"));
         }
         if self.defined_at.is_empty() {
-            return Err(FormatError::new(last, "no node found in any known format")
-                .hint("known are ibnetdiscover's output, opensm-subnet.lst and JSON"));
+            return Err(FormatError::new(last, "no node found in any known format").hint(
+                "known are ibnetdiscover's output, opensm-subnet.lst and the JSON of 'dfdn generate --json'",
+            ));
         }
         let lines = self.guid_lines();
+        let place = |guid: &Guid| lines.get(guid).and_then(|of| of.last()).copied();
         let fabric = self.builder.finish(Lmc::default()).map_err(|e| {
             let line = match &e {
-                FabricError::DuplicateNodeGuid { guid, .. } => lines.get(guid),
-                FabricError::DuplicateLid { second, .. } => lines.get(second),
-                FabricError::LidRange { guid, .. } => lines.get(guid),
+                FabricError::DuplicateNodeGuid { guid, .. } => place(guid),
+                FabricError::DuplicateLid { second, .. } => place(second),
+                FabricError::LidRange { guid, .. } => place(guid),
                 _ => None,
             };
-            FormatError::fabric(line.copied().unwrap_or(last), &e)
+            FormatError::fabric(line.unwrap_or(last), &e)
         })?;
+        super::distinct_port_guids(&fabric, |guid| lines.get(&guid).cloned().unwrap_or_default())?;
         Ok((fabric, self.warnings.0))
     }
 
@@ -271,13 +351,18 @@ impl Reader {
         (0..self.builder.len()).any(|i| self.builder.node(NodeId::at(i)).is_switch())
     }
 
-    /// The line of the record behind each node GUID and port GUID; the last where several share one.
-    fn guid_lines(&self) -> HashMap<Guid, usize> {
-        let mut lines = HashMap::new();
+    /// The lines of the records behind each node GUID and port GUID, more than one where several share it.
+    fn guid_lines(&self) -> HashMap<Guid, Vec<usize>> {
+        let mut lines: HashMap<Guid, Vec<usize>> = HashMap::new();
         for (i, &line) in self.defined_at.iter().enumerate() {
             let node = self.builder.node(NodeId::at(i));
-            lines.insert(node.guid, line);
-            lines.extend(node.ports.iter().filter(|p| p.lid.is_some()).map(|p| (p.guid, line)));
+            let of_ports = node.ports.iter().filter(|p| p.lid.is_some() || p.peer.is_some()).map(|p| p.guid);
+            for guid in of_ports.chain([node.guid]) {
+                let of = lines.entry(guid).or_default();
+                if of.last() != Some(&line) {
+                    of.push(line);
+                }
+            }
         }
         lines
     }
@@ -321,34 +406,11 @@ fn remark(text: &str) -> Remark<'_> {
     }
 }
 
-/// `lid N` and `lmc N`. LIDs 0 and 65535 mean none.
-fn lid_lmc(words: &str) -> Result<(Option<Lid>, Lmc), String> {
-    let (mut lid, mut lmc) = (None, Lmc::default());
-    let mut words = words.split_whitespace();
-    while let Some(word) = words.next() {
-        let value = |text: Option<&str>| {
-            let text = text.unwrap_or_default();
-            text.parse::<u16>().map_err(|_| format!("{word} {} is out of range", quote(text)))
-        };
-        match word {
-            "lid" => {
-                let n = value(words.next())?;
-                lid = Lid::new(n);
-                if lid.is_none() && n != 0 && n != 0xffff {
-                    return Err(format!("LID {n} is no unicast LID"));
-                }
-            }
-            "lmc" => {
-                let n = value(words.next())?;
-                lmc = u8::try_from(n)
-                    .ok()
-                    .and_then(Lmc::new)
-                    .ok_or_else(|| format!("LMC {n} is more than 7"))?;
-            }
-            _ => {}
-        }
-    }
-    Ok((lid, if lid.is_some() { lmc } else { Lmc::default() }))
+/// The GUID in a name as ibnetdiscover makes it: `S-0002c903007b78b0`.
+fn guid_of_id(id: &str) -> Option<Guid> {
+    let (letter, digits) = id.split_once('-')?;
+    let fits = ["S", "H", "R"].contains(&letter) && digits.len() == 16;
+    guid(digits).filter(|guid| fits && guid.0 != 0)
 }
 
 /// Name of a speed after the width, as in `4xEDR`.

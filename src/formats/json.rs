@@ -1,4 +1,6 @@
-//! A fabric as one JSON object: `{"format": "dfdn-fabric-1", "nodes": […]}`, nodes in GUID order.
+//! A fabric as one JSON object, as `dfdn generate --json` prints it: `{"format": "dfdn-fabric-1", "nodes": […]}`,
+//! nodes in GUID order, each with the fields of a [`Node`] and in `ports` those of a
+//! [`Port`](crate::fabric::Port), port 0 first. A `peer` names the far node by its position in `nodes`.
 //! Nothing of a [`Fabric`] is lost.
 
 use std::borrow::Cow;
@@ -26,7 +28,10 @@ pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
     let document: Document<'_> =
         serde_json::from_reader(input).map_err(|e| FormatError::new(e.line(), e.to_string()))?;
     if document.format != FORMAT {
-        return Err(FormatError::new(0, format!("the field 'format' is not '{FORMAT}'")));
+        return Err(FormatError::new(
+            0,
+            format!("the field 'format' is not '{FORMAT}', as 'dfdn generate --json' writes it"),
+        ));
     }
     let mut nodes = document.nodes.into_owned();
     let mut cables = Vec::new();
@@ -55,7 +60,9 @@ pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
     for (a, b) in cables {
         builder.connect(a, b).map_err(|e| FormatError::fabric(0, &e))?;
     }
-    builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e))
+    let fabric = builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e))?;
+    super::distinct_port_guids(&fabric, |_| Vec::new())?;
+    Ok(fabric)
 }
 
 /// Writes a fabric.

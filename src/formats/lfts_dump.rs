@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Write};
 
 use super::lines::{Lines, guid, hex, one_line, quote};
 use super::{FormatError, Warning, Warnings};
-use crate::fabric::{Fabric, Guid, Lid, NodeKind, PortNum, SwitchId};
+use crate::fabric::{EndPort, Fabric, Guid, Lid, NodeKind, PortNum, SwitchId};
 use crate::tables::Lft;
 
 /// Reads the tables of the switches of `fabric`, matched by GUID or else by description. Switches
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         let num_ports = self.fabric.switch(switch).num_ports();
         if port > u64::from(num_ports) {
             let reason = format!("port {port} of a switch with {num_ports} ports");
-            return Err(FormatError::new(line, reason).hint("the tables may belong to another fabric"));
+            return Err(FormatError::new(line, reason).hint(super::OTHER_FABRIC));
         }
         match u16::try_from(lid).ok().and_then(Lid::new).filter(|&l| self.fabric.owner_of(l).is_some()) {
             Some(lid) => self.lft.set(switch, lid, PortNum(port as u8)),
@@ -190,6 +190,15 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, lft: &Lft) -> io::Result<()>
         writeln!(out, "{max} lids dumped")?;
     }
     Ok(())
+}
+
+/// About how many bytes [`write`] writes.
+pub(super) fn bytes(fabric: &Fabric) -> u64 {
+    let entries = |e: &EndPort| {
+        let words = 49 + kind_name(e.kind).len() + fabric.node(e.node).description.len();
+        words as u64 * u64::from(e.lmc.lids())
+    };
+    fabric.num_switches() as u64 * (100 + fabric.endports().iter().map(entries).sum::<u64>())
 }
 
 /// OpenSM's words for the node types.

@@ -6,8 +6,9 @@ use std::io::BufRead;
 use std::path::Path;
 
 use super::lines::{Lines, guid, hex};
-use super::{FormatError, open, subnet_lst};
-use crate::fabric::{EndPort, Fabric, FabricBuilder, Guid, Lid, Lmc};
+use super::{FormatError, compact, open, subnet_lst};
+use crate::fabric::{EndPort, Fabric, FabricBuilder, Guid, Lid, Lmc, Note};
+use crate::tables::Lft;
 
 /// What a dump says of one end port.
 struct Stated {
@@ -53,8 +54,15 @@ impl Statements {
 pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String>), FormatError> {
     let mut stated = Statements::default();
     let lfts = dir.join("opensm-lfts.dump");
+    let packed = dir.join("lfts.dfdn");
     if lfts.exists() {
         first_switch(open(&lfts)?, &mut stated).map_err(|e| e.in_file(&lfts))?;
+    } else if packed.exists() {
+        for end in compact::lids(open(&packed)?).map_err(|e| e.in_file(&packed))? {
+            stated.add(end.guid, end.lid, &end.name);
+            let last = end.lid.get().saturating_add(end.lmc.lids() - 1);
+            stated.add(end.guid, Lid::new(last).unwrap_or(end.lid), &end.name);
+        }
     }
     let list = dir.join("opensm-subnet.lst");
     // OpenSM's list has links, and a lone switch has none.
@@ -74,6 +82,7 @@ pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String
     let mut builder = FabricBuilder::from_fabric(&fabric);
     builder.forget_lids();
     let mut changed = 0;
+    let mut first = None;
     for end in fabric.endports() {
         let (lid, lmc) = match stated.find(&fabric, end) {
             Some(s) => {
@@ -82,15 +91,64 @@ pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String
             }
             None => (None, Lmc::default()),
         };
-        changed += usize::from((lid, lmc) != (Some(end.lid), end.lmc));
+        if (lid, lmc) != (Some(end.lid), end.lmc) {
+            changed += 1;
+            if let (None, Some(lid)) = (&first, lid) {
+                first = Some(format!(
+                    "{}, LID {} in the file and {lid} in the tables",
+                    describe(&fabric, end),
+                    end.lid
+                ));
+            }
+        }
         let port = &mut builder.node_mut(end.node).ports[end.port.index()];
         (port.lid, port.lmc) = (lid, lmc);
     }
     if changed == 0 {
         return Ok((fabric, None));
     }
+    let made_up = fabric.notes().iter().any(|note| matches!(note, Note::LidsAssigned { .. }));
     let fabric = builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e).in_file(dir))?;
-    Ok((fabric, Some(format!("LIDs of {changed} end ports taken from the tables"))))
+    let mut remark = format!("LIDs of {changed} end ports taken from the tables");
+    if let Some(first) = first.filter(|_| !made_up) {
+        remark = format!("{remark}, as the fabric's file has others: first {first}");
+    }
+    Ok((fabric, Some(remark)))
+}
+
+/// `port 1 of 'H1'`.
+fn describe(fabric: &Fabric, end: &EndPort) -> String {
+    format!("port {} of '{}'", end.port, fabric.node(end.node).description)
+}
+
+/// A sentence where switches do not send LIDs of their own adapters to these: the tables may speak of other
+/// LIDs than the fabric.
+///
+/// Cost: O(end ports).
+pub(super) fn doubtful(fabric: &Fabric, lft: &Lft) -> Option<String> {
+    let mut first = None;
+    let (mut wrong, mut all) = (0, 0);
+    for end in fabric.endports() {
+        let Some((switch, port)) = end.attachment else { continue };
+        all += 1;
+        let Some(leads) = lft.get(switch, end.lid).filter(|&leads| leads != port) else { continue };
+        wrong += 1;
+        first.get_or_insert_with(|| {
+            let there = fabric.endports_on(switch).iter().map(|&e| fabric.endport(e));
+            let there = there.into_iter().find(|e| e.attachment == Some((switch, leads)));
+            let there =
+                there.map_or(String::new(), |e| format!(" to {} (LID {})", describe(fabric, e), e.lid));
+            format!(
+                "LID {} is {} at port {port} of {}, whose table sends it out of port {leads}{there}",
+                end.lid,
+                describe(fabric, end),
+                fabric.describe_switch(switch)
+            )
+        });
+    }
+    first.map(|first| {
+        format!("the tables may be made for other LIDs than the fabric has, at {wrong} of {all} end ports: {first}")
+    })
 }
 
 /// Collects what the entries of the first switch say of the owners of LIDs:

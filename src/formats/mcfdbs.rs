@@ -19,7 +19,7 @@ const SLS: &str = "# SLs of ";
 /// does not have are passed over with a warning. A file without a group is fine.
 ///
 /// # Errors
-/// A line that is not of this form, a port that the switch does not have, an entry stated twice.
+/// A line that is not of this form, text without any switch, a port that the switch does not have, an entry stated twice.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Vec<Warning>), FormatError> {
     let switches = Switches::new(fabric);
     let mut warnings = Warnings::default();
@@ -50,9 +50,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
                 let port = hex(word).ok_or_else(wrong)?;
                 if port > u64::from(num_ports) {
                     let reason = format!("port {port} of a switch with {num_ports} ports");
-                    return Err(
-                        FormatError::new(number, reason).hint("the tables may belong to another fabric")
-                    );
+                    return Err(FormatError::new(number, reason).hint(super::OTHER_FABRIC));
                 }
                 set.insert(PortNum(port as u8));
             }
@@ -73,6 +71,9 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
         } else if !line.is_empty() && !line.starts_with("LID") {
             warnings.add(number, "text that is no entry was passed over");
         }
+    }
+    if let (None, true, [garbage, ..]) = (current, sls.is_empty(), &*warnings.0) {
+        return Err(FormatError::new(garbage.line, "text, and no multicast table in it"));
     }
     let group = |(mlid, ports): (u16, BTreeMap<SwitchId, PortSet>)| {
         let ports = ports.into_iter().filter(|(_, set)| !set.is_empty()).collect();

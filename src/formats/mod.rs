@@ -2,6 +2,7 @@
 //! and what the format builds on, and a `write`. No reader panics on any input, and none takes more
 //! memory than a small multiple of the file and the fabric.
 
+pub mod compact;
 pub mod fdbs;
 pub mod guid2lid;
 pub mod ibnetdiscover;
@@ -24,8 +25,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::fabric::{Fabric, FabricError};
-pub use tables_dir::{MAX_UNASKED_ENTRIES, TABLE_FILES, WriteOptions, load_tables, write_file, write_tables};
+use crate::fabric::{EndPort, Fabric, FabricError, Guid};
+pub use tables_dir::{
+    Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions, load_tables, plan_tables, write_file,
+    write_tables,
+};
 
 /// Why a text was refused.
 #[derive(Debug, Error)]
@@ -77,9 +81,9 @@ impl FormatError {
 /// Something in a text that was passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Line number from 1; of the first such line where `count` is larger than 1.
+    /// Line number from 1; of the first such line where `count` is larger than 1. 0 where it is about no line.
     pub line: usize,
-    /// How many lines it concerns.
+    /// How many lines it concerns, or how often it holds.
     pub count: usize,
     /// What was passed over.
     pub reason: String,
@@ -87,11 +91,12 @@ pub struct Warning {
 
 impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}: {}", self.line, self.reason)?;
-        if self.count > 1 {
-            write!(f, " ({} such lines)", self.count)?;
+        match (self.line, self.count) {
+            (0, 1) => write!(f, "{}", self.reason),
+            (0, count) => write!(f, "{} ({count} times)", self.reason),
+            (line, 1) => write!(f, "line {line}: {}", self.reason),
+            (line, count) => write!(f, "line {line}: {} ({count} such lines)", self.reason),
         }
-        Ok(())
     }
 }
 
@@ -108,6 +113,9 @@ impl Warnings {
     }
 }
 
+/// A fabric of as many switches as there are LIDs takes less in any format.
+const LARGEST_FABRIC: u64 = 1 << 30;
+
 /// Reads a fabric from a file, or from standard input for `-`, in whichever of ibnetdiscover's
 /// format, `opensm-subnet.lst` and JSON the first line that says something is in.
 ///
@@ -116,11 +124,14 @@ impl Warnings {
 pub fn load_fabric(path: &Path) -> Result<(Fabric, Vec<Warning>), FormatError> {
     let mut bytes = Vec::new();
     if path == Path::new("-") {
-        std::io::stdin().lock().read_to_end(&mut bytes)
+        std::io::stdin().lock().take(LARGEST_FABRIC + 1).read_to_end(&mut bytes)
     } else {
-        File::open(path).and_then(|mut f| f.read_to_end(&mut bytes))
+        File::open(path).and_then(|f| f.take(LARGEST_FABRIC + 1).read_to_end(&mut bytes))
     }
     .map_err(|e| FormatError::new(0, format!("cannot read it: {e}")).in_file(path))?;
+    if bytes.len() as u64 > LARGEST_FABRIC {
+        return Err(FormatError::new(0, "more than 1 GiB: no subnet is that large").in_file(path));
+    }
     read_fabric(&bytes).map_err(|e| e.in_file(path))
 }
 
@@ -129,6 +140,8 @@ pub fn load_fabric(path: &Path) -> Result<(Fabric, Vec<Warning>), FormatError> {
 /// # Errors
 /// A [`FormatError`] without a file.
 pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> {
+    // Editors of other systems put a mark before the text that says it is UTF-8.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = Cursor::new(bytes);
     // JSON starts with an object whose first character after the brace is a quote; a line of
     // subnet.lst goes on with the node type.
@@ -140,8 +153,33 @@ pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> 
     }
 }
 
+/// What a port says that a switch does not have.
+const OTHER_FABRIC: &str = "the tables may belong to another fabric, or to other LIDs than it has";
+
+/// No two end ports of a subnet share a GUID: OpenSM knows them by it.
+///
+/// - `lines`: those of the text that speak of a GUID.
+///
+/// # Errors
+/// Two that do.
+fn distinct_port_guids(fabric: &Fabric, lines: impl Fn(Guid) -> Vec<usize>) -> Result<(), FormatError> {
+    let twice = fabric.endports().windows(2).find(|w| w[0].guid == w[1].guid);
+    let Some([a, b]) = twice else { return Ok(()) };
+    let name = |e: &EndPort| format!("port {} of '{}'", e.port, fabric.node(e.node).description);
+    let lines = lines(a.guid);
+    let (first, last) = (lines.first().copied().unwrap_or(0), lines.last().copied().unwrap_or(0));
+    let earlier = if first < last { format!(", on line {first}") } else { String::new() };
+    let reason = format!("port GUID {} is used twice: by {} and by {}{earlier}", a.guid, name(a), name(b));
+    Err(FormatError::new(last, reason).hint("one of the two adapters has to be given another GUID"))
+}
+
+/// Opens a file of a folder of tables. One that is no regular file may never end, or never begin.
 fn open(path: &Path) -> Result<impl BufRead + use<>, FormatError> {
-    let file =
-        File::open(path).map_err(|e| FormatError::new(0, format!("cannot open it: {e}")).in_file(path))?;
+    let bad = |reason: String| FormatError::new(0, reason).in_file(path);
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => return Err(bad("it is no regular file".to_owned())),
+        _ => {}
+    }
+    let file = File::open(path).map_err(|e| bad(format!("cannot open it: {e}")))?;
     Ok(BufReader::with_capacity(1 << 20, file))
 }

@@ -84,6 +84,19 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
             }
         }
     }
+    let unstated = |source: EndPortId, lid: Lid| {
+        let unknown = table[source.index() * stride + lid.index()] == PathSl::UNKNOWN;
+        unknown && !contradicted.contains(&(source, lid))
+    };
+    let lids_of = |source: EndPortId| {
+        let others = fabric.endports().iter().enumerate().filter(move |&(i, _)| i != source.index());
+        others.flat_map(|(_, e)| e.lids())
+    };
+    let missing = |&source: &EndPortId| lids_of(source).filter(|&lid| unstated(source, lid)).count();
+    let missing: usize = ports.iter().flatten().map(missing).sum();
+    if missing > 0 {
+        warnings.add(0, &format!("{missing} pairs are not stated: every SL may be used on them"));
+    }
     let mut table = PathSl::ByEndPort(table);
     if let Some(classes) = classes.filter(|&n| n > 1) {
         // Ways are not told apart: which VLs there are is for the SL2VL tables to say.
@@ -140,4 +153,12 @@ pub fn write(
         }
     }
     Ok(())
+}
+
+/// About how many bytes [`write`] writes.
+pub(super) fn bytes(fabric: &Fabric) -> u64 {
+    let lids: u64 = fabric.endports().iter().map(|e| u64::from(e.lmc.lids())).sum();
+    let sources = ports_of_nodes(fabric).iter().filter(|ports| !ports.is_empty()).count() as u64;
+    let digits = fabric.lid_table_len().to_string().len() as u64;
+    sources * lids * (22 + digits)
 }

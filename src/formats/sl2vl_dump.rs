@@ -112,6 +112,17 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result
     Ok(())
 }
 
+/// About how many bytes [`write`] writes.
+pub(super) fn bytes(fabric: &Fabric) -> u64 {
+    fabric.endports().len() as u64 * 240 + 58 * rows(fabric)
+}
+
+/// Pairs of a switch's in port and an out port that has a link.
+pub(super) fn rows(fabric: &Fabric) -> u64 {
+    let of = |s| linked_ports(fabric, s).count() as u64 * (u64::from(fabric.switch(s).num_ports()) + 1);
+    fabric.switch_ids().map(of).sum()
+}
+
 /// The ports of a switch that have a link, which OpenSM and ibdmchk want to see.
 pub(super) fn linked_ports(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = u8> {
     let ports = &fabric.switch(switch).ports;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 
 use super::lfts_dump::Switches;
 use super::lines::{Lines, guid, hex, quote};
-use super::sl2vl_dump::linked_ports;
+use super::sl2vl_dump::{linked_ports, rows};
 use super::{FormatError, Warning, Warnings};
 use crate::fabric::{Fabric, Guid, PortNum};
 use crate::tables::{Sl2Vl, SlVlRow};
@@ -67,4 +67,9 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result
         }
     }
     Ok(())
+}
+
+/// About how many bytes [`write`] writes.
+pub(super) fn bytes(fabric: &Fabric) -> u64 {
+    65 * rows(fabric)
 }

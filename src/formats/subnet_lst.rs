@@ -11,7 +11,8 @@ use std::io::{self, BufRead, Write};
 use super::lines::{Lines, guid, hex, one_line, quote};
 use super::{FormatError, Warning, Warnings};
 use crate::fabric::{
-    Fabric, FabricBuilder, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, PortNum, PortRef,
+    Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind,
+    PortNum, PortRef,
 };
 
 /// One of the two nodes on a line.
@@ -119,8 +120,24 @@ pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> 
     if (0..builder.len()).all(|i| !builder.node(NodeId::at(i)).is_switch()) {
         return Err(FormatError::new(last, "the file ends and there was no switch in it"));
     }
-    let fabric = builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e))?;
+    let fabric = builder.finish(Lmc::default()).map_err(|e| {
+        let guid = match &e {
+            FabricError::DuplicateLid { second, .. } => Some(*second),
+            FabricError::LidRange { guid, .. } => Some(*guid),
+            _ => None,
+        };
+        let line = guid.and_then(|guid| lines_of(&cables, guid).last().copied());
+        FormatError::fabric(line.unwrap_or(0), &e)
+    })?;
+    super::distinct_port_guids(&fabric, |guid| lines_of(&cables, guid))?;
     Ok((fabric, warnings.0))
+}
+
+/// The first lines on which each node's ports with a GUID appear.
+fn lines_of(cables: &[Cable], port: Guid) -> Vec<usize> {
+    let mut nodes = HashSet::new();
+    let mut is_new = |side: &Side| side.port_guid == port && nodes.insert((side.node.guid, side.port));
+    cables.iter().filter(|c| c.sides.iter().any(&mut is_new)).map(|c| c.line).collect()
 }
 
 /// Some old files call every node a CA. Only the ports of a switch share one port GUID.

@@ -3,100 +3,197 @@
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
 use super::{
-    FormatError, Warning, fdbs, guid2lid, lfts_dump, lids, mcfdbs, open, psl, sl2vl_dump, slvl, subnet_lst,
+    FormatError, Warning, compact, fdbs, guid2lid, lfts_dump, lids, mcfdbs, open, psl, sl2vl_dump, slvl,
+    subnet_lst,
 };
 use crate::fabric::{Fabric, Sl};
 use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 
-/// `psl` of more pairs and `opensm.fdbs` of more entries than this are written only when asked:
-/// about 500 MB.
-pub const MAX_UNASKED_ENTRIES: usize = 20_000_000;
+/// A text of more bytes than this is written only when asked.
+pub const LARGE_FILE: u64 = 500_000_000;
 
 /// The files that [`write_tables`] may write.
-pub const TABLE_FILES: [&str; 8] = [
-    "opensm-lfts.dump",
-    "opensm-sl2vl.dump",
+pub const TABLE_FILES: [&str; 11] = [
+    LFTS.text,
+    LFTS.compact,
+    SL2VL.text,
+    SL2VL.compact,
     "slvl",
     "opensm-subnet.lst",
     "guid2lid",
     "opensm.fdbs",
     "opensm.mcfdbs",
-    "psl",
+    PSL.text,
+    PSL.compact,
 ];
 
-/// What [`write_tables`] may do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WriteOptions {
-    /// Write `psl` and `opensm.fdbs` however large they are.
-    pub large_files: bool,
+/// A table that is in a folder as text or in our compact form.
+struct Forms {
+    text: &'static str,
+    compact: &'static str,
 }
 
-/// Reads a folder of tables, and gives the fabric the LIDs that they speak of: `opensm-lfts.dump` or
-/// else `opensm.fdbs`; `opensm-sl2vl.dump` or else all on VL 0; `psl` or else every SL on every path
-/// (SL 0 where there is only VL 0); `opensm.mcfdbs` or else no multicast. What was assumed or passed over is in [`Routes::remarks`].
+const LFTS: Forms = Forms { text: "opensm-lfts.dump", compact: "lfts.dfdn" };
+const SL2VL: Forms = Forms { text: "opensm-sl2vl.dump", compact: "sl2vl.dfdn" };
+const PSL: Forms = Forms { text: "psl", compact: "psl.dfdn" };
+
+impl Forms {
+    /// The file of the table in a folder, and whether it is the compact one.
+    ///
+    /// # Errors
+    /// Both are there: nobody can tell which holds.
+    fn find(&self, dir: &Path) -> Result<Option<(PathBuf, bool)>, FormatError> {
+        let [text, compact] = [self.text, self.compact].map(|name| dir.join(name));
+        match (text.exists(), compact.exists()) {
+            (true, true) => {
+                Err(FormatError::new(0, format!("{} and {} are both there", self.text, self.compact))
+                    .hint("remove the one that does not belong to the other tables")
+                    .in_file(dir))
+            }
+            (true, false) => Ok(Some((text, false))),
+            (false, true) => Ok(Some((compact, true))),
+            (false, false) => Ok(None),
+        }
+    }
+}
+
+/// What [`write_tables`] may do.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions {
+    /// Texts of more bytes than this are left out, or replaced by their compact form.
+    pub largest_text: u64,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { largest_text: LARGE_FILE }
+    }
+}
+
+/// What becomes of a text that a folder of tables may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedText {
+    /// Its name.
+    pub name: &'static str,
+    /// The name of the table's compact form, if it has one.
+    pub compact: Option<&'static str>,
+    /// About how many bytes the text has.
+    pub bytes: u64,
+    /// What is to be done with it.
+    pub fate: Fate,
+}
+
+/// What becomes of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is written.
+    Written,
+    /// It is too large: the compact form takes its place, or nothing where the table has none.
+    TooLarge,
+    /// SL 0 serves every pair, which readers assume where there is no such file.
+    NotNeeded,
+}
+
+/// The texts that may be large, and what [`write_tables`] is going to do with them: the forwarding tables
+/// with and without hops, SL to VL in OpenSM's format and in ibdmchk's, path SLs.
+///
+/// Cost: O(nodes + LIDs).
+pub fn plan_tables(fabric: &Fabric, routes: &Routes, options: WriteOptions) -> [PlannedText; 5] {
+    let planned = |name, compact, bytes| {
+        let fate = if bytes <= options.largest_text { Fate::Written } else { Fate::TooLarge };
+        PlannedText { name, compact, bytes, fate }
+    };
+    let mut psl = planned(PSL.text, Some(PSL.compact), psl::bytes(fabric));
+    // ibdmchk assumes SL 0 where there is no file.
+    if routes.path_sl.any().is_some_and(|set| set & 1 != 0) {
+        psl.fate = Fate::NotNeeded;
+    }
+    [
+        planned(LFTS.text, Some(LFTS.compact), lfts_dump::bytes(fabric)),
+        planned("opensm.fdbs", None, fdbs::bytes(fabric)),
+        planned(SL2VL.text, Some(SL2VL.compact), sl2vl_dump::bytes(fabric)),
+        planned("slvl", None, slvl::bytes(fabric)),
+        psl,
+    ]
+}
+
+/// Reads a folder of tables, and gives the fabric the LIDs that they speak of: `opensm-lfts.dump`,
+/// `lfts.dfdn` or else `opensm.fdbs`; `opensm-sl2vl.dump`, `sl2vl.dfdn` or else all on VL 0; `psl`, `psl.dfdn`
+/// or else every SL on every path (SL 0 where there is only VL 0); `opensm.mcfdbs` or else no multicast. What
+/// was assumed or passed over is in [`Routes::remarks`].
 ///
 /// # Errors
-/// No forwarding tables, or a file that its reader refuses.
+/// No forwarding tables, a table in both forms, or a file that its reader refuses.
 pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), FormatError> {
     let (owned, adopted) = lids::adopt(dir, fabric)?;
     let fabric = &owned;
     let mut remarks: Vec<String> = adopted.into_iter().collect();
-    let mut keep = |name: &str, warnings: Vec<Warning>| {
+    let mut keep = |path: &Path, warnings: Vec<Warning>| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         remarks.extend(warnings.iter().map(|w| format!("{name}: {w}")));
     };
-    let existing = |name: &str| Some(dir.join(name)).filter(|path| path.exists());
+    let fdbs_path = Some(dir.join("opensm.fdbs")).filter(|path| path.exists());
 
-    let lft = if let Some(path) = existing("opensm-lfts.dump") {
-        let (lft, warnings) = lfts_dump::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
-        keep("opensm-lfts.dump", warnings);
-        lft
-    } else if let Some(path) = existing("opensm.fdbs") {
-        let (lft, warnings) = fdbs::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
-        keep("opensm.fdbs", warnings);
-        lft
-    } else {
-        return Err(FormatError::new(0, "neither opensm-lfts.dump nor opensm.fdbs is in this folder")
-            .hint("write one with 'dfdn route -o', or have OpenSM dump its tables with -D 0x43")
-            .in_file(dir));
-    };
-    let multicast = match existing("opensm.mcfdbs") {
-        Some(path) => {
-            let (groups, warnings) = mcfdbs::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
-            keep("opensm.mcfdbs", warnings);
-            groups
+    let (path, read) = match (LFTS.find(dir)?, fdbs_path) {
+        (Some((path, true)), _) => (path.clone(), compact::lfts::read(open(&path)?, fabric)),
+        (Some((path, false)), _) => (path.clone(), lfts_dump::read(open(&path)?, fabric)),
+        (None, Some(path)) => (path.clone(), fdbs::read(open(&path)?, fabric)),
+        (None, None) => {
+            let reason = "none of opensm-lfts.dump, lfts.dfdn and opensm.fdbs is in this folder";
+            return Err(FormatError::new(0, reason)
+                .hint("write tables with 'dfdn route -o', or have OpenSM dump its tables with -D 0x43")
+                .in_file(dir));
         }
-        None => Vec::new(),
     };
-    let sl2vl_path = existing("opensm-sl2vl.dump");
-    let sl2vl = match &sl2vl_path {
-        Some(path) => {
-            let (table, warnings) = sl2vl_dump::read(open(path)?, fabric).map_err(|e| e.in_file(path))?;
-            keep("opensm-sl2vl.dump", warnings);
-            table
+    let (lft, warnings) = read.map_err(|e| e.in_file(&path))?;
+    keep(&path, warnings);
+    let doubt = lids::doubtful(fabric, &lft);
+    let path = dir.join("opensm.mcfdbs");
+    let mut multicast = Vec::new();
+    if path.exists() {
+        let (groups, warnings) = mcfdbs::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
+        keep(&path, warnings);
+        multicast = groups;
+    }
+    let sl2vl = match SL2VL.find(dir)? {
+        Some((path, is_compact)) => {
+            let input = open(&path)?;
+            let read = if is_compact {
+                compact::sl2vl::read(input, fabric)
+            } else {
+                sl2vl_dump::read(input, fabric)
+            };
+            let (table, warnings) = read.map_err(|e| e.in_file(&path))?;
+            keep(&path, warnings);
+            Some(table)
         }
-        None => Sl2Vl::new(fabric),
+        None => None,
     };
-    let psl_path = existing("psl");
-    let path_sl = match &psl_path {
-        Some(path) => {
-            let (table, warnings) = psl::read(open(path)?, fabric).map_err(|e| e.in_file(path))?;
-            keep("psl", warnings);
-            table
+    let path_sl = match PSL.find(dir)? {
+        Some((path, is_compact)) => {
+            let input = open(&path)?;
+            let read = if is_compact { compact::psl::read(input, fabric) } else { psl::read(input, fabric) };
+            let (table, warnings) = read.map_err(|e| e.in_file(&path))?;
+            keep(&path, warnings);
+            Some(table)
         }
-        None if sl2vl_path.is_some() => PathSl::Any(u16::MAX),
-        None => PathSl::one(Sl(0)),
+        None => None,
     };
-    if sl2vl_path.is_none() {
+    remarks.extend(doubt);
+    if sl2vl.is_none() {
         remarks.push("no opensm-sl2vl.dump: taken as one VL".to_owned());
     }
-    if psl_path.is_none() && sl2vl_path.is_some() {
+    if path_sl.is_none() && sl2vl.is_some() {
         remarks.push("no psl: every SL may be used on every path".to_owned());
     }
+    let assumed = if sl2vl.is_some() { PathSl::Any(u16::MAX) } else { PathSl::one(Sl(0)) };
+    let path_sl = path_sl.unwrap_or(assumed);
+    let sl2vl = sl2vl.unwrap_or_else(|| Sl2Vl::new(fabric));
     let vls = sl2vl.rows().iter().flat_map(|r| r.vls()).map(|vl| vl.0).filter(|&vl| vl < 15).max();
     let routes = Routes {
         engine: dir.display().to_string(),
@@ -110,55 +207,63 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
     Ok((owned, routes))
 }
 
-/// Writes a folder of tables: `opensm-lfts.dump`, `opensm-sl2vl.dump`, `opensm-subnet.lst`,
+/// Writes tables to a folder that is there: `opensm-lfts.dump`, `opensm-sl2vl.dump`, `opensm-subnet.lst`,
 /// `opensm.fdbs`, `opensm.mcfdbs`, `psl`, `slvl`, and `guid2lid`, with which OpenSM gives the same LIDs.
-/// In `opensm.mcfdbs` each tree for multicast is a group of all end ports, from 0xC000 on. It is left out
-/// where there is no tree, `psl` where one SL serves every pair; it and `opensm.fdbs` beyond [`MAX_UNASKED_ENTRIES`]. A file
-/// that is left out and was there before is removed. Each file is complete before it gets its name.
-///
-/// Returns a sentence for each file that was left out.
+/// In `opensm.mcfdbs` each tree for multicast is a group of all end ports, from 0xC000 on; it is empty where
+/// there is no tree. `psl` is left out where SL 0 serves every pair. Where a text would be too large, its
+/// [compact form](super::compact) takes its place; see [`plan_tables`]. A file that is left out and was there
+/// before is removed. Each file is complete before it gets its name.
 ///
 /// # Errors
 /// Those of the file system.
-pub fn write_tables(
-    dir: &Path,
-    fabric: &Fabric,
-    routes: &Routes,
-    options: WriteOptions,
-) -> io::Result<Vec<String>> {
-    fs::create_dir_all(dir)?;
-    let mut left_out = Vec::new();
-    let lids = fabric.lid_table_len();
-    write_file(dir, "opensm-lfts.dump", |out| lfts_dump::write(out, fabric, &routes.lft))?;
-    write_file(dir, "opensm-sl2vl.dump", |out| sl2vl_dump::write(out, fabric, &routes.sl2vl))?;
-    write_file(dir, "slvl", |out| slvl::write(out, fabric, &routes.sl2vl))?;
+pub fn write_tables(dir: &Path, fabric: &Fabric, routes: &Routes, options: WriteOptions) -> io::Result<()> {
+    let Routes { lft, sl2vl, path_sl, .. } = routes;
+    let none = |_: &mut Out| Ok(());
+    let [lfts, hops, sl2vl_text, slvl_text, psl_text] = plan_tables(fabric, routes, options);
+    write_either(
+        dir,
+        lfts,
+        |out| lfts_dump::write(out, fabric, lft),
+        |out| compact::lfts::write(out, fabric, lft),
+    )?;
+    write_either(dir, hops, |out| fdbs::write(out, fabric, lft), none)?;
+    write_either(
+        dir,
+        sl2vl_text,
+        |out| sl2vl_dump::write(out, fabric, sl2vl),
+        |out| compact::sl2vl::write(out, fabric, sl2vl),
+    )?;
+    write_either(dir, slvl_text, |out| slvl::write(out, fabric, sl2vl), none)?;
+    let known = |source, dlid| path_sl.known(fabric, source, dlid);
+    write_either(
+        dir,
+        psl_text,
+        |out| psl::write(out, fabric, path_sl.classes(), known),
+        |out| compact::psl::write(out, fabric, path_sl),
+    )?;
     write_file(dir, "opensm-subnet.lst", |out| subnet_lst::write(out, fabric))?;
     write_file(dir, "guid2lid", |out| guid2lid::write(out, fabric))?;
-    if routes.multicast.is_empty() {
-        remove(dir, "opensm.mcfdbs")?;
-    } else {
-        write_file(dir, "opensm.mcfdbs", |out| mcfdbs::write(out, fabric, &routes.multicast))?;
+    write_file(dir, "opensm.mcfdbs", |out| mcfdbs::write(out, fabric, &routes.multicast))
+}
+
+type Out = BufWriter<NamedTempFile>;
+
+/// Writes a text or the compact form of its table, as planned, and removes what is not written.
+fn write_either(
+    dir: &Path,
+    planned: PlannedText,
+    text: impl FnOnce(&mut Out) -> io::Result<()>,
+    compact: impl FnOnce(&mut Out) -> io::Result<()>,
+) -> io::Result<()> {
+    match planned.fate {
+        Fate::Written => write_file(dir, planned.name, text)?,
+        Fate::TooLarge | Fate::NotNeeded => remove(dir, planned.name)?,
     }
-    let fits = |entries: usize| options.large_files || entries <= MAX_UNASKED_ENTRIES;
-    if fits(fabric.num_switches() * lids) {
-        write_file(dir, "opensm.fdbs", |out| fdbs::write(out, fabric, &routes.lft))?;
-    } else {
-        remove(dir, "opensm.fdbs")?;
-        left_out.push(format!("opensm.fdbs would have more than {MAX_UNASKED_ENTRIES} entries"));
+    match planned.compact {
+        Some(name) if planned.fate == Fate::TooLarge => write_file(dir, name, compact),
+        Some(name) => remove(dir, name),
+        None => Ok(()),
     }
-    // ibdmchk assumes SL 0 where there is no file.
-    if routes.path_sl.any().is_some_and(|set| set & 1 != 0) {
-        remove(dir, "psl")?;
-        left_out.push("psl: SL 0 serves every pair".to_owned());
-    } else if fits(fabric.endports().len() * lids) {
-        let table = &routes.path_sl;
-        let told = |source, dlid| table.known(fabric, source, dlid);
-        write_file(dir, "psl", |out| psl::write(out, fabric, table.classes(), told))?;
-    } else {
-        remove(dir, "psl")?;
-        left_out.push(format!("psl would have more than {MAX_UNASKED_ENTRIES} pairs"));
-    }
-    Ok(left_out)
 }
 
 /// Writes the file `name` in a folder. It appears with all of its content; after an error it is as it
@@ -166,11 +271,7 @@ pub fn write_tables(
 ///
 /// # Errors
 /// Those of the file and of `write`.
-pub fn write_file(
-    dir: &Path,
-    name: &str,
-    write: impl FnOnce(&mut BufWriter<NamedTempFile>) -> io::Result<()>,
-) -> io::Result<()> {
+pub fn write_file(dir: &Path, name: &str, write: impl FnOnce(&mut Out) -> io::Result<()>) -> io::Result<()> {
     // A temporary file is its owner's alone by default; a table is for whoever the umask lets.
     let mode = fs::Permissions::from_mode(0o666);
     let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(dir)?;

@@ -1,6 +1,6 @@
 //! Round trips, damaged texts, and the fabrics in `DFDN_FABRICS` that are not part of the project.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use crate::fabric::{
     EndPortId, FabricBuilder, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, PortNum, PortRef,
     Sl, SwitchId, Vl,
 };
-use crate::tables::{Lft, PathSl, Routes, Sl2Vl, SlVlRow, VlArb};
+use crate::tables::{ClassSl, Classes, Lft, PathSl, Routes, Sl2Vl, SlVlRow, VlArb};
 
 const SHORT: &str = "# drawn by hand\nSwitch\t8 \"leaf one\"\n[1]\t\"spine\"[1]\n[2]\t\"spine\"[2]\n\
     [3]\t\"H 1\"[1]\n[4]\t\"H2\"[2]\n\nSwitch\t8 \"spine\"\n[1]\t\"leaf one\"[1]\n[2]\t\"leaf one\"[2]\n\
@@ -116,7 +116,7 @@ proptest! {
 
     #[test]
     fn damage_makes_no_reader_panic(
-        which in 0..10_usize, seed in prop::collection::vec(any::<(u16, u16, u8)>(), 1..6)
+        which in 0..16_usize, seed in prop::collection::vec(any::<(u16, u16, u8)>(), 1..6)
     ) {
         let f = sample();
         let r = routes(&f);
@@ -130,6 +130,11 @@ proptest! {
             6 => text(|out| psl::write(out, &f, r.path_sl.classes(), |from, to| r.path_sl.known(&f, from, to))),
             7 => text(|out| guid2lid::write(out, &f)),
             8 => text(|out| slvl::write(out, &f, &r.sl2vl)),
+            // Compact forms, with and without damage to what is packed.
+            9 => text(|out| compact::lfts::write(out, &f, &r.lft)),
+            10 => unpacked(&text(|out| compact::lfts::write(out, &f, &r.lft))),
+            11 => unpacked(&text(|out| compact::sl2vl::write(out, &f, &r.sl2vl))),
+            12..15 => unpacked(&text(|out| compact::psl::write(out, &f, &path_sls(&f)[which - 12]))),
             _ => text(|out| json::write(out, &f)),
         };
         seed.into_iter().for_each(|(at, other, byte)| damage(&mut bytes, at.into(), other.into(), byte));
@@ -165,6 +170,54 @@ fn read_as_everything(bytes: &[u8], fabric: &Fabric) {
     let _ = fdbs::read(bytes, fabric);
     let _ = psl::read(bytes, fabric);
     let _ = guid2lid::read(bytes, fabric);
+    for bytes in [bytes, &packed(bytes)] {
+        let _ = compact::lids(bytes);
+        let _ = compact::lfts::read(bytes, fabric);
+        let _ = compact::sl2vl::read(bytes, fabric);
+        let _ = compact::psl::read(bytes, fabric);
+    }
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut file = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    file.write_all(bytes).unwrap();
+    file.finish().unwrap()
+}
+
+fn unpacked(file: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Path SLs of every form.
+fn path_sls(fabric: &Fabric) -> [PathSl; 5] {
+    let (lids, switches, ends) = (fabric.lid_table_len(), fabric.num_switches(), fabric.endports().len());
+    // Nothing is stated of LIDs that nobody has.
+    let owned = |lid: usize| Lid::new(lid as u16).is_some_and(|lid| fabric.owner_of(lid).is_some());
+    let by_switch = |sls: usize| {
+        let sl = |i: usize| if owned(i / switches) { (i * 7 % sls) as u8 } else { PathSl::UNKNOWN };
+        PathSl::BySwitch((0..lids * switches).map(sl).collect())
+    };
+    let by_end_port = (0..ends * lids).map(|i| if i % 5 == 0 { PathSl::UNKNOWN } else { (i % 16) as u8 });
+    let classes = Classes { classes: 2, ways: 2, vls: 1, sls: 3 };
+    let spread = ClassSl {
+        classes,
+        own: Box::new(by_switch(3)),
+        ways: (0..lids).map(|lid| (lid % 2) as u8).collect(),
+    };
+    let one = ClassSl {
+        classes: Classes { classes: 3, ways: 1, vls: 2, sls: 2 },
+        own: Box::new(PathSl::Any(u16::MAX)),
+        ways: Vec::new(),
+    };
+    [
+        by_switch(16),
+        PathSl::ByEndPort(by_end_port.collect()),
+        PathSl::Classes(spread),
+        PathSl::Classes(one),
+        PathSl::Any(0b110),
+    ]
 }
 
 /// For 5 seconds, or as many as `DFDN_FUZZ_SECONDS` says.
@@ -233,7 +286,7 @@ fn tables_survive_a_folder() {
     let f = sample();
     let r = routes(&f);
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap(), Vec::<String>::new());
+    write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
     let (_, back) = load_tables(dir.path(), f.clone()).unwrap();
     assert_eq!(back.lft, r.lft);
     assert_eq!(back.sl2vl, r.sl2vl);
@@ -256,6 +309,267 @@ fn tables_survive_a_folder() {
     std::fs::remove_file(dir.path().join("psl")).unwrap();
     std::fs::remove_file(dir.path().join("opensm-sl2vl.dump")).unwrap();
     assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.path_sl, PathSl::one(Sl(0)));
+}
+
+fn names_in(dir: &std::path::Path) -> Vec<String> {
+    let name = |e: io::Result<std::fs::DirEntry>| e.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(dir).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
+/// Nothing is lost, whatever form the path SLs have, and no text stays beside its compact form.
+#[test]
+fn tables_survive_their_compact_form() {
+    let mut builder = FabricBuilder::from_fabric(&sample());
+    builder.forget_lids();
+    let f = builder.finish(Lmc::new(2).unwrap()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let compact = WriteOptions { largest_text: 0 };
+    for path_sl in path_sls(&f) {
+        let mut r = routes(&f);
+        r.sl2vl.set_adapters(SlVlRow(0x0123_4567_89ab_cdef));
+        r.path_sl = path_sl;
+        write_tables(dir.path(), &f, &r, compact).unwrap();
+        let mut names =
+            vec!["guid2lid", "lfts.dfdn", "opensm-subnet.lst", "opensm.mcfdbs", "psl.dfdn", "sl2vl.dfdn"];
+        let needed = !matches!(&r.path_sl, PathSl::Classes(c) if c.own.any().is_some());
+        names.retain(|&name| needed || name != "psl.dfdn");
+        assert_eq!(names_in(dir.path()), names);
+        // The fabric's own LIDs are other ones: those of the tables hold.
+        let (other, back) = load_tables(dir.path(), sample()).unwrap();
+        assert_eq!(other.endports(), f.endports());
+        assert_eq!((&back.lft, &back.sl2vl), (&r.lft, &r.sl2vl));
+        assert_eq!(back.path_sl, if needed { r.path_sl.clone() } else { PathSl::Any(u16::MAX) });
+        // Texts take their place again.
+        write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+        assert!(names_in(dir.path()).iter().all(|name| !name.ends_with(".dfdn")));
+    }
+    std::fs::write(dir.path().join("lfts.dfdn"), "").unwrap();
+    let e = load_tables(dir.path(), f).unwrap_err();
+    assert!(e.to_string().contains("both there"), "{e}");
+}
+
+/// A file that was cut off, or in which a bit fell over, is never taken for another table.
+#[test]
+fn damaged_compact_tables_are_refused() {
+    let f = sample();
+    let r = routes(&f);
+    let file = text(|out| compact::lfts::write(out, &f, &r.lft));
+    assert_eq!(compact::lfts::read(&file[..], &f).unwrap().0, r.lft);
+    for len in 0..file.len() {
+        let e = compact::lfts::read(&file[..len], &f).unwrap_err();
+        assert!(e.to_string().contains("cut off") || e.to_string().contains("none of"), "{len}: {e}");
+    }
+    for i in 0..file.len() {
+        let mut bad = file.clone();
+        bad[i] ^= 0x10;
+        // The header of gzip has bytes that say nothing: a time stamp, an operating system.
+        if let Ok((lft, _)) = compact::lfts::read(&bad[..], &f) {
+            assert!(lft == r.lft && i < 10, "byte {i}");
+        }
+    }
+    let mut longer = unpacked(&file);
+    longer.push(0);
+    assert!(compact::lfts::read(&packed(&longer)[..], &f).unwrap_err().to_string().contains("follows"));
+    let e = compact::sl2vl::read(&file[..], &f).unwrap_err();
+    assert!(e.to_string().contains("another table"), "{e}");
+    // Of another fabric, with larger switches.
+    let big = crate::topology::Ring { switches: 5, cas: 30 }.build().unwrap();
+    let mut builder = FabricBuilder::new();
+    for s in big.switch_ids() {
+        let node = big.switch(s);
+        builder.add(Node::new(NodeKind::Switch, node.guid, 0, &node.description)).unwrap();
+    }
+    let small = builder.finish(Lmc::default()).unwrap();
+    let file = text(|out| compact::lfts::write(out, &big, &routes(&big).lft));
+    let e = compact::lfts::read(&file[..], &small).unwrap_err();
+    assert!(e.to_string().contains("which has 0 ports (the tables may belong to another fabric"), "{e}");
+}
+
+/// The sizes that are announced are those that come out.
+#[test]
+fn texts_are_as_large_as_planned() {
+    for f in [
+        crate::topology::FatTree { k: 6, levels: 3, down: None, cas: None }.build().unwrap(),
+        crate::topology::Torus { dims: vec![6, 5], cas: 2 }.build().unwrap(),
+    ] {
+        let r = routes(&f);
+        let dir = tempfile::tempdir().unwrap();
+        write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+        for planned in plan_tables(&f, &r, WriteOptions::default()) {
+            let bytes = std::fs::metadata(dir.path().join(planned.name)).unwrap().len();
+            let ratio = planned.bytes as f64 / bytes as f64;
+            assert!((0.85..1.15).contains(&ratio), "{planned:?}: {bytes}");
+        }
+    }
+}
+
+/// Path SLs are written wherever a pair needs another than SL 0, be it of switches alone.
+#[test]
+fn path_sls_of_switches_alone_are_written() {
+    let f = sample();
+    let mut r = routes(&f);
+    let switches = f.num_switches();
+    let mut table = vec![0; f.lid_table_len() * switches];
+    let lid = f.endport(f.endports_on(SwitchId(0))[0]).lid;
+    let to_switch = f.endports().iter().find(|e| e.kind == NodeKind::Switch && e.lid != lid).unwrap().lid;
+    table[to_switch.index() * switches] = 4;
+    // Nobody has LID 0.
+    table[..switches].fill(PathSl::UNKNOWN);
+    r.path_sl = PathSl::BySwitch(table);
+    let fate = |largest_text| plan_tables(&f, &r, WriteOptions { largest_text })[4].fate;
+    assert_eq!((fate(LARGE_FILE), fate(10)), (Fate::Written, Fate::TooLarge));
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &r, WriteOptions { largest_text: 10 }).unwrap();
+    assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.path_sl, r.path_sl);
+}
+
+/// A folder that is not there is not made: it may be that of an interrupted run.
+#[test]
+fn tables_are_written_to_a_folder_that_is_there() {
+    let f = sample();
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    assert!(write_tables(&missing, &f, &routes(&f), WriteOptions::default()).is_err());
+    assert!(!missing.exists());
+}
+
+/// Two switches and two adapters, each with two lines: the GUID that is stated, and its name.
+fn chassis(switches: [(&str, &str); 2]) -> String {
+    let [(a, a_name), (b, b_name)] = switches;
+    format!(
+        "sysimgguid=0x10\nswitchguid={a}\nSwitch 4 \"{a_name}\" # \"spine\" base port 0 lid 1 lmc 0\n[1] \"H-0000000000000101\"[1]\n\
+         [2] \"{b_name}\"[2]\n\nsysimgguid=0x10\nswitchguid={b}\nSwitch 4 \"{b_name}\" # \"leaf\" base port 0 lid 2 lmc 0\n\
+         [1] \"H-0000000000000201\"[1]\n[2] \"{a_name}\"[2]\n\n\
+         caguid=0x101\nCa 1 \"H-0000000000000101\" # \"h1\"\n[1](102) \"{a_name}\"[1] # lid 3 lmc 0\n\
+         caguid=0x201\nCa 1 \"H-0000000000000201\" # \"h2\"\n[1](202) \"{b_name}\"[1] # lid 4 lmc 0\n"
+    )
+}
+
+#[test]
+fn nodes_of_a_chassis_that_state_its_guid_have_that_of_their_name() {
+    let names = ["S-0000000000000011", "S-0000000000000012"];
+    let guids = |switches: [(&str, &str); 2]| {
+        let (f, warnings) = read_fabric(chassis(switches).as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+        let of = |s| (f.switch(s).guid.0, f.switch(s).ports[0].guid.0);
+        (f.switch_ids().map(of).collect::<Vec<_>>(), warnings.len())
+    };
+    let by_name = guids([("0x10(31)", names[0]), ("0x10(32)", names[1])]);
+    assert_eq!(by_name, (vec![(0x11, 0x31), (0x12, 0x32)], 1));
+    assert_eq!(guids([("0x10", names[0]), ("0x10", names[1])]), (vec![(0x11, 0x11), (0x12, 0x12)], 1));
+    // Names that are no GUIDs: the ports tell them apart.
+    assert_eq!(guids([("0x10(31)", "spine"), ("0x10(32)", "leaf")]).0, [(0x31, 0x31), (0x32, 0x32)]);
+    // A GUID that nobody else has stands, whatever the name is.
+    assert_eq!(
+        guids([("0x77(31)", names[0]), ("0x78(32)", names[1])]),
+        (vec![(0x77, 0x31), (0x78, 0x32)], 0)
+    );
+    // Nothing tells them apart.
+    let e = read_fabric(chassis([("0x10", "spine"), ("0x10", "leaf")]).as_bytes()).unwrap_err();
+    assert!(e.line > 0 && e.to_string().contains("used twice: by 'spine' and by 'leaf'"), "{e}");
+}
+
+#[test]
+fn a_port_guid_that_two_have_is_refused_by_name_and_line() {
+    let names = [("0x11", "S-0000000000000011"), ("0x12", "S-0000000000000012")];
+    let text_of = chassis(names).replace("(202)", "(102)");
+    let e = read_fabric(text_of.as_bytes()).unwrap_err();
+    assert_eq!(e.line, 17, "{e}");
+    for word in ["port GUID 0x0000000000000102", "'h1'", "'h2'", "on line 14"] {
+        assert!(e.to_string().contains(word), "no '{word}' in: {e}");
+    }
+    let (f, _) = read_fabric(chassis(names).as_bytes()).unwrap();
+    let list = String::from_utf8(text(|out| subnet_lst::write(out, &f))).unwrap();
+    let list = list.replace("PortGUID:0000000000000202", "PortGUID:0000000000000102");
+    let e = read_fabric(list.as_bytes()).unwrap_err();
+    assert!(e.line > 0 && e.to_string().contains("used twice") && e.to_string().contains("on line"), "{e}");
+    let json = String::from_utf8(text(|out| json::write(out, &f))).unwrap();
+    let e = read_fabric(json.replace(":514,", ":258,").as_bytes()).unwrap_err();
+    assert!(e.to_string().contains("port GUID 0x0000000000000102 is used twice"), "{e}");
+    // A fabric that comes from elsewhere gets no list that names it twice.
+    let mut b = FabricBuilder::from_fabric(&f);
+    let h2 = (0..b.len()).map(NodeId::at).find(|&n| b.node(n).description == "h2").unwrap();
+    b.node_mut(h2).ports[1].guid = Guid(0x102);
+    let twice = b.finish(Lmc::default()).unwrap();
+    let mut out = Vec::new();
+    assert!(guid2lid::write(&mut out, &twice).is_err() && out.is_empty());
+}
+
+#[test]
+fn a_lid_that_is_missing_is_none() {
+    for words in ["base port 0 lid  lmc 0", "base port 0 lid", "base port 0 lid lmc"] {
+        let (f, warnings) = read_fabric(format!("Switch 4 \"a\" # \"a\" {words}\n").as_bytes()).unwrap();
+        assert!(warnings[0].reason.contains("no number after 'lid'"), "{words}: {warnings:?}");
+        assert_eq!(f.notes().len(), 1, "it gets one");
+    }
+    let e = read_fabric(b"Switch 4 \"a\" # \"a\" base port 0 lid x lmc 0\n").unwrap_err();
+    assert!(e.to_string().contains("lid 'x' is out of range"), "{e}");
+}
+
+/// Neither what is no table nor a table that ends too early is taken for one that says less.
+#[test]
+fn what_tables_do_not_say_is_said() {
+    let f = sample();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let load = || load_tables(dir.path(), f.clone()).map(|(_, routes)| routes.remarks.join("; "));
+    assert!(!load().unwrap().contains("not stated"));
+    let psl = dir.path().join("psl");
+    let all = std::fs::read_to_string(&psl).unwrap();
+    let half: Vec<&str> = all.lines().take(10).collect();
+    std::fs::write(&psl, half.join("\n")).unwrap();
+    assert!(load().unwrap().contains("pairs are not stated: every SL may be used on them"), "{:?}", load());
+    std::fs::write(&psl, all).unwrap();
+    let groups = dir.path().join("opensm.mcfdbs");
+    std::fs::write(&groups, "\x00\x01garbage").unwrap();
+    assert!(load().unwrap_err().to_string().contains("opensm.mcfdbs: line 1: text, and no multicast table"));
+    std::fs::write(&groups, "").unwrap();
+    let lfts = dir.path().join("opensm-lfts.dump");
+    let all = std::fs::read_to_string(&lfts).unwrap();
+    std::fs::write(&lfts, all.split("Unicast").take(2).collect::<Vec<_>>().join("Unicast")).unwrap();
+    assert!(
+        load().unwrap().contains("opensm-lfts.dump: switch of the fabric that has no table here (2 times)")
+    );
+    std::fs::remove_file(&lfts).unwrap();
+    std::fs::create_dir(&lfts).unwrap();
+    assert!(load().unwrap_err().to_string().contains("opensm-lfts.dump: it is no regular file"));
+}
+
+#[test]
+fn the_mark_of_other_editors_changes_nothing() {
+    let f = sample();
+    for text in
+        [SHORT.as_bytes().to_vec(), text(|out| json::write(out, &f)), text(|out| subnet_lst::write(out, &f))]
+    {
+        let (marked, warnings) = read_fabric(&[b"\xef\xbb\xbf", &text[..]].concat()).unwrap();
+        assert_eq!((marked.endports(), warnings), (f.endports(), Vec::new()));
+    }
+}
+
+/// Where LIDs differ, the message says so and names the first.
+#[test]
+fn tables_with_other_lids_are_named_as_such() {
+    let names = [("0x11", "S-0000000000000011"), ("0x12", "S-0000000000000012")];
+    let (f, _) = read_fabric(chassis(names).as_bytes()).unwrap();
+    let other = chassis(names).replace("lid 3 lmc", "lid 9 lmc").replace("lid 4 lmc", "lid 3 lmc");
+    let other = read_fabric(other.as_bytes()).unwrap().0;
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let remarks = load_tables(dir.path(), other.clone()).unwrap().1.remarks;
+    let remark = "LIDs of 2 end ports taken from the tables, as the fabric's file has others: first port 1 of 'h1', \
+                  LID 9 in the file and 3 in the tables";
+    assert!(remarks.iter().any(|r| r == remark), "{remarks:?}");
+    assert!(!load_tables(dir.path(), f.clone()).unwrap().1.remarks.iter().any(|r| r.contains("LIDs")));
+    // Tables that do not say whose LIDs they are.
+    let bare = tempfile::tempdir().unwrap();
+    std::fs::copy(dir.path().join("opensm.fdbs"), bare.path().join("opensm.fdbs")).unwrap();
+    let remarks = load_tables(bare.path(), other).unwrap().1.remarks;
+    let doubt = remarks.iter().find(|r| r.contains("other LIDs")).unwrap_or_else(|| panic!("{remarks:?}"));
+    for word in ["at 1 of 4 end ports", "LID 3 is port 1 of 'h2' at port 1 of 'leaf'", "out of port 2"] {
+        assert!(doubt.contains(word), "no '{word}' in: {doubt}");
+    }
+    assert!(!load_tables(bare.path(), f).unwrap().1.remarks.iter().any(|r| r.contains("LIDs")));
 }
 
 /// Its subnet list, which has links, is empty.

@@ -109,7 +109,7 @@ fn stable_or_searched(task: Task<'_>) -> Result<Plan, EngineError> {
 }
 
 /// The largest share of the adapter pairs that one SL may send on detours.
-fn limit(settings: &Settings) -> f64 {
+pub(super) fn limit(settings: &Settings) -> f64 {
     match (settings.prefer, settings.max_nonminimal) {
         (Prefer::Minimal, _) => 0.0,
         (_, Some(limit)) => limit,
