@@ -343,16 +343,16 @@ fn interruptions_at_any_moment_leave_nothing_behind() {
     println!("{interrupted} of 60 runs were interrupted");
 }
 
-/// Path SLs would take 900 MB as text. Without them every SL would have to be safe on every path, which is
+/// Path SLs would take 530 MB as text. Without them every SL would have to be safe on every path, which is
 /// not so here.
 #[test]
 fn path_sls_of_many_pairs_are_written_in_little_room() {
-    let desk = Desk::with("mesh --dims 4,4 --cas 44");
+    let desk = Desk::with("mesh --dims 4,4 --cas 34");
     let words = "route fabric.net --engine updn-trees --trees 2 --lmc 6 -o tables";
     let ran = desk.run(words);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(
-        ran.err.contains("not written: psl of about 9") && ran.err.contains("MB; psl.dfdn holds the same"),
+        ran.err.contains("not written: psl of about 5") && ran.err.contains("MB; psl.dfdn holds the same"),
         "{}",
         ran.err
     );
