@@ -20,8 +20,9 @@ use crate::formats::{self, Fate, LARGE_FILE, PlannedText, WriteOptions};
     dfdn route fabric.net\n  \
     ibnetdiscover | dfdn route - -o tables\n\n\
     ibdmchk judges the tables:\n  \
-    ibdmchk -s tables/opensm-subnet.lst -f tables/opensm.fdbs -m tables/opensm.mcfdbs -d tables/slvl -c tables/psl\n\
-    Leave '-c tables/psl' out where there is no such file: SL 0 serves every pair then.\n\n\
+    ibdmchk -s tables/opensm-subnet.lst -f tables/opensm.fdbs -m tables/opensm.mcfdbs \\\n    \
+    -d tables/slvl -c tables/psl\n\
+    Leave '-c tables/psl' out where there is no such file and no psl.dfdn: SL 0 serves every pair then.\n\n\
     Texts of more than 500 MB are not written but with --large-files. lfts.dfdn, sl2vl.dfdn and psl.dfdn take \
     the place of opensm-lfts.dump, opensm-sl2vl.dump and psl; 'dfdn verify', 'evaluate' and 'compare' read them.\n\n\
     OpenSM loads the forwarding tables with 'routing_engine file' and 'lfts_file tables/opensm-lfts.dump', \
