@@ -264,7 +264,7 @@ struct Destination {
     owner: EndPortId,
 }
 
-/// All LIDs, those on one switch together.
+/// All LIDs that somebody sends to, those on one switch together.
 fn destinations(fabric: &Fabric) -> Vec<Destination> {
     let mut list = Vec::new();
     for s in fabric.switch_ids() {
@@ -275,6 +275,10 @@ fn destinations(fabric: &Fabric) -> Vec<Destination> {
             list.extend(end.lids().map(|lid| Destination { root: s.index(), lid, port, owner }));
         }
         list[first..].sort_unstable_by_key(|d| d.lid);
+    }
+    // Nobody sends to itself.
+    if list.iter().all(|d| d.owner == list[0].owner) {
+        list.clear();
     }
     list
 }

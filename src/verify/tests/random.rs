@@ -23,7 +23,7 @@ fn fabric(dice: &mut Dice) -> Fabric {
         let mut node = Node::new(NodeKind::Switch, Guid(0x100 + s), ports, &format!("S{s}"));
         node.enhanced_port0 = dice.random_bool(0.3);
         if dice.random_bool(0.1) {
-            (node.ports[0].lid, node.ports[0].lmc) = (Lid::new(0x40 + 4 * s as u16), lmc(dice));
+            (node.ports[0].lid, node.ports[0].lmc) = (Lid::new(0x40 + 8 * s as u16), lmc(dice));
         }
         for port in &mut node.ports {
             let vls = [Some(1), Some(2), Some(4), Some(8), Some(15)];
