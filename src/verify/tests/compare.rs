@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use super::reference::{self, End, Lane, Truth, Walk, operates};
-use crate::fabric::{ChannelId, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{ChannelId, EndPortId, Fabric, NodeId, PortNum, Sl, SwitchId, Vl};
 use crate::tables::Routes;
+use crate::verify::minimal::Minimal;
+use crate::verify::policy::Pairs;
 use crate::verify::safety::sl_safety_in;
 use crate::verify::{
-    Cause, Fault, McastFault, Packet, Sizes, SlPolicy, SlSafety, Verdict, Witness, verify_in,
+    Cause, Fault, McastFault, Packet, Plan, Sizes, SlPolicy, SlSafety, Verdict, Witness, destinations,
+    verify_in,
 };
 
 /// Both judge some tables, and what the witnesses say is true.
@@ -44,11 +49,138 @@ pub(super) fn compare(f: &Fabric, r: &Routes, policy: SlPolicy, sizes: Sizes) ->
     let unicast = v.witnesses.iter().filter(|w| !matches!(w, Witness::Multicast(_))).count();
     assert_eq!(unicast, holds.iter().filter(|h| !**h).count(), "a witness each");
     assert_eq!(v.witness(), v.witnesses.first());
-    for w in &v.witnesses {
-        assert!(!w.explain(f).is_empty() && w.to_json(f)["kind"].is_string());
-        is_true(f, r, policy, &t, w);
-    }
+    v.witnesses.iter().for_each(|w| is_true(f, r, policy, &t, w));
+    is_written(f, &v);
+    only_what_must_be_is_looked_at_closer(f, r, policy, &t, sizes);
     v
+}
+
+/// The fast way is taken wherever it leads: to LIDs that all switches send one hop nearer, and that no
+/// packet from elsewhere is dropped on its way to.
+fn only_what_must_be_is_looked_at_closer(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, sizes: Sizes) {
+    let plan = Plan::new(f, r, policy, Pairs::All, sizes);
+    if plan.vls.is_empty() {
+        return;
+    }
+    let mut minimal = Minimal::new(f.num_switches(), sizes.tile);
+    let distance = reference::distances(f);
+    for block in destinations(f).chunks(sizes.block) {
+        let (_, closer) = minimal.run(&plan, block);
+        for (i, d) in block.iter().enumerate() {
+            let near = f.endports().iter().enumerate().all(|(e, from)| {
+                let Some((s, _)) = from.attachment.filter(|_| EndPortId::at(e) != d.owner) else {
+                    return true;
+                };
+                let to = f.endport(d.owner);
+                let plain = reference::walk(f, r, from, to, d.lid, 0);
+                let sls = reference::sls(f, r, policy, EndPortId::at(e), d.owner, d.lid).1;
+                let dropped = |sl: u8| reference::walk(f, r, from, to, d.lid, sl).dropped;
+                plain.end == End::Home
+                    && distance[s.index()][d.root] == Some(plain.hops)
+                    && (s.index() == d.root || !sls.into_iter().any(dropped))
+            });
+            let connected = distance[d.root].iter().all(Option::is_some);
+            assert_eq!(closer >> i & 1 == 0, near && connected, "LID {}, {}", d.lid, t.unreachable);
+        }
+    }
+}
+
+/// The verdict for machines and its witnesses in words say what is in them.
+fn is_written(f: &Fabric, v: &Verdict) {
+    let json = v.to_json(f);
+    let holds = [
+        ("safe", v.is_safe()),
+        ("deadlock_free", v.deadlock_free),
+        ("deadlock_free_adapters", v.deadlock_free_adapters),
+        ("reachable", v.reachable),
+        ("loop_free", v.loop_free),
+        ("vls_legal", v.vls_legal),
+        ("minimal", v.minimal),
+    ];
+    assert!(holds.into_iter().all(|(key, holds)| json[key] == holds));
+    assert_eq!(json["multicast_deadlock_free"].as_bool(), v.multicast.as_ref().map(|m| m.deadlock_free));
+    let of =
+        |node: NodeId| json!({ "name": f.node(node).description, "guid": f.node(node).guid.to_string() });
+    let packet = |p: &Packet| {
+        let (from, to) = (f.endport(p.source), f.endport(f.owner_of(p.dlid).expect("a LID in use")));
+        let words = format!(
+            "a packet from {} port {} to {} LID {} with SL {}",
+            f.describe(from.node),
+            from.port,
+            f.describe(to.node),
+            p.dlid,
+            p.sl.0
+        );
+        let json = json!({
+            "source": of(from.node), "source_port": from.port.0, "source_lid": from.lid.get(),
+            "destination": of(to.node), "dlid": p.dlid.get(), "sl": p.sl.0,
+        });
+        (words, json)
+    };
+    let channel = |c: ChannelId, vl: Vl| format!("{} VL {}", f.describe_channel(c), vl.0);
+    for (i, w) in v.witnesses.iter().enumerate() {
+        let (text, json) = (w.explain(f), &json["witnesses"][i]);
+        let (kind, parts) = match w {
+            Witness::Unreachable { packet: p, at, fault } => {
+                let why = match fault {
+                    Fault::NoEntry => "there is no entry".to_owned(),
+                    Fault::NoLink(port) => format!("out of port {port}, which has no live cable"),
+                    Fault::BackToItself(port) => format!("out of port {port}, whose cable leads back"),
+                    Fault::WrongNode(port, node) => format!("out of port {port} to {}", f.describe(*node)),
+                    Fault::Loop(switches) => format!("again after {} hops", switches.len()),
+                    Fault::Vl15(a, b) => format!("maps to VL 15 from port {a} to port {b}"),
+                };
+                assert_eq!(json["packet"], packet(p).1);
+                assert!(json["reason"].as_str().is_some_and(|reason| reason.contains(&why)));
+                ("unreachable", vec![packet(p).0, f.describe_switch(*at), why])
+            }
+            Witness::Loop { packet: p, switches } => {
+                let mut parts: Vec<String> = switches.iter().map(|&s| f.describe_switch(s)).collect();
+                parts.push(packet(p).0);
+                ("loop", parts)
+            }
+            Witness::CreditLoop(waits) => {
+                let parts = waits.iter().enumerate().map(|(i, a)| {
+                    let b = &waits[(i + 1) % waits.len()];
+                    let words = packet(&a.packet).0;
+                    let (a, b) = (channel(a.channel, a.vl), channel(b.channel, b.vl));
+                    format!("\n  {a}\n    waits for {b} because of {words}")
+                });
+                ("credit_loop", parts.collect())
+            }
+            Witness::IllegalVl { wait, data_vls } => {
+                let c = f.channels().get(wait.channel);
+                assert_eq!(json["channel"]["from"], of(f.switch_node_id(c.from)));
+                let on = format!("on VL {}, but the link can operate {data_vls}", wait.vl.0);
+                ("illegal_vl", vec![packet(&wait.packet).0, f.describe_channel(wait.channel), on])
+            }
+            Witness::Detour { packet: p, hops, minimal } => {
+                ("detour", vec![packet(p).0, format!("{hops} hops between switches where {minimal}")])
+            }
+            Witness::Multicast(McastFault::Loop { mlid, channels }) => {
+                let mut parts: Vec<String> = channels.iter().map(|&c| f.describe_channel(c)).collect();
+                parts.push(format!("0x{mlid:04x}"));
+                ("multicast_loop", parts)
+            }
+            Witness::Multicast(McastFault::Unreachable { from, to, .. }) => {
+                let end = |e: EndPortId| f.describe(f.endport(e).node);
+                ("multicast_unreachable", vec![end(*from), end(*to)])
+            }
+            Witness::Multicast(McastFault::NoVl { at, .. }) => {
+                ("multicast_no_vl", vec![f.describe_switch(*at)])
+            }
+            Witness::Multicast(McastFault::CreditLoop(waits)) => {
+                let parts = waits.iter().enumerate().map(|(i, a)| {
+                    let b = &waits[(i + 1) % waits.len()];
+                    let (a, b) = (channel(a.channel, a.vl), channel(b.channel, b.vl));
+                    format!("\n  {a}\n    waits for {b} because of")
+                });
+                ("multicast_credit_loop", parts.collect())
+            }
+        };
+        assert_eq!((&json["kind"], &json["text"]), (&json!(kind), &json!(text)));
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}: {parts:?}");
+    }
 }
 
 /// Both say which habits of applications are safe.
@@ -59,7 +191,13 @@ pub(super) fn compare_safety(f: &Fabric, r: &Routes, told: &Verdict, sizes: Size
         replies: safe(SlPolicy::WithReplies),
         any: safe(SlPolicy::Any),
     };
-    assert_eq!(sl_safety_in(f, r, told, sizes), truth);
+    let said = sl_safety_in(f, r, told, sizes);
+    assert_eq!(said, truth);
+    let json = json!({ "sl_0": truth.sl_zero, "replies": truth.replies, "any": truth.any });
+    assert_eq!(said.to_json(), json);
+    let words = [truth.sl_zero, truth.replies, truth.any].map(|holds| if holds { "yes" } else { "NO" });
+    let said = said.describe();
+    assert!(said.split(", ").zip(words).all(|(part, word)| part.ends_with(word)), "{said}");
     truth
 }
 
@@ -137,7 +275,11 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
                     assert_eq!(r.lft.get(*at, packet.dlid), Some(*out));
                     End::Home
                 }
-                _ => End::Dead,
+                dead => {
+                    let fault = reference::dead_end(f, r, *at, packet.dlid);
+                    assert_eq!(*dead, fault);
+                    End::Dead
+                }
             };
             assert_eq!(walk.end, end);
         }

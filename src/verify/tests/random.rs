@@ -13,13 +13,17 @@ use crate::verify::{McastFault, Sizes, SlPolicy, Witness};
 
 type Dice = ChaCha8Rng;
 
-/// At most 7 switches with up to 60 ports, and 8 adapters and routers with one port or two.
+/// At most 7 switches with up to 254 ports, and 8 adapters and routers with one port or two.
 fn fabric(dice: &mut Dice) -> Fabric {
     let mut b = FabricBuilder::new();
     let switches = dice.random_range(1..=7);
     let mut free: Vec<Vec<PortRef>> = Vec::new();
     for s in 0..switches {
-        let ports = if dice.random_bool(0.1) { 60 } else { dice.random_range(8..=14) };
+        let ports = match dice.random_range(0..300) {
+            0 => 254,
+            1..20 => 60,
+            _ => dice.random_range(8..=14),
+        };
         let mut node = Node::new(NodeKind::Switch, Guid(0x100 + s), ports, &format!("S{s}"));
         node.enhanced_port0 = dice.random_bool(0.3);
         if dice.random_bool(0.1) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fabric::{EndPort, EndPortId, Fabric, Lid, LinkState, Port, PortNum, PortRef, Sl, SwitchId};
 use crate::tables::{McastGroup, PathSl, Routes};
-use crate::verify::SlPolicy;
+use crate::verify::{Fault, SlPolicy};
 
 /// A virtual channel: the switch that sends, its port, and the VL.
 pub(super) type Lane = (usize, u8, u8);
@@ -82,6 +82,19 @@ pub(super) fn walk(f: &Fabric, r: &Routes, from: &EndPort, to: &EndPort, dlid: L
         walk.end = End::Circle;
     }
     walk
+}
+
+/// Why no packet to a LID gets farther than a switch.
+pub(super) fn dead_end(f: &Fabric, r: &Routes, at: SwitchId, dlid: Lid) -> Fault {
+    let Some(port) = r.lft.get(at, dlid) else { return Fault::NoEntry };
+    let node = f.switch_node_id(at);
+    let cable = f.switch(at).ports.get(port.index()).and_then(|p| p.peer);
+    match peer(f, at.index(), port.0) {
+        _ if port.0 == 0 => Fault::WrongNode(port, node),
+        _ if cable.is_some_and(|there| there.node == node) => Fault::BackToItself(port),
+        Some(there) => Fault::WrongNode(port, there.node),
+        None => Fault::NoLink(port),
+    }
 }
 
 /// The SLs that a sender is told, and those that its packets may have.
