@@ -239,6 +239,9 @@ fn vl_15_drops() {
     assert!(check(&f, &r, SlPolicy::AsTold).reachable);
     let v = check(&f, &r, SlPolicy::Fixed(Sl(2)));
     assert!(!v.reachable && v.loop_free);
+    let mut all = r.clone();
+    all.sl2vl.rows_mut().fill(SlVlRow::uniform(Vl(15)));
+    assert!(!check(&f, &all, SlPolicy::AsTold).reachable);
     let text = v.witness().unwrap().explain(&f);
     assert!(text.contains("SL 2 maps to VL 15 from port 1"), "{text}");
 }

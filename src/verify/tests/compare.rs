@@ -247,6 +247,7 @@ fn lane(f: &Fabric, channel: ChannelId, vl: Vl) -> Lane {
 
 /// Each of some lanes ends where the next begins.
 fn is_circle(f: &Fabric, lanes: &[Lane]) {
+    assert!(lanes.len() > 1);
     for (i, a) in lanes.iter().enumerate() {
         let b = lanes[(i + 1) % lanes.len()];
         assert_eq!(reference::next(f, a.0, a.1).map(|(to, _)| to), Some(b.0));
@@ -289,10 +290,14 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
             is_circle(f, &switches.iter().map(|&s| (s.index(), out(s).0, 0)).collect::<Vec<_>>());
         }
         Witness::CreditLoop(waits) => {
-            assert!(waits.len() > 1);
+            let adapters_alone = !reference::circular(t.waits_adapters.clone()).is_empty();
+            let graph = if adapters_alone { &t.waits_adapters } else { &t.waits };
+            let first = lane(f, waits[0].channel, waits[0].vl);
+            assert_eq!(waits.len(), reference::shortest(graph, first), "the shortest of its component");
             for (i, a) in waits.iter().enumerate() {
                 let b = &waits[(i + 1) % waits.len()];
                 let pair = [lane(f, a.channel, a.vl), lane(f, b.channel, b.vl)];
+                assert_eq!(told(&a.packet).end, End::Home);
                 assert!(told(&a.packet).lanes.windows(2).any(|w| w == pair), "{}", w.explain(f));
                 // A packet between adapters is the better example.
                 assert!(adapters(&a.packet) || !t.waits_adapters.contains(&(pair[0], pair[1])));
@@ -301,6 +306,7 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
         Witness::IllegalVl { wait, data_vls } => {
             let used = lane(f, wait.channel, wait.vl);
             assert_eq!(*data_vls, operates(f, used.0, used.1));
+            assert_eq!(told(&wait.packet).end, End::Home);
             assert!(wait.vl.0 >= *data_vls && told(&wait.packet).lanes.contains(&used));
         }
         Witness::Detour { packet, hops, minimal } => {
@@ -347,6 +353,7 @@ fn is_true_of_groups(f: &Fabric, r: &Routes, policy: SlPolicy, fault: &McastFaul
                     Cause::Unicast(p) => {
                         let owner = f.owner_of(p.dlid).expect("a LID in use");
                         assert!(reference::sls(f, r, policy, p.source, owner, p.dlid).1.contains(&p.sl.0));
+                        assert_eq!(send(f, r, p).end, End::Home);
                         assert!(send(f, r, p).lanes.windows(2).any(|w| w == [first, second]));
                     }
                     Cause::Multicast { mlid, source, sl } => {

@@ -180,23 +180,42 @@ pub(super) fn circular(mut waits: Waits) -> Waits {
     }
 }
 
-/// Sets of virtual channels that all wait for each other.
-fn components(waits: &Waits) -> usize {
+/// What each virtual channel that is left of a graph waits for, at last, and over how many others.
+fn reach(waits: &Waits) -> BTreeMap<Lane, BTreeMap<Lane, usize>> {
     let left = circular(waits.clone());
-    let reach = |from: Lane| {
-        let mut met = BTreeSet::new();
-        let mut open = vec![from];
-        while let Some(v) = open.pop() {
-            let after = left.range((v, (0, 0, 0))..=(v, (usize::MAX, 255, 255))).map(|w| w.1);
-            open.extend(after.filter(|w| met.insert(*w)));
+    let from = |v: Lane| {
+        let mut met = BTreeMap::new();
+        let mut level = BTreeSet::from([v]);
+        for steps in 1.. {
+            let after = level.iter().flat_map(|&v| left.range((v, (0, 0, 0))..=(v, (usize::MAX, 255, 255))));
+            level = after.map(|w| w.1).filter(|w| !met.contains_key(w)).collect();
+            met.extend(level.iter().map(|&w| (w, steps)));
+            if level.is_empty() {
+                break;
+            }
         }
         met
     };
-    let all: BTreeMap<Lane, BTreeSet<Lane>> = left.iter().map(|w| (w.0, reach(w.0))).collect();
-    let together = |v: &Lane| -> Vec<Lane> {
-        all[v].iter().copied().filter(|w| all.get(w).is_some_and(|reach| reach.contains(v))).collect()
-    };
-    all.keys().map(together).filter(|c| !c.is_empty()).collect::<BTreeSet<_>>().len()
+    left.iter().map(|w| (w.0, from(w.0))).collect()
+}
+
+/// Those that wait for a virtual channel and that it waits for.
+fn component(reach: &BTreeMap<Lane, BTreeMap<Lane, usize>>, v: Lane) -> Vec<Lane> {
+    let back = |w: &Lane| reach.get(w).is_some_and(|after| after.contains_key(&v));
+    reach[&v].keys().copied().filter(back).collect()
+}
+
+/// Sets of virtual channels that all wait for each other.
+fn components(waits: &Waits) -> usize {
+    let reach = reach(waits);
+    let all: BTreeSet<Vec<Lane>> = reach.keys().map(|&v| component(&reach, v)).collect();
+    all.iter().filter(|c| !c.is_empty()).count()
+}
+
+/// The length of the shortest cycle among those that wait for each other and for a virtual channel.
+pub(super) fn shortest(waits: &Waits, v: Lane) -> usize {
+    let reach = reach(waits);
+    component(&reach, v).iter().map(|v| reach[v][v]).min().expect("it is in a cycle")
 }
 
 /// Data VLs that both ends of a link between switches can operate.
