@@ -6,7 +6,7 @@ mod reference;
 
 use super::*;
 use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeKind, PortRef};
-use crate::tables::{Lft, PathSl, VlArb};
+use crate::tables::{Lft, McastGroup, PathSl, PortSet, VlArb};
 
 /// Switches with 12 ports and adapters; cables take the next free port of either side.
 struct Build {
@@ -310,6 +310,36 @@ fn a_cycle_of_one_sl_shows_when_it_is_in_use() {
     assert!(!v.deadlock_free && credit_loop(&v).iter().any(|w| w.packet.sl == Sl(3)));
     r.path_sl = PathSl::Any(0b1001);
     assert!(!check(&f, &r, SlPolicy::AsTold).deadlock_free);
+}
+
+/// Packets to the switch opposite make three of the four dependencies of a cycle. A copy makes the
+/// fourth, though the switch that it goes to has no port in the group.
+#[test]
+fn a_copy_that_the_next_switch_drops_waits_too() {
+    let f = ring(4, 0..4, 0);
+    let mut r = routes(&f, tables(&f, |_| 0, true));
+    let port = |from: usize, to: usize| {
+        let mut out = f.channels().out(SwitchId::at(from));
+        out.find(|(_, c)| c.to.index() == to).unwrap().1.out_port
+    };
+    for end in f.endports() {
+        let s = (end.attachment.unwrap().0.index() + 2) % 4;
+        r.lft.set(SwitchId::at(s), end.lid, port(s, if s == 3 { 2 } else { s + 1 }));
+    }
+    let set = |port| {
+        let mut set = PortSet::default();
+        set.insert(port);
+        set
+    };
+    let ports = vec![(SwitchId(0), set(port(0, 1))), (SwitchId(3), set(port(3, 0)))];
+    r.multicast.push(McastGroup { mlid: McastGroup::FIRST_MLID, sls: Some(1), ports });
+    let v = check(&f, &r, SlPolicy::AsTold);
+    assert!(v.deadlock_free && v.reachable && !v.is_safe());
+    let Some(Witness::Multicast(McastFault::CreditLoop(waits))) = v.witness() else { panic!("{v:?}") };
+    assert_eq!(waits.iter().filter(|w| matches!(w.cause, Cause::Multicast { .. })).count(), 1);
+    // Without the port to the switch that is in no group all is well.
+    r.multicast[0].ports.remove(0);
+    assert!(check(&f, &r, SlPolicy::AsTold).is_safe());
 }
 
 #[test]
