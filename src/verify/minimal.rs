@@ -16,8 +16,6 @@ use super::{Destination, Plan, bits};
 
 const NONE: u32 = u32::MAX;
 
-/// Switches whose entries are turned over at a time: about a cache line of each column.
-const TILE: usize = 64;
 /// Room for a port number, and a cache line so that ports of different switches share no cache set.
 const ROW: usize = 256 + 8;
 
@@ -82,9 +80,10 @@ pub(super) struct Search {
 }
 
 impl Minimal {
-    pub(super) fn new(switches: usize) -> Self {
+    /// `tile`: how many switches have their entries turned over at a time.
+    pub(super) fn new(switches: usize, tile: usize) -> Self {
         Self {
-            tile: vec![[0; ROW]; TILE],
+            tile: vec![[0; ROW]; tile],
             ways: Vec::new(),
             first: Vec::with_capacity(switches + 1),
             front: vec![0; switches],
@@ -135,8 +134,8 @@ impl Minimal {
         self.first.clear();
         let switches = self.seen.len();
         let columns: Vec<&[u8]> = block.iter().map(|d| plan.routes.lft.to(d.lid)).collect();
-        for begin in (0..switches).step_by(TILE) {
-            let end = switches.min(begin + TILE);
+        for begin in (0..switches).step_by(self.tile.len()) {
+            let end = switches.min(begin + self.tile.len());
             for (i, column) in columns.iter().enumerate() {
                 for (row, &out) in self.tile.iter_mut().zip(&column[begin..end]) {
                     row[usize::from(out)] |= 1 << i;

@@ -40,9 +40,23 @@ use untrusted::Leak;
 use witness::Finder;
 pub use witness::{Fault, Packet, Wait, Witness};
 
-/// Destinations that are looked at together: what fits into a word, and about a cache line of a
-/// forwarding table.
-const BLOCK: usize = 64;
+/// How much is looked at together. No verdict depends on it. Tests take less, so that small tables
+/// reach what large ones do.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// Destinations, at most 64: what fits into a word, and about a cache line of a forwarding table.
+    block: usize,
+    /// SL2VL rows that one thread looks through for distinct ones.
+    rows: usize,
+    /// Switches whose entries are turned over at a time: about a cache line of each column.
+    tile: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { block: 64, rows: 1 << 16, tile: 64 }
+    }
+}
 
 /// What holds for some tables, and what they cost.
 ///
@@ -180,9 +194,13 @@ pub fn verify(fabric: &Fabric, routes: &Routes) -> Verdict {
 /// most O(D / 64 x levels x C) for distances. Memory: 1 + 2 VLs bytes for each of the S d^2 turns, O(S)
 /// a thread.
 pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdict {
+    verify_in(fabric, routes, policy, Sizes::default())
+}
+
+fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -> Verdict {
     let destinations = destinations(fabric);
     let run = |pairs: Pairs| {
-        let plan = Plan::new(fabric, routes, policy, pairs);
+        let plan = Plan::new(fabric, routes, policy, pairs, sizes);
         (plan.judge_all(&destinations), plan)
     };
     let (tally, plan) = run(Pairs::All);
@@ -266,7 +284,7 @@ struct Destination {
     owner: EndPortId,
 }
 
-/// All LIDs, those on one switch together.
+/// All LIDs that somebody sends to, those on one switch together.
 fn destinations(fabric: &Fabric) -> Vec<Destination> {
     let mut list = Vec::new();
     for s in fabric.switch_ids() {
@@ -277,6 +295,10 @@ fn destinations(fabric: &Fabric) -> Vec<Destination> {
             list.extend(end.lids().map(|lid| Destination { root: s.index(), lid, port, owner }));
         }
         list[first..].sort_unstable_by_key(|d| d.lid);
+    }
+    // Nobody sends to itself.
+    if list.iter().all(|d| d.owner == list[0].owner) {
+        list.clear();
     }
     list
 }
@@ -320,6 +342,7 @@ struct Plan<'a> {
     routes: &'a Routes,
     policy: SlPolicy,
     pairs: Pairs,
+    sizes: Sizes,
     turns: Turns,
     /// By turn.
     rows: &'a [SlVlRow],
@@ -342,7 +365,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(fabric: &'a Fabric, routes: &'a Routes, policy: SlPolicy, pairs: Pairs) -> Self {
+    fn new(fabric: &'a Fabric, routes: &'a Routes, policy: SlPolicy, pairs: Pairs, sizes: Sizes) -> Self {
         let channels = fabric.channels();
         let turns = Turns::new(fabric);
         let alike = |s: SwitchId| routes.sl2vl.ports_of(s) == channels.slots_of(s);
@@ -372,7 +395,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        let (merge, lanes, drops) = merge(&routes.sl2vl);
+        let (merge, lanes, drops) = merge(&routes.sl2vl, sizes);
         let same = policy.same(&routes.path_sl).filter(|_| pairs == Pairs::All);
         let of_sl = |sl: usize| (sl, rows.par_iter().map(|row| row.get(Sl(sl as u8)).0).collect());
         let vls = same.map_or(Vec::new(), |sls| bits(merge[usize::from(sls)]).map(of_sl).collect());
@@ -381,6 +404,7 @@ impl<'a> Plan<'a> {
             routes,
             policy,
             pairs,
+            sizes,
             vls,
             graph: Graph::new(lanes, turns.len, channels.num_slots()),
             turns,
@@ -418,13 +442,13 @@ impl<'a> Plan<'a> {
 
     /// Judges all destinations, on all cores.
     fn judge_all(&self, destinations: &[Destination]) -> Tally {
-        let blocks = destinations.par_chunks(BLOCK);
-        let buffers = || Minimal::new(self.fabric.num_switches());
+        let blocks = destinations.par_chunks(self.sizes.block);
+        let buffers = || Minimal::new(self.fabric.num_switches(), self.sizes.tile);
         let tallies = blocks.map_init(buffers, |minimal, block| self.judge(minimal, block));
         tallies.reduce(Tally::default, Tally::merge)
     }
 
-    /// Judges at most [`BLOCK`] destinations.
+    /// Judges a block of destinations.
     fn judge(&self, minimal: &mut Minimal, block: &[Destination]) -> Tally {
         let switches = self.fabric.num_switches();
         let (senders, sls) = Senders::new(self, block);
@@ -491,8 +515,8 @@ impl<'a> Plan<'a> {
 }
 
 /// [`Plan::merge`], one more than the highest data VL in any row, and [`Plan::drops`].
-fn merge(sl2vl: &Sl2Vl) -> (Vec<u16>, usize, bool) {
-    let chunks = sl2vl.rows().par_chunks(1 << 16).map(|rows| {
+fn merge(sl2vl: &Sl2Vl, sizes: Sizes) -> (Vec<u16>, usize, bool) {
+    let chunks = sl2vl.rows().par_chunks(sizes.rows).map(|rows| {
         let mut distinct = HashSet::new();
         // Mostly a few take turns.
         let mut recent = [None; 4];

@@ -10,6 +10,7 @@
 use serde_json::{Value, json};
 
 use super::graph::{Cycles, Graph};
+use super::policy::lowest;
 use super::witness::Finder;
 use super::{Destination, Packet, Plan, bits};
 use crate::fabric::{ChannelId, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
@@ -184,10 +185,16 @@ pub(super) fn judge(
     let candidates = |g: &McastGroup| g.sls.unwrap_or(u16::MAX);
     let all = groups.iter().fold(0, |all, g| all | candidates(g));
     let wanted = groups.iter().fold(0, |all, g| all | g.sls.unwrap_or(1));
-    // One SL of each class that the tables treat alike stands for the others; but a group may have
-    // only some of them, so each SL counts by itself there.
-    let some_sls = groups.iter().any(|g| g.sls.is_some_and(|sls| plan.merge[usize::from(sls)] & !sls != 0));
-    let merged = if some_sls { all } else { plan.merge[usize::from(all)] };
+    // One SL stands for all that the tables treat alike, unless a group may have only some of these.
+    let alike = |sl: usize| {
+        let same = bits(all).filter(|&other| plan.merge[1 << other] == plan.merge[1 << sl]);
+        same.fold(0, |set, other| set | 1 << other)
+    };
+    let parted = |g: &McastGroup| bits(candidates(g)).any(|sl| alike(sl) & !candidates(g) != 0);
+    let one_by_one = groups.iter().any(parted);
+    let class = |sl: usize| if one_by_one { 1 << sl } else { alike(sl) };
+    let classes = bits(all).fold(0, |set, sl| set | lowest(class(sl)));
+    let is_wanted = |sl: usize| wanted & class(sl) != 0;
     let spread = |graph: &Graph, sl: usize| {
         let serves = groups.iter().filter(|g| candidates(g) & 1 << sl != 0);
         serves.map(|g| Spread::new(plan, graph, g, Sl(sl as u8)).run()).find_map(Result::err)
@@ -195,10 +202,10 @@ pub(super) fn judge(
     let mut no_vl = None;
     let mut good: u16 = 0;
     let each = plan.graph.clone();
-    for sl in bits(merged) {
+    for sl in bits(classes) {
         let fault = spread(&each, sl);
         good |= u16::from(fault.is_none()) << sl;
-        no_vl = no_vl.or(fault.filter(|_| wanted & 1 << sl != 0));
+        no_vl = no_vl.or(fault.filter(|_| is_wanted(sl)));
     }
     let mut cycle = None;
     if unicast.example.is_some() {
@@ -209,17 +216,19 @@ pub(super) fn judge(
             bits(sls).for_each(|sl| drop(spread(&graph, sl)));
             graph.cycles(plan.fabric, &plan.turns).example.map(|cycle| (graph, cycle))
         };
-        let circular = if good == merged {
+        let circular = if good == classes {
             each.cycles(plan.fabric, &plan.turns).example.is_some()
         } else {
             with(good).is_some()
         };
         if circular {
             let possible = std::mem::take(&mut good);
-            for sl in bits(possible) {
+            // An SL that nobody asked for takes the place of none that is.
+            let (first, others): (Vec<_>, Vec<_>) = bits(possible).partition(|&sl| is_wanted(sl));
+            for sl in first.into_iter().chain(others) {
                 match with(good | 1 << sl) {
                     None => good |= 1 << sl,
-                    Some((_, found)) if wanted & 1 << sl != 0 && cycle.is_none() => {
+                    Some((_, found)) if is_wanted(sl) && cycle.is_none() => {
                         cycle = Some((good | 1 << sl, found));
                     }
                     Some(_) => {}
@@ -227,9 +236,7 @@ pub(super) fn judge(
             }
         }
     }
-    let sls =
-        bits(all).filter(|&sl| some_sls || plan.merge[1 << sl] & good != 0).fold(0, |set, sl| set | 1 << sl);
-    let sls = if some_sls { good } else { sls };
+    let sls = bits(good).fold(0, |set, sl| set | class(sl));
     faults.extend(no_vl);
     if let Some((sls, cycle)) = cycle {
         let next = cycle.iter().cycle().skip(1);
@@ -241,7 +248,7 @@ pub(super) fn judge(
         let waits: Option<Vec<McastWait>> = cycle.iter().zip(next).map(wait).collect();
         faults.push(McastFault::CreditLoop(waits.expect("some packet made each dependency")));
     }
-    let deadlock_free = wanted & !sls == 0;
+    let deadlock_free = unicast.example.is_none() && wanted & !sls == 0;
     Some((McastVerdict { groups: groups.len(), loop_free, reachable, deadlock_free, sls }, faults))
 }
 
@@ -298,9 +305,10 @@ impl<'a> Spread<'a> {
             let (mlid, sl, at) = (self.group.mlid, self.sl, SwitchId::at(s));
             return Err(McastFault::NoVl { mlid, sl, at, port: out });
         }
-        if ahead.to == u32::MAX || self.group.at(SwitchId(ahead.to)).is_empty() {
+        if ahead.to == u32::MAX {
             return Ok(());
         }
+        // It waits for the channel even where the next switch is not in the group and drops it.
         if from != 0 {
             self.graph.depend(self.graph.cell(turn, vl.0), from);
         }
@@ -325,7 +333,7 @@ fn cause(
     let (c, d) = (channels.get(first.0), channels.get(second.0));
     let passes = |g: &McastGroup, id: ChannelId| {
         let c = channels.get(id);
-        g.at(c.from).contains(c.out_port) && !g.at(c.to).is_empty()
+        g.at(c.from).contains(c.out_port)
     };
     let vl = |s: SwitchId, inp: PortNum, out: PortNum, sl: Sl| {
         plan.rows[plan.turn(s.index(), out.0, inp.0)].get(sl)

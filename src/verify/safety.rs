@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::policy::Pairs;
-use super::{Destination, Plan, SlPolicy, Verdict, destinations};
+use super::{Destination, Plan, Sizes, SlPolicy, Verdict, destinations};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::Routes;
 
@@ -45,13 +45,17 @@ impl SlSafety {
 /// # Panics
 /// Where the tables were made for another fabric.
 pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
+    sl_safety_in(fabric, routes, told, Sizes::default())
+}
+
+pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, sizes: Sizes) -> SlSafety {
     let told = told.deadlock_free && told.reachable && told.vls_legal;
-    let (merge, ..) = super::merge(&routes.sl2vl);
+    let (merge, ..) = super::merge(&routes.sl2vl, sizes);
     if merge[usize::from(u16::MAX)].count_ones() == 1 {
         return SlSafety { sl_zero: told, replies: told, any: told };
     }
     let destinations = destinations(fabric);
-    let under = |policy| judge(fabric, routes, policy, &destinations);
+    let under = |policy| judge(fabric, routes, policy, &destinations, sizes);
     // Fewer packets are never less safe than more.
     let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
     let any = if set == merge[usize::from(u16::MAX)] { told } else { under(SlPolicy::Any) };
@@ -63,8 +67,14 @@ pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
     }
 }
 
-fn judge(fabric: &Fabric, routes: &Routes, policy: SlPolicy, destinations: &[Destination]) -> bool {
-    let plan = Plan::new(fabric, routes, policy, Pairs::All);
+fn judge(
+    fabric: &Fabric,
+    routes: &Routes,
+    policy: SlPolicy,
+    destinations: &[Destination],
+    sizes: Sizes,
+) -> bool {
+    let plan = Plan::new(fabric, routes, policy, Pairs::All, sizes);
     let tally = plan.judge_all(destinations);
     let arrives = tally.unreachable.is_none() && tally.looping.is_none();
     arrives && plan.illegal_vl().is_none() && plan.graph.cycles(fabric, &plan.turns).example.is_none()
