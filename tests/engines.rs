@@ -55,13 +55,16 @@ fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
                     }
                     assert!(verdict.vls_all <= 8, "{label}");
                 }
+                Err(EngineError::OwnLimit { name, needed, offered, .. }) => {
+                    let diameter = dfdn::routing::Hops::new(&fabric).expect("all is connected").diameter();
+                    assert_eq!((name, needed, offered), ("vls", usize::from(diameter), 8), "{label}");
+                    assert!(needed > 8, "{label}");
+                }
                 Err(EngineError::Lanes { source, .. }) => {
                     let diameter = dfdn::routing::Hops::new(&fabric).expect("all is connected").diameter();
                     match source {
-                        LanesError::TooFewVls { needed, offered } => {
-                            assert_eq!((needed, offered), (usize::from(diameter), 8), "{label}");
-                            assert!(needed > 8, "{label}");
-                        }
+                        // No link states its VLs, so the setting limits them.
+                        LanesError::TooFewVls { .. } => panic!("{label}: {source}"),
                         LanesError::TooFewSls { needed, offered } => {
                             assert!(needed > usize::from(offered), "{label}");
                         }
