@@ -86,7 +86,11 @@ mod tests {
         let root = tempfile::tempdir().expect("a temporary folder");
         let at = root.path();
         put(at, &[("memory.max", "max\n"), ("memory.current", "5000\n")]);
-        let slice = [("memory.max", "9000\n"), ("memory.current", "8000\n"), ("memory.stat", "anon 1\ninactive_file 300\n")];
+        let slice = [
+            ("memory.max", "9000\n"),
+            ("memory.current", "8000\n"),
+            ("memory.stat", "anon 1\ninactive_file 300\n"),
+        ];
         put(&at.join("a.slice"), &slice);
         put(&at.join("a.slice/b.service"), &[("memory.max", "7000\n"), ("memory.current", "1000\n")]);
         let mounts = format!(

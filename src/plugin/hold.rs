@@ -26,7 +26,7 @@
 use super::abi;
 use super::cables;
 use super::host::{self, Host};
-use crate::fabric::{EndPort, Guid, Lid, PortNum, SwitchId, Vl};
+use crate::fabric::{EndPort, Guid, Lid, PortNum, SwitchId};
 use crate::tables::{Lft, PortSet, Programmed, SlVlRow};
 
 /// The row of packets that are to be dropped. OpenSM leaves VL 15 as it is, and its SA answers no query whose
@@ -256,6 +256,7 @@ pub(super) fn answer_by_acknowledged(host: &Host) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::Vl;
 
     #[test]
     fn packets_to_be_dropped_have_the_vl_that_drops() {

@@ -22,11 +22,7 @@ macro_rules! field {
 /// The three tables of a kind of port.
 macro_rules! qos {
     ($options:expr, $kind:ident) => {
-        [
-            field!($options, $kind.sl2vl),
-            field!($options, $kind.vlarb_high),
-            field!($options, $kind.vlarb_low),
-        ]
+        [field!($options, $kind.sl2vl), field!($options, $kind.vlarb_high), field!($options, $kind.vlarb_low)]
     };
 }
 

@@ -115,13 +115,7 @@ unsafe impl Sync for OneSwitch {}
 
 /// Lets `fill` write the lid matrix row of a switch for a LID: hops by port number, the least hops
 /// in entry 0, which is set before. False where OpenSM has no memory for the row.
-fn with_hops_row(
-    host: &Host,
-    switch: &OneSwitch,
-    lid: Lid,
-    least: u8,
-    fill: impl FnOnce(&mut [u8]),
-) -> bool {
+fn with_hops_row(host: &Host, switch: &OneSwitch, lid: Lid, least: u8, fill: impl FnOnce(&mut [u8])) -> bool {
     let pointer = switch.0;
     // SAFETY: a switch with room for this LID (see `switches`), in no other thread's hands; allocates the row if there is none.
     let status = unsafe { (host.functions().set_hops)(pointer, lid.get(), 0, least) };
@@ -146,7 +140,6 @@ fn switch_lid(fabric: &Fabric, switch: SwitchId) -> Lid {
     let port0 = fabric.endports_on(switch).iter().map(|&e| fabric.endport(e)).find(|e| !e.is_adapter());
     port0.map(|e| e.lid).expect("every switch has an end port: FabricBuilder makes one")
 }
-
 
 /// Takes hop counts back after a failure, as the next engine expects to find them.
 pub(super) fn clear_hops(host: &Host) {

@@ -73,8 +73,11 @@ fn put(
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
     let (at, part) = (folder.join(name), folder.join(format!("{name}.part")));
-    let nameless =
-        OpenOptions::new().write(true).mode(0o666).custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC).open(folder);
+    let nameless = OpenOptions::new()
+        .write(true)
+        .mode(0o666)
+        .custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC)
+        .open(folder);
     let has_name = nameless.is_err();
     let file = match nameless {
         Ok(file) => file,

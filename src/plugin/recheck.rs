@@ -44,7 +44,10 @@ impl Blocks {
     pub(super) fn in_words(&self) -> String {
         let Self { compared, missing, switches, more } = self;
         let more = if *more > 0 { format!(" and {more} more switches") } else { String::new() };
-        format!("{missing} of {compared} blocks of forwarding tables are not in place: {}{more}", switches.join(", "))
+        format!(
+            "{missing} of {compared} blocks of forwarding tables are not in place: {}{more}",
+            switches.join(", ")
+        )
     }
 }
 
@@ -57,6 +60,15 @@ pub(super) struct Rows {
     pub(super) different: usize,
     /// The first of these in words.
     pub(super) example: Option<String>,
+}
+
+impl Rows {
+    /// How many differ, and the first of them.
+    pub(super) fn in_words(&self) -> String {
+        let Self { compared, different, example } = self;
+        let example = example.as_deref().unwrap_or_default();
+        format!("{different} of {compared} SL2VL rows are not in place, first {example}")
+    }
 }
 
 /// Compares the forwarding tables and the SL2VL rows that switches and adapters acknowledged with those of the tables.
@@ -213,6 +225,9 @@ mod tests {
     fn switches_that_miss_blocks_are_named() {
         let switches = vec!["1 of 'a' (0x1)".to_owned(), "2 of 'b' (0x2)".to_owned()];
         let text = Blocks { compared: 9, missing: 4, switches, more: 1 }.in_words();
-        assert!(text.starts_with("4 of 9 blocks") && text.ends_with("'b' (0x2) and 1 more switches"), "{text}");
+        assert!(
+            text.starts_with("4 of 9 blocks") && text.ends_with("'b' (0x2) and 1 more switches"),
+            "{text}"
+        );
     }
 }

@@ -135,7 +135,11 @@ mod tests {
         let retry = Retry::new();
         let asked = Arc::new(AtomicU32::new(0));
         let (shared, count) = (retry.shared.clone(), asked.clone());
-        let run = move || shared.run(|| drop(count.fetch_add(1, Ordering::Relaxed)));
+        let run = move || {
+            shared.run(|| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        };
         *retry.thread.lock().expect("not poisoned") = Some(std::thread::spawn(run));
         retry.shared.lock().due = Some(Instant::now() + Duration::from_millis(20));
         retry.shared.changed.notify_all();
