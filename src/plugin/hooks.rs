@@ -1,5 +1,5 @@
 //! The functions that OpenSM calls: each finds the plugin behind its context, keeps panics in, and hands on
-//! to the [plugin's own logic](super::instance).
+//! to the plugin's own logic (`instance.rs`, `sent.rs`).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
@@ -200,12 +200,15 @@ unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
 /// where there are none what still holds of those from before.
 unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
     let done = with_engine(context, "ucast_build_fwd_tables", FAILED, |plugin, engine| {
-        if plugin.computed() { code(plugin, plugin.commit(engine)) } else { FAILED }
+        if plugin.is_to_hold(engine) { FAILED } else { code(plugin, plugin.commit(engine)) }
     });
     if done == DONE {
         return DONE;
     }
-    let held = with_engine(context, "hold", FAILED, |plugin, engine| code(plugin, plugin.hold(engine)));
+    let held = with_engine(context, "hold", FAILED, |plugin, engine| match plugin.hold(engine) {
+        None => FAILED,
+        Some(result) => code(plugin, result),
+    });
     if held != DONE {
         refuse(context);
     }

@@ -1,5 +1,4 @@
-//! The plugin's own logic: settings, computing, committing, keeping what there is where that fails, and
-//! looking whether it arrived.
+//! The plugin's own logic: settings, computing, committing, and keeping what there is where that fails.
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -20,18 +19,13 @@ use super::memory::Size;
 use super::message::Message;
 use super::options;
 use super::program;
-use super::psl;
-use super::recheck::{Recheck, recheck};
-use super::retry::{self, Retry};
+use super::retry::Retry;
 use super::rows::KnownRows;
 use super::snapshot::{Snapshot, snapshot};
 use super::threads::{self, in_own_threads};
 use crate::engine::{self, Fitted, Routed, Settings};
 use crate::fabric::Fabric;
 use crate::tables::Programmed;
-
-/// After how many sweeps in a row that left tables out of place it is no surprise any more.
-const SURPRISES: u32 = 3;
 
 /// The plugin: one for each OpenSM object, from `create` to `delete`.
 pub(super) struct Plugin {
@@ -48,17 +42,17 @@ pub(super) struct Plugin {
     /// What OpenSM was handed last: what is in the switches, if [`Sent::Ours`].
     pub(super) in_force: ArcSwapOption<InForce>,
     /// Whose tables were sent last, a [`Sent`].
-    sent: AtomicU8,
+    pub(super) sent: AtomicU8,
     /// What OpenSM knows of SL2VL rows.
     pub(super) known_rows: KnownRows,
     /// Sweeps in a row that left rows between switches or forwarding tables out of place.
-    failures: AtomicU32,
+    pub(super) failures: AtomicU32,
     /// The same of rows towards and of adapters alone.
-    failures_at_adapters: AtomicU32,
+    pub(super) failures_at_adapters: AtomicU32,
     /// Asks for sweeps because of these.
-    retry: Retry,
+    pub(super) retry: Retry,
     /// Whether the next regular sweep is to be a heavy one.
-    retry_later: AtomicBool,
+    pub(super) retry_later: AtomicBool,
     /// What was said last of options without effect.
     unheeded: Mutex<Option<String>>,
     /// Threads that the last run had where these were fewer than cores.
@@ -72,7 +66,7 @@ pub(super) struct Plugin {
 /// Whose tables OpenSM sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Sent {
+pub(super) enum Sent {
     /// Nobody's, since the plugin was loaded.
     Nothing,
     /// Ours.
@@ -154,7 +148,7 @@ impl Plugin {
     }
 
     /// Whether the engine in use is one of ours.
-    fn is_ours(&self) -> bool {
+    pub(super) fn is_ours(&self) -> bool {
         let ours = self.registered.get().map_or(&[][..], Vec::as_slice);
         let used = self.host.engine_used().map(|engine| engine.context.cast_const());
         used.is_some_and(|used| {
@@ -268,11 +262,6 @@ impl Plugin {
         if read { HopCounts::Read } else { HopCounts::NotRead }
     }
 
-    /// Whether [`Plugin::compute`] has left anything to be committed.
-    pub(super) fn computed(&self) -> bool {
-        locked(&self.pending).is_some()
-    }
-
     /// Hands OpenSM what was computed.
     ///
     /// # Errors
@@ -320,13 +309,20 @@ impl Plugin {
         Some(self.hop_counts(in_force.programmed.routes.multicast.is_empty()))
     }
 
-    /// Hands OpenSM what still holds of the tables from before.
+    /// Whether nothing was computed and [`Plugin::hold`] is to follow.
+    pub(super) fn is_to_hold(&self, engine: &Registered) -> bool {
+        locked(&self.pending).is_none() && self.to_be_kept(engine).is_some()
+    }
+
+    /// Hands OpenSM what still holds of the tables from before; `None` where there are none to be kept.
     ///
     /// # Errors
-    /// There are none to be kept, or no memory.
-    pub(super) fn hold(&self, engine: &Registered) -> Result<(), Failure> {
-        let nothing = || (Message::NothingToCommit, "no tables were computed in this sweep".to_owned());
-        let in_force = self.to_be_kept(engine).ok_or_else(nothing)?;
+    /// No memory.
+    pub(super) fn hold(&self, engine: &Registered) -> Option<Result<(), Failure>> {
+        self.to_be_kept(engine).map(|in_force| self.keep(engine, &in_force))
+    }
+
+    fn keep(&self, engine: &Registered, in_force: &InForce) -> Result<(), Failure> {
         let programmed = in_force.programmed.clone();
         let (hold, extent) =
             hold::hold(&self.host, &programmed).map_err(|error| (Message::TooLittleMemory, error))?;
@@ -346,39 +342,6 @@ impl Plugin {
         let other = self.sent.load(Ordering::Relaxed) == Sent::WithoutSls as u8;
         if other && engine.is_last() && self.host.has_no_fallback() && !self.host.is_new_master() {
             hold::answer_by_acknowledged(&self.host);
-        }
-    }
-
-    /// Tables were sent, and acknowledged or not: ours or those of another engine.
-    pub(super) fn tables_sent(&self) {
-        if self.is_ours() {
-            self.sent.store(Sent::Ours as u8, Ordering::Relaxed);
-            let in_force = self.in_force.load();
-            let Some(in_force) = in_force.as_deref() else { return };
-            if in_force.hold.is_some() {
-                // Or OpenSM would go on with these without asking.
-                self.host.locked_exclusively(|| self.host.forget_cache());
-                self.retry_later.store(true, Ordering::Relaxed);
-            }
-            self.recheck(in_force);
-        } else {
-            let with_sls = self.host.engine_used().is_some_and(|engine| engine.path_sl.is_some());
-            let sent = if with_sls { Sent::WithSls } else { Sent::WithoutSls };
-            self.sent.store(sent as u8, Ordering::Relaxed);
-            self.known_rows.sent_by_another();
-            self.failures.store(0, Ordering::Relaxed);
-            self.failures_at_adapters.store(0, Ordering::Relaxed);
-            self.retry.cancel();
-        }
-    }
-
-    /// The sweep is over.
-    pub(super) fn subnet_up(&self) {
-        if self.retry_later.swap(false, Ordering::Relaxed) {
-            self.host.make_next_sweep_heavy();
-        }
-        if self.host.dumps_routing() {
-            self.write_psl(self.is_ours());
         }
     }
 
@@ -425,81 +388,6 @@ impl Plugin {
                 }
                 true
             }
-        }
-    }
-
-    /// Looks for tables that were clipped or not acknowledged, and asks for another sweep where there are any.
-    fn recheck(&self, in_force: &InForce) {
-        let Recheck { between_switches, at_adapters, forwarding } =
-            self.host.locked(|| recheck(&self.host, in_force));
-        let rows = between_switches.compared + at_adapters.compared;
-        let safe = between_switches.different == 0 && forwarding.missing == 0;
-        if safe {
-            self.failures.store(0, Ordering::Relaxed);
-        }
-        if at_adapters.different == 0 {
-            self.failures_at_adapters.store(0, Ordering::Relaxed);
-        }
-        if safe && at_adapters.different == 0 {
-            self.retry.cancel();
-            let text = format!(
-                "all {rows} SL2VL rows that matter and all {} blocks of forwarding tables are in place as verified",
-                forwarding.compared
-            );
-            self.host.log(Message::Programmed, &text);
-        } else if safe {
-            let danger = "links to adapters do not keep classes of service apart, which makes no credit loop";
-            self.out_of_place(&at_adapters.in_words(), &self.failures_at_adapters, danger);
-        } else {
-            let mut what = Vec::new();
-            if between_switches.different > 0 {
-                what.push(between_switches.in_words());
-            }
-            if forwarding.missing > 0 {
-                what.push(forwarding.in_words());
-            }
-            self.out_of_place(&what.join("; "), &self.failures, "the fabric is not safe from credit loops");
-        }
-    }
-
-    /// Asks for another sweep, later the more often it did not help. `danger`: what holds until then.
-    fn out_of_place(&self, what: &str, failures: &AtomicU32, danger: &str) {
-        let count = failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let wait = retry::wait(count);
-        let asked = self.retry.after(&self.host, wait);
-        if !asked {
-            self.retry_later.store(true, Ordering::Relaxed);
-        }
-        let when = match wait.as_secs() {
-            _ if !asked => "at the next regular sweep".to_owned(),
-            0 => "at once".to_owned(),
-            seconds => format!("in {seconds} s"),
-        };
-        if count <= SURPRISES {
-            let text = format!(
-                "{what}. Until another heavy sweep, which is asked for {when} and which opensm -o does not make, \
-                 {danger}"
-            );
-            self.host.log(Message::RowsDiffer, &text);
-        } else {
-            let text = format!(
-                "{what}, after {} more sweeps: {danger}. Look for failed MADs above and for nodes that refuse their \
-                 tables. Tried again {when}",
-                count - 1
-            );
-            self.host.log(Message::RowsStayDifferent, &text);
-        }
-    }
-
-    fn write_psl(&self, ours: bool) {
-        let in_force = self.in_force.load();
-        let path_sl = in_force.as_deref().filter(|_| ours).map(|f| &f.programmed.routes.path_sl);
-        match self.host.locked(|| psl::write(&self.host, path_sl)) {
-            Ok(psl::Outcome::Written(endports)) => {
-                self.host.log(Message::PslWritten, &format!("SLs of {endports} end ports written to psl"));
-            }
-            Ok(psl::Outcome::Skipped(why)) => self.host.log(Message::PslSkipped, &format!("no psl: {why}")),
-            Err(why) => self.host.log(Message::PslFailed, &why),
         }
     }
 }

@@ -57,6 +57,7 @@ mod recheck;
 mod registration;
 mod retry;
 mod rows;
+mod sent;
 mod snapshot;
 mod threads;
 
