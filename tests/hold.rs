@@ -175,8 +175,11 @@ fn a_refusal_costs_nothing() {
     mcjoin::join(&sim, mcjoin::BROADCAST, &ports[..3]);
     assert!(wait_for_members(&sim, &fabric, &ports[..3]).is_some(), "{}", sm.log());
 
+    // The cable opposite of the subnet manager, which reaches all switches by the other ones.
     let channels = fabric.channels().as_slice();
-    let cut = channels[0];
+    let named = |s, name: &str| fabric.switch(s).description == name;
+    let cut = channels.iter().find(|c| named(c.from, "sw-2") && named(c.to, "sw-3"));
+    let cut = *cut.expect("a ring has it");
     sim.commands(&[format!("Unlink {}", cable(&fabric, &cut))]);
     let said = assert_held("cut", sweeps.settle(&mut sm), "ERR DF22");
     assert!(said.contains("lead nowhere now") && !said.contains("NO ROUTE"), "{said}");
@@ -217,18 +220,19 @@ fn a_refusal_costs_nothing() {
     }
     assert_eq!(ask(&sim, &kept), (QUERIES, 0), "with a new adapter");
 
-    // Another cable goes and comes back: its entries too.
-    let other = channels.iter().find(|c| {
-        let near = [cut.from, cut.to];
-        !near.contains(&c.from) && !near.contains(&c.to)
-    });
-    let other = *other.expect("a ring of five has one");
-    sim.commands(&[format!("Unlink {}", cable(&fabric, &other))]);
-    assert_held("another", sweeps.settle(&mut sm), "ERR DF22");
-    sim.commands(&[format!("ReLink {}", cable(&fabric, &other))]);
+    // An adapter goes and comes back: its entries too.
+    let other = fabric.adapters().map(|(_, e)| e).find(|e| e.guid == ports[2]).expect("an adapter");
+    let (s, port) = other.attachment.expect("a switch");
+    let cable_to = format!("\"S-{:016x}\"[{port}]", fabric.switch(s).guid.0);
+    sim.commands(&[format!("Unlink {cable_to}")]);
+    let said = assert_held("gone", sweeps.settle(&mut sm), "ERR DF22");
+    assert!(said.contains("1 LIDs are gone"), "{said}");
+    let lft = held(&sim, &fabric).1.lft;
+    assert!(fabric.switch_ids().all(|s| lft.get(s, other.lid).is_none()), "no entry to it");
+    sim.commands(&[format!("ReLink {cable_to}")]);
     assert_held("back", sweeps.settle(&mut sm), "ERR DF22");
     assert_lft("back", &fabric, &held(&sim, &fabric).1.lft, &left);
-    assert_eq!(ask(&sim, &kept), (QUERIES, 0), "after another cable came back");
+    assert_eq!(ask(&sim, &kept), (QUERIES, 0), "after an adapter came back");
 
     // As soon as the fabric can be routed it is.
     sim.commands(&[format!("ReLink {}", cable(&fabric, &cut))]);
