@@ -24,6 +24,7 @@ mod plugin {
     /// the opensm process and looked up there by name when the plugin is created.
     const FUNCTIONS: &[&str] = &[
         "cl_plock_acquire",
+        "cl_plock_excl_acquire",
         "cl_plock_release",
         "cl_qmap_get",
         "cl_qmap_head",

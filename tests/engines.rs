@@ -55,9 +55,15 @@ fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
                     }
                     assert!(verdict.vls_all <= 8, "{label}");
                 }
+                Err(EngineError::OwnLimit { name, needed, offered, .. }) => {
+                    let diameter = dfdn::routing::Hops::new(&fabric).expect("all is connected").diameter();
+                    assert_eq!((name, needed, offered), ("vls", usize::from(diameter), 8), "{label}");
+                    assert!(needed > 8, "{label}");
+                }
                 Err(EngineError::Lanes { source, .. }) => {
                     let diameter = dfdn::routing::Hops::new(&fabric).expect("all is connected").diameter();
                     match source {
+                        // Where links state 8 VLs, the setting is not what limits them.
                         LanesError::TooFewVls { needed, offered } => {
                             assert_eq!((needed, offered), (usize::from(diameter), 8), "{label}");
                             assert!(needed > 8, "{label}");
@@ -124,7 +130,7 @@ fn numbers_out_of_range_are_refused_by_name() {
     for (trees, vls, message) in [
         (0, 8, "trees must be 1 to 15, not 0"),
         (16, 15, "trees must be 1 to 15, not 16"),
-        (3, 2, "3 VLs are needed and 2 are offered"),
+        (3, 2, "3 VLs are needed and the setting vls allows 2"),
     ] {
         let engine = "updn-trees".to_owned();
         let settings = Settings { engine, trees, vls: Some(vls), ..Settings::default() };

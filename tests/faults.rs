@@ -287,7 +287,7 @@ fn run(
                 seen.verified += 1;
             }
             // With the reason, and only what the engine refuses outside OpenSM too.
-            End::Refused(said) => {
+            End::Refused(said) | End::Held(said) => {
                 let why = engine::route(&left, &settings).err().map(|e| e.to_string());
                 let why = why.unwrap_or_else(|| panic!("{what}: refused, but can be routed: {said:?}"));
                 assert!(said.iter().any(|l| l.contains("ERR DF22") && l.contains(&why)), "{what}: {said:?}");

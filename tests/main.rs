@@ -8,6 +8,7 @@ mod deploy;
 mod engines;
 mod faults;
 mod handover;
+mod hold;
 mod host;
 mod judges;
 mod liars;

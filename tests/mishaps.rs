@@ -180,7 +180,7 @@ fn too_little_memory_is_an_error() {
                 assert!(sweeps.said().iter().any(|l| l.starts_with("DF05")), "{:?}", sweeps.said());
                 routed += 1;
             }
-            End::Refused(said) => {
+            End::Held(said) => {
                 let told =
                     said.iter().find(|l| l.starts_with("ERR DF35")).unwrap_or_else(|| panic!("{said:?}"));
                 assert!(told.contains("ulimit -v") && told.contains("MiB"), "{told}");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dfdn::engine::{self, IGNORED_OPTIONS, Routed, Settings};
+use dfdn::engine::{self, EngineError, IGNORED_OPTIONS, Routed, Settings};
 use dfdn::fabric::{Fabric, FabricBuilder, NodeKind};
 use dfdn::formats;
 use dfdn::tables::{PathSl, Routes};
@@ -112,8 +112,9 @@ fn options_that_work() {
                 let verdict = verify(&fabric, &Routes { path_sl, ..held });
                 assert!(verdict.is_safe() && verdict.vls <= vls.into(), "{lines}: {:?}", verdict.witnesses);
             }
-            (End::Refused(said), Err(why)) => {
-                let why = why.to_string();
+            // Here the setting limits the VLs, and in OpenSM the links do.
+            (End::Refused(said), Err(EngineError::OwnLimit { needed, offered, .. })) => {
+                let why = format!("{needed} VLs are needed and {offered} are offered");
                 assert!(
                     said.iter().any(|l| l.starts_with("ERR DF22") && l.contains(&why)),
                     "{lines}: {said:?}"

@@ -2,6 +2,7 @@
 //! switches that hold another row come to hold the zeros, and until then nothing says they do.
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use dfdn::fabric::{Fabric, PortNum};
@@ -52,6 +53,13 @@ impl Bench {
         self.sweeps.settle(&mut self.sm)
     }
 
+    /// Limits the address space of OpenSM.
+    fn limit(&self, bytes: &str) {
+        let arguments = ["--pid", &self.sm.pid().to_string(), &format!("--as={bytes}:unlimited")];
+        let status = Command::new("prlimit").args(arguments).status();
+        assert!(status.expect("prlimit is part of util-linux").success());
+    }
+
     /// The rows in the switches that packets between switches and from adapters use.
     fn rows(&self) -> Vec<(String, SlVlRow)> {
         let back = Readback::of(&self.sim);
@@ -95,12 +103,13 @@ fn a_switch_that_comes_back_in_a_sweep_that_fails_keeps_no_old_row() {
     let mut bench = Bench::start(tools);
     bench.cut("Unlink");
     assert_eq!(bench.sweep(TWO_CLASSES), End::Up);
-    // A ring of six has a diameter of three. Set before the cables are back: OpenSM sweeps when they are.
-    let refused = "engine dfd2\n";
-    fs::write(bench.settings.path(), refused).expect("the settings are written");
+    // Too little memory. Set before the cables are back: OpenSM sweeps when they are.
+    let used = bench.sm.address_space().expect("a running process");
+    bench.limit(&(1024 * (used + 4096)).to_string());
     bench.cut("ReLink");
-    let end = bench.sweep(refused);
-    assert!(matches!(&end, End::Refused(said) if said.iter().any(|l| l.contains("ERR DF22"))), "{end:?}");
+    let end = bench.sweep(TWO_CLASSES);
+    assert!(matches!(&end, End::Held(said) if said.iter().any(|l| l.contains("ERR DF35"))), "{end:?}");
+    bench.limit("unlimited");
     assert_eq!(bench.sweep(ONE_CLASS), End::Up);
     bench.assert_zeros();
 }

@@ -7,7 +7,7 @@ mod classes;
 mod config;
 mod config_file;
 mod dfdn;
-
+mod fitting;
 mod ignored_options;
 mod narrow;
 mod papers;
@@ -23,6 +23,7 @@ use thiserror::Error;
 pub use balance::Balance;
 pub use config::{ConfigError, KEYS, Key, Values};
 pub use config_file::template;
+pub use fitting::{Fitted, route_fitting};
 pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
 
 use self::plan::Plan;
@@ -279,10 +280,28 @@ pub enum EngineError {
         /// What is missing.
         source: LanesError,
     },
-    /// The VLs or SLs do not suffice for so many classes of service, though for fewer.
+    /// The links offer more lanes than the settings allow, and what they allow does not suffice.
+    #[error(
+        "{engine}: {needed} {kind} are needed and the setting {name} allows {offered}. Set {name} to at least \
+         {needed}{}, or choose another engine",
+        if *name == "vls" { " or to auto, as far as the links between switches operate so many" } else { "" }
+    )]
+    OwnLimit {
+        /// The engine.
+        engine: &'static str,
+        /// The setting.
+        name: &'static str,
+        /// What it limits.
+        kind: &'static str,
+        /// Lanes that the engine needs.
+        needed: usize,
+        /// What the setting allows.
+        offered: u8,
+    },
+    /// The lanes do not suffice for so many classes of service, though for fewer.
     #[error(
         "{engine}: {classes} classes of service are too many: each has {part} of the {offer} offered, which does not \
-         suffice. Set classes to at most {fit}, of which each takes {takes}, or raise max_op_vls if it limits the VLs"
+         suffice. Set classes to at most {fit}, of which each takes {takes}, or raise vls or max_op_vls where these limit the VLs"
     )]
     Classes {
         /// The engine.
@@ -357,7 +376,8 @@ fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Ro
     let offer = settings.offer(links)?;
     let start = Instant::now();
     let hops = Hops::new(links)?;
-    let (mut plan, classes) = classes::plan(links, &hops, engine, settings, offer)?;
+    let planned = classes::plan(links, &hops, engine, settings, offer);
+    let (mut plan, classes) = planned.map_err(|error| blame(error, links, settings))?;
     narrow::keep_to_vl_0(fabric, plan.vls, &mut plan.sl2vl);
     untrusted::keep_back(fabric, &mut plan.sl2vl);
     if let Some(trees) = &mut plan.trees {
@@ -392,4 +412,19 @@ fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Ro
     }
     let safety = sl_safety(fabric, &routes, &verdict);
     Ok(Routed { routes, verdict, safety, hops, offer, classes, computing, judging: start.elapsed() })
+}
+
+/// The same error, with the setting named where that is what limits the lanes and not the links.
+fn blame(error: EngineError, fabric: &Fabric, settings: &Settings) -> EngineError {
+    let own_vls = settings.vls.is_some_and(|asked| fabric.min_data_vls().is_none_or(|stated| asked < stated));
+    let own_sls = usize::from(settings.sls) < Sl::COUNT;
+    match error {
+        EngineError::Lanes { engine, source: LanesError::TooFewVls { needed, offered } } if own_vls => {
+            EngineError::OwnLimit { engine, name: "vls", kind: "VLs", needed, offered }
+        }
+        EngineError::Lanes { engine, source: LanesError::TooFewSls { needed, offered } } if own_sls => {
+            EngineError::OwnLimit { engine, name: "sls", kind: "SLs", needed, offered }
+        }
+        other => other,
+    }
 }

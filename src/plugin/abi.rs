@@ -103,5 +103,7 @@ pub(super) const DONE: c_int = 0;
 /// What a callback returns when it failed: OpenSM tries the next engine. (A positive number would
 /// make OpenSM run its own default for the step, which installs min-hop tables without a word.)
 pub(super) const FAILED: c_int = -1;
+/// What a build callback returns to have OpenSM do the step itself.
+pub(super) const OPENSM_DOES_IT: c_int = 1;
 /// OpenSM's TRUE.
 pub(super) const TRUE: boolean_t = 1;

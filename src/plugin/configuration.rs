@@ -1,7 +1,9 @@
 //! The plugin's configuration file: read again at each heavy sweep.
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use crate::engine::Settings;
 
@@ -11,12 +13,17 @@ const DEFAULT_PATH: &str = "/etc/opensm/dfdn.conf";
 /// Environment variable that names another file, which must exist.
 const VARIABLE: &str = "DFDN_CONF";
 
+/// The longest file that is read. OpenSM waits for it with its lock held, and it has some ten lines.
+const MAX_BYTES: u64 = 64 << 10;
+
 /// The file, and the last settings that it gave.
 #[derive(Debug)]
 pub(super) struct Configuration {
     path: PathBuf,
     must_exist: bool,
     last: Option<Settings>,
+    /// Whether the last good file had anything in it.
+    had_text: bool,
     announced: Option<String>,
 }
 
@@ -39,8 +46,14 @@ impl Configuration {
             must_exist: named.is_some(),
             path: named.unwrap_or_else(|| PathBuf::from(DEFAULT_PATH)),
             last: None,
+            had_text: false,
             announced: None,
         }
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads the file. A mistake in it changes nothing while there are settings of an earlier one: a
@@ -61,25 +74,90 @@ impl Configuration {
         Ok(Read { settings, kept_in_spite_of, news })
     }
 
-    fn parse(&self) -> Result<Settings, String> {
+    fn parse(&mut self) -> Result<Settings, String> {
         let path = self.path.display();
-        match std::fs::read_to_string(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => Ok(Settings::default()),
-            Err(error) => Err(format!("cannot read {path}: {error}")),
-            Ok(text) => Settings::from_config(&text).map_err(|error| format!("{path}: {error}")),
-        }
+        let text = match read(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => String::new(),
+            Err(error) => return Err(format!("cannot read {path}: {error}")),
+            // An editor or a script empties the file and then writes it.
+            Ok(text) if text.is_empty() && self.had_text => {
+                return Err(format!(
+                    "{path} is empty, as a file is that is being written. For the defaults leave a comment in it"
+                ));
+            }
+            Ok(text) => text,
+        };
+        let settings = Settings::from_config(&text).map_err(|error| format!("{path}: {error}"))?;
+        self.had_text = !text.is_empty();
+        Ok(settings)
     }
+}
+
+/// Reads a small regular file, and never waits for anybody to write to it.
+fn read(path: &Path) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {} KiB", MAX_BYTES >> 10)));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Configuration;
+    use super::{Configuration, MAX_BYTES};
+    use std::path::PathBuf;
+
+    fn of(path: PathBuf) -> Configuration {
+        Configuration { path, must_exist: true, last: None, had_text: false, announced: None }
+    }
+
+    #[test]
+    fn an_empty_file_is_one_that_is_being_written() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let mut configuration = of(file.path().to_owned());
+        let write = |text: &str| std::fs::write(file.path(), text).expect("it is written");
+        assert!(configuration.read().expect("empty from the start").kept_in_spite_of.is_none());
+        write("vls 3\n");
+        assert_eq!(configuration.read().expect("a good file").settings.vls, Some(3));
+        for _ in 0..2 {
+            write("");
+            let read = configuration.read().expect("the settings from before");
+            assert_eq!(read.settings.vls, Some(3));
+            assert!(read.kept_in_spite_of.expect("a reason").contains("is empty"));
+        }
+        write("# nothing\n");
+        let read = configuration.read().expect("the defaults");
+        assert!(read.settings.vls.is_none() && read.kept_in_spite_of.is_none());
+    }
+
+    #[test]
+    fn only_small_regular_files_are_read() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is of coreutils");
+        assert!(made.success());
+        let error = of(pipe).read().expect_err("a pipe without a writer");
+        assert!(error.contains("no regular file"), "{error}");
+        let error = of("/dev/zero".into()).read().expect_err("a device");
+        assert!(error.contains("no regular file"), "{error}");
+        let long = folder.path().join("long");
+        std::fs::write(&long, vec![b'\n'; MAX_BYTES as usize]).expect("it is written");
+        assert!(of(long.clone()).read().is_ok());
+        std::fs::write(&long, vec![b'\n'; MAX_BYTES as usize + 1]).expect("it is written");
+        let error = of(long).read().expect_err("too long");
+        assert!(error.contains("64 KiB"), "{error}");
+    }
 
     #[test]
     fn a_slip_keeps_what_was_in_force() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let path = file.path().to_owned();
-        let mut configuration = Configuration { path, must_exist: true, last: None, announced: None };
+        let mut configuration = of(path);
         let write = |text: &str| std::fs::write(file.path(), text).expect("it is written");
         write("vls none\n");
         assert!(configuration.read().expect_err("nothing to fall back on").contains("line 1"));

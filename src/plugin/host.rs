@@ -1,6 +1,6 @@
 //! A handle to the running OpenSM: its log, its tables as iterators, its options.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
@@ -96,18 +96,21 @@ impl Host {
 
     /// The folder that OpenSM writes its dumps to.
     pub(super) fn dump_folder(&self) -> Option<PathBuf> {
-        c_string(self.options().dump_files_dir).map(PathBuf::from)
+        // SAFETY: a field of OpenSM's options, see `options`.
+        c_string(unsafe { (*self.options()).dump_files_dir }).map(PathBuf::from)
     }
 
     /// `max_op_vls` of the configuration, as PortInfo codes it.
     pub(super) fn max_op_vls(&self) -> u8 {
-        self.options().max_op_vls
+        // SAFETY: a field of OpenSM's options, see `options`.
+        unsafe { (*self.options()).max_op_vls }
     }
 
     /// Turns QoS on: without it OpenSM programs neither SL2VL nor VL arbitration. Returns whether it
     /// was off. Configuration that is read again does not turn it off any more.
     pub(super) fn force_qos_on(&self) -> bool {
-        let was_on = self.options().qos == abi::TRUE;
+        // SAFETY: a field of OpenSM's options, see `options`.
+        let was_on = unsafe { (*self.options()).qos } == abi::TRUE;
         // SAFETY: a plain flag of the live object; `create` runs before any sweep.
         unsafe { (*self.osm.as_ptr()).subn.opt.qos = abi::TRUE };
         !was_on
@@ -133,53 +136,92 @@ impl Host {
 
     /// `routing_engine` of the configuration.
     pub(super) fn options_engines(&self) -> String {
-        c_string(self.options().routing_engine_names).unwrap_or_default()
+        // SAFETY: a field of OpenSM's options, see `options`.
+        c_string(unsafe { (*self.options()).routing_engine_names }).unwrap_or_default()
     }
 
-    /// OpenSM's options as they are now.
-    pub(super) fn options(&self) -> &abi::osm_subn_opt_t {
-        // SAFETY: part of the live object, which the thread that sweeps changes before it calls anyone,
-        // and which callers look at in that thread only.
-        unsafe { &(*self.subn()).opt }
+    /// OpenSM's options. The thread that sweeps changes them before it calls anyone, and its console may at
+    /// any time: so no reference to them is made, and fields are read one by one.
+    pub(super) fn options(&self) -> *const abi::osm_subn_opt_t {
+        // SAFETY: part of the live object; only an address is taken.
+        unsafe { &raw const (*self.subn()).opt }
+    }
+
+    /// Whether OpenSM keeps a cache of unicast tables.
+    pub(super) fn caches_unicast(&self) -> bool {
+        // SAFETY: a field of OpenSM's options, see `options`.
+        let asked = unsafe { (*self.options()).use_ucast_cache };
+        asked == abi::TRUE
+    }
+
+    /// Whether OpenSM leaves the subnet unrouted where no engine of its list routes it, instead of routing
+    /// it with minhop.
+    pub(super) fn has_no_fallback(&self) -> bool {
+        // SAFETY: a flag of the live object, set when the engines are.
+        let flag = unsafe { (*self.osm.as_ptr()).no_fallback_routing_engine };
+        flag == abi::TRUE
+    }
+
+    /// Whether this OpenSM has just become the master, and has not yet brought the subnet up: what the
+    /// switches have is what the last master sent.
+    pub(super) fn is_new_master(&self) -> bool {
+        // SAFETY: a flag of the live object, which only the thread that sweeps changes.
+        let flag = unsafe { (*self.subn()).coming_out_of_standby };
+        flag == abi::TRUE
     }
 
     /// Has the next sweep route anew although OpenSM keeps a cache of unicast tables. For callbacks that
     /// OpenSM makes under its lock, held exclusively.
     pub(super) fn route_anew(&self) {
+        self.forget_cache();
+        self.force_heavy_sweep();
+    }
+
+    /// Has OpenSM drop its cache of unicast tables, so that the next heavy sweep asks the engine. Under
+    /// OpenSM's lock, held exclusively.
+    pub(super) fn forget_cache(&self) {
         // SAFETY: address of a field of the live object.
         let manager = unsafe { &raw mut (*self.osm.as_ptr()).sm.ucast_mgr };
         // SAFETY: a flag of the live object, which only the thread that sweeps changes.
         let valid = unsafe { (*self.osm.as_ptr()).sm.ucast_mgr.cache_valid };
-        if self.options().use_ucast_cache == abi::TRUE && valid == abi::TRUE {
+        if self.caches_unicast() && valid == abi::TRUE {
             // SAFETY: OpenSM's own manager, whose cache is there; nobody else is at it under the lock.
             unsafe { (self.functions.cache_invalidate)(manager) };
         }
-        self.force_heavy_sweep();
     }
 
-    /// The engine whose tables are in use.
-    pub(super) fn engine_used(&self) -> Option<&abi::osm_routing_engine> {
+    /// The context and the SL callback of the engine whose tables are in use.
+    pub(super) fn engine_used(&self) -> Option<EngineUsed> {
         // SAFETY: a pointer of the live object, which only the thread that sweeps changes.
-        let used = unsafe { (*self.osm.as_ptr()).routing_engine_used };
-        // SAFETY: NULL or an engine that lives as long as OpenSM routes.
-        unsafe { used.as_ref() }
+        let used = NonNull::new(unsafe { (*self.osm.as_ptr()).routing_engine_used })?;
+        // SAFETY: an engine, which lives as long as OpenSM routes.
+        let context = unsafe { (*used.as_ptr()).context };
+        // SAFETY: as above.
+        let path_sl = unsafe { (*used.as_ptr()).path_sl };
+        Some(EngineUsed { context, path_sl })
     }
 
     /// Holds OpenSM's lock shared while `body` runs, as its SA does to read the subnet.
     pub(super) fn locked<T>(&self, body: impl FnOnce() -> T) -> T {
-        struct Unlock(*mut abi::cl_plock_t);
-        impl Drop for Unlock {
-            fn drop(&mut self) {
-                // SAFETY: acquired below, released once.
-                unsafe { abi::cl_plock_release(self.0) };
-            }
-        }
-        // SAFETY: address of a field of the live object.
-        let lock = unsafe { &raw mut (*self.osm.as_ptr()).lock };
+        let lock = self.lock();
         // SAFETY: an initialized lock; `report` is called without it.
         unsafe { abi::cl_plock_acquire(lock) };
         let _unlock = Unlock(lock);
         body()
+    }
+
+    /// Holds OpenSM's lock exclusively while `body` runs, as its sweep does to change the subnet.
+    pub(super) fn locked_exclusively<T>(&self, body: impl FnOnce() -> T) -> T {
+        let lock = self.lock();
+        // SAFETY: an initialized lock; `report` is called without it.
+        unsafe { abi::cl_plock_excl_acquire(lock) };
+        let _unlock = Unlock(lock);
+        body()
+    }
+
+    fn lock(&self) -> *mut abi::cl_plock_t {
+        // SAFETY: address of a field of the live object.
+        unsafe { &raw mut (*self.osm.as_ptr()).lock }
     }
 
     /// All discovered nodes.
@@ -233,32 +275,67 @@ impl Host {
     }
 
     /// All switches.
-    pub(super) fn switches(&self) -> Items<'_, osm_switch_t> {
-        // SAFETY: as above.
-        Items::of(unsafe { &(*self.subn()).sw_guid_tbl })
+    pub(super) fn switches(&self) -> impl Iterator<Item = &osm_switch_t> {
+        // SAFETY: an item of the map, which OpenSM's lock keeps.
+        self.switch_pointers().filter_map(|switch| unsafe { switch.as_ref() })
+    }
+
+    /// The same, to be written to: by callbacks that OpenSM makes under its lock, held exclusively.
+    pub(super) fn switch_pointers(&self) -> Pointers<osm_switch_t> {
+        // SAFETY: address of a map of the live object, which OpenSM's lock keeps unchanged.
+        Pointers::of(unsafe { &raw const (*self.subn()).sw_guid_tbl })
+    }
+}
+
+/// The engine in use, as far as it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EngineUsed {
+    /// What its callbacks are given.
+    pub(super) context: *mut c_void,
+    /// Its SLs, if it gives out any.
+    pub(super) path_sl: Option<unsafe extern "C" fn(*mut c_void, u8, u16, u16) -> u8>,
+}
+
+/// Releases OpenSM's lock, however the body ends.
+struct Unlock(*mut abi::cl_plock_t);
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        // SAFETY: acquired by who made this, released once.
+        unsafe { abi::cl_plock_release(self.0) };
     }
 }
 
 /// Compares pointers that OpenSM keeps to parts of its own object with where the headers put those
 /// parts. The version string does not show how OpenSM was configured; this does.
 fn check_layout(osm: NonNull<osm_opensm_t>) -> Result<(), HostError> {
-    // SAFETY: OpenSM's object. With other headers its size may differ, but all fields read here lie
-    // in the smallest of them, and only addresses are compared.
-    let object = unsafe { osm.as_ref() };
-    let subn = &raw const object.subn;
-    let log = &raw const object.log;
+    let osm = osm.as_ptr();
+    /// Copies a field, or the address of one, of the object. Its other threads may run already, so no
+    /// reference is made.
+    macro_rules! field {
+        (&$($path:ident).+) => {
+            // SAFETY: an address in OpenSM's object.
+            unsafe { &raw const (*osm).$($path).+ }
+        };
+        ($($path:ident).+) => {
+            // SAFETY: a field of OpenSM's object. With other headers its size may differ, but all fields
+            // read here lie in the smallest of them, and pointers are only compared.
+            unsafe { (*osm).$($path).+ }
+        };
+    }
+    let (subn, log) = (field!(&subn), field!(&log));
     let checks = [
-        ("osm_version", c_string(object.osm_version).as_deref().map(str::as_bytes) == version()),
-        ("subn.p_osm", ptr::eq(object.subn.p_osm, osm.as_ptr())),
-        ("sm.p_subn", ptr::eq(object.sm.p_subn, subn)),
-        ("sm.p_log", ptr::eq(object.sm.p_log, log)),
-        ("sm.p_lock", ptr::eq(object.sm.p_lock, &raw const object.lock)),
-        ("sm.p_disp", ptr::eq(object.sm.p_disp, &raw const object.disp)),
-        ("sm.ucast_mgr.p_subn", ptr::eq(object.sm.ucast_mgr.p_subn, subn)),
-        ("sm.ucast_mgr.p_log", ptr::eq(object.sm.ucast_mgr.p_log, log)),
-        ("sa.p_subn", ptr::eq(object.sa.p_subn, subn)),
-        ("sa.p_log", ptr::eq(object.sa.p_log, log)),
-        ("qos of options", object.subn.opt.qos <= abi::TRUE),
+        ("osm_version", c_string(field!(osm_version)).as_deref().map(str::as_bytes) == version()),
+        ("subn.p_osm", ptr::eq(field!(subn.p_osm), osm)),
+        ("sm.p_subn", ptr::eq(field!(sm.p_subn), subn)),
+        ("sm.p_log", ptr::eq(field!(sm.p_log), log)),
+        ("sm.p_lock", ptr::eq(field!(sm.p_lock), field!(&lock))),
+        ("sm.p_disp", ptr::eq(field!(sm.p_disp), field!(&disp))),
+        ("sm.ucast_mgr.p_subn", ptr::eq(field!(sm.ucast_mgr.p_subn), subn)),
+        ("sm.ucast_mgr.p_log", ptr::eq(field!(sm.ucast_mgr.p_log), log)),
+        ("sa.p_subn", ptr::eq(field!(sa.p_subn), subn)),
+        ("sa.p_log", ptr::eq(field!(sa.p_log), log)),
+        ("qos of options", field!(subn.opt.qos) <= abi::TRUE),
     ];
     match checks.iter().find(|(_, holds)| !holds) {
         Some((what, _)) => Err(HostError::Layout(what)),
@@ -282,13 +359,34 @@ pub(super) fn c_string(text: *const c_char) -> Option<String> {
 
 /// The objects in one of OpenSM's maps, in the order of their keys. Each begins with the map's item.
 pub(super) struct Items<'a, T> {
-    next: *mut abi::cl_map_item_t,
-    end: *const abi::cl_map_item_t,
-    kind: PhantomData<&'a T>,
+    pointers: Pointers<T>,
+    map: PhantomData<&'a T>,
 }
 
 impl<'a, T> Items<'a, T> {
     fn of(map: &'a abi::cl_qmap_t) -> Self {
+        Self { pointers: Pointers::of(map), map: PhantomData }
+    }
+}
+
+impl<'a, T> Iterator for Items<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        // SAFETY: an item of the map, which OpenSM's lock keeps.
+        self.pointers.next().and_then(|item| unsafe { item.as_ref() })
+    }
+}
+
+/// The same as pointers.
+pub(super) struct Pointers<T> {
+    next: *mut abi::cl_map_item_t,
+    end: *const abi::cl_map_item_t,
+    kind: PhantomData<*mut T>,
+}
+
+impl<T> Pointers<T> {
+    fn of(map: *const abi::cl_qmap_t) -> Self {
         // SAFETY: an initialized map.
         let next = unsafe { abi::cl_qmap_head(map) };
         // SAFETY: an initialized map.
@@ -297,18 +395,18 @@ impl<'a, T> Items<'a, T> {
     }
 }
 
-impl<'a, T> Iterator for Items<'a, T> {
-    type Item = &'a T;
+impl<T> Iterator for Pointers<T> {
+    type Item = *mut T;
 
-    fn next(&mut self) -> Option<&'a T> {
+    fn next(&mut self) -> Option<*mut T> {
         if ptr::eq(self.next, self.end) {
             return None;
         }
         let item = self.next;
         // SAFETY: not the end, so an item of the map; OpenSM's lock keeps the map unchanged.
         self.next = unsafe { abi::cl_qmap_next(item) };
-        // SAFETY: nodes, switches, ports and members of groups begin with their map item.
-        unsafe { item.cast::<T>().as_ref() }
+        // Nodes, switches, ports and members of groups begin with their map item.
+        Some(item.cast::<T>())
     }
 }
 

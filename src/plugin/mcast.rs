@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::abi;
+use super::cables;
 use super::host::{self, Host};
 use crate::fabric::{Guid, PortNum, Sl, SwitchId};
 use crate::tables::PortSet;
@@ -70,7 +71,9 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
     members.sort_unstable();
     let mut switches = 0;
     let mut missing: HashMap<SwitchId, PortSet> = tree.pruned(fabric, &members).into_iter().collect();
-    for switch in host.switches() {
+    for pointer in host.switch_pointers() {
+        // SAFETY: a switch of OpenSM's, which nobody writes to while this reference is in use.
+        let Some(switch) = (unsafe { pointer.as_ref() }) else { continue };
         // SAFETY: NULL or the node of the switch, which lives as long.
         let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
         let Some(s) = programmed.switch(host::node_guid(node)) else { continue };
@@ -81,8 +84,10 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
         }
         switches += 1;
         for port in set.iter() {
-            if leads_on(programmed, node, s, port) {
-                if !write(host, switch, mbox.mlid, port) {
+            // Adapters may come and go.
+            let to_switch = fabric.channels().at_port(s, port).is_some();
+            if !to_switch || cables::lead_on(fabric, node, s, port) {
+                if !write(host, pointer, mbox.mlid, port) {
                     gap.get_or_insert_with(|| {
                         format!("the table of {} is too short for this group", fabric.describe_switch(s))
                     });
@@ -100,30 +105,23 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
     Outcome::Routed { members: members.len(), switches, gap }
 }
 
-/// Whether the cable at a port is that of the fabric as it was routed. Adapters may come and go.
-fn leads_on(programmed: &Programmed, node: &abi::osm_node_t, s: SwitchId, port: PortNum) -> bool {
-    let fabric = &programmed.fabric;
-    let Some(channel) = fabric.channels().at_port(s, port) else { return true };
-    let c = fabric.channels().get(channel);
-    let remote = host::physp(node, port.index()).and_then(host::remote);
-    remote.is_some_and(|r| {
-        let guid = host::node_of(r).map(host::node_guid);
-        r.port_num == c.in_port.0 && guid == Some(fabric.switch(c.to).guid)
-    })
-}
-
 /// Sets a bit of a switch's table; false where the table does not have it.
-fn write(host: &Host, switch: &abi::osm_switch_t, mlid: u16, port: PortNum) -> bool {
-    let table = &switch.mcast_tbl;
+fn write(host: &Host, switch: *mut abi::osm_switch_t, mlid: u16, port: PortNum) -> bool {
+    // SAFETY: address of a field of a live switch.
+    let table = unsafe { &raw mut (*switch).mcast_tbl };
+    // SAFETY: a field of the same.
+    let masks = unsafe { (*table).p_mask_tbl };
+    // SAFETY: a field of the same.
+    let max_mlid = unsafe { (*table).max_mlid_ho };
+    // SAFETY: a field of the live switch.
+    let ports = unsafe { (*switch).num_ports };
     // The function checks nothing in a release build.
-    let fits = !table.p_mask_tbl.is_null()
-        && (crate::tables::McastGroup::FIRST_MLID..=table.max_mlid_ho).contains(&mlid)
-        && port.0 < switch.num_ports;
+    let fits = !masks.is_null()
+        && (crate::tables::McastGroup::FIRST_MLID..=max_mlid).contains(&mlid)
+        && port.0 < ports;
     if fits {
-        // SAFETY: a field of a live switch, which OpenSM's lock, held exclusively around this callback,
-        // lets us write.
-        let table = std::ptr::from_ref(table).cast_mut();
-        // SAFETY: the table has the group and the switch the port, see above.
+        // SAFETY: the table has the group and the switch the port, see above; OpenSM's lock, held
+        // exclusively around this callback, lets us write.
         unsafe { (host.functions().mcast_tbl_set)(table, mlid, port.0) };
     }
     fits

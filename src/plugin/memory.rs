@@ -3,12 +3,12 @@
 //! Where an allocation fails, Rust ends the process, and stable Rust offers no way to be asked
 //! before. The subnet manager must not die for want of memory that a routing engine would like, so the
 //! engine looks first: at the address space, by reserving at once what it is going to need and giving
-//! it back, and at what the kernel calls available. Both can change while it computes; what other
+//! it back, at what the kernel calls available, and at what the limits of its control groups leave. Both can change while it computes; what other
 //! processes take then is beyond it, as it is beyond OpenSM.
 
-use std::num::NonZeroUsize;
-
+use super::cgroup;
 use super::host::{self, Host};
+use super::threads;
 
 /// What the memory of a run depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,13 +49,12 @@ impl Size {
     /// pair of switches, SL2VL rows of 8 bytes), 512 bytes a port for the fabric, stacks, and 16 MiB.
     fn bytes(self) -> usize {
         const MIB: usize = 1 << 20;
-        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         16 * MIB
             + 8 * self.switches * self.lids
             + 8 * self.switches * self.switches
             + 32 * self.turns
             + 512 * self.ports
-            + threads * 3 * MIB
+            + threads::wanted() * 3 * MIB
     }
 
     /// Whether a run may begin.
@@ -68,9 +67,13 @@ impl Size {
         if !can_reserve(needed) {
             return Err(too_little(needed, "the address space of this process (ulimit -v) has less"));
         }
-        match available {
-            Some(available) if available < needed => {
-                Err(too_little(needed, &format!("the system has {} MiB available", available >> 20)))
+        if let Some(available) = available.filter(|&available| available < needed) {
+            return Err(too_little(needed, &format!("the system has {} MiB available", available >> 20)));
+        }
+        match cgroup::available() {
+            Some((available, limit)) if available < needed => {
+                let left = available >> 20;
+                Err(too_little(needed, &format!("the limit in {} leaves {left} MiB", limit.display())))
             }
             _ => Ok(()),
         }

@@ -40,7 +40,7 @@ messages! {
     Routed = "DF03", Info;
     /// Something about the fabric that was left out or is not covered.
     FabricNote = "DF04", Info;
-    /// SL2VL rows as sent are those of the tables: the fabric is programmed as it was verified.
+    /// Tables as acknowledged are those that were verified.
     Programmed = "DF05", Info;
     /// `psl` was written.
     PslWritten = "DF06", Verbose;
@@ -56,6 +56,8 @@ messages! {
     GroupRouted = "DF12", Verbose;
     /// Options of `opensm.conf` without effect on dfdn, when they are new.
     IgnoredOption = "DF15", Loud;
+    /// Fewer threads could be started than there are cores.
+    FewerThreads = "DF17", Loud;
     /// `routing_engine` names none of ours.
     NotAsked = "DF16", Loud;
     /// Registration failed.
@@ -68,14 +70,16 @@ messages! {
     CommitFailed = "DF23", Error;
     /// Forwarding tables were asked for without the lid matrices before them.
     NothingToCommit = "DF24", Error;
-    /// SL2VL rows as sent differ from those of the tables; another sweep was asked for.
+    /// Rows or blocks of tables were not acknowledged as sent; another sweep was asked for.
     RowsDiffer = "DF25", Loud;
-    /// SL2VL rows still differ after several sweeps.
+    /// They still differ after several sweeps.
     RowsStayDifferent = "DF26", Error;
     /// `psl` could not be written.
     PslFailed = "DF27", Error;
-    /// The configuration file cannot be read or meant.
+    /// The configuration file cannot be read or meant, or does not fit the fabric.
     ConfigFailed = "DF28", Error;
+    /// The fabric could not be routed, and tables from before stay in force.
+    Held = "DF29", Error;
     /// A multicast group has an SL that no tree serves, so it is not routed.
     GroupNotServed = "DF30", Error;
     /// The subnet is no longer as it was routed where a multicast group's tree goes.

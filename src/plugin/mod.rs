@@ -9,7 +9,7 @@
 //! ucast_build_fwd_tables  LFTs written; the Routes published for the callbacks below
 //! update_sl2vl, update_vlarb, path_sl     look-ups in the published Routes
 //! mcast_build_stree       each multicast group gets what it needs of its tree; also when members join
-//! report                  SL2VL rows as sent re-checked; `psl` written beside OpenSM's dumps
+//! report                  tables as sent re-checked; `psl` written beside OpenSM's dumps
 //! ```
 //!
 //! What was found out about OpenSM 3.3.23 on the way, and is relied on or worked around:
@@ -31,18 +31,23 @@
 //! - Adapters are programmed with VL 0 for every SL: no credit loop leads through an adapter, and a
 //!   VL that the adapter does not operate would be masked to another one.
 //!
-//! An error before the commit changes nothing in OpenSM and returns -1, so that OpenSM goes on to
-//! the next engine in `routing_engine`. LIDs are host order everywhere but in arguments of
-//! callbacks.
+//! An error before the commit changes nothing in OpenSM. Where other engines are to be asked the callback
+//! returns -1, so that OpenSM goes on to the next one in `routing_engine`; otherwise the tables from before
+//! stay in force (`hold.rs`). LIDs are host order everywhere but in arguments of callbacks.
 
 #![allow(unsafe_code)]
 
 mod abi;
+mod cables;
+mod cgroup;
 mod configuration;
 mod distrust;
+mod drill;
 mod guard;
+mod hold;
 mod hooks;
 mod host;
+mod instance;
 mod mcast;
 mod memory;
 mod message;
@@ -51,7 +56,11 @@ mod options;
 mod program;
 mod psl;
 mod recheck;
+mod registration;
+mod retry;
 mod rows;
+mod sent;
 mod snapshot;
+mod threads;
 
 pub use hooks::osm_event_plugin;

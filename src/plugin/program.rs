@@ -44,14 +44,12 @@ pub(super) enum CommitError {
 ///
 /// - `left_out`: GUIDs of those that are not in the fabric on purpose, ascending. OpenSM has filled their
 ///   tables with "no path", which is what they are to forward, and what shows that they take tables again.
-fn switches<'a>(
-    host: &'a Host,
-    fabric: &Fabric,
-    left_out: &[Guid],
-) -> Result<Vec<&'a abi::osm_switch_t>, CommitError> {
+fn switches(host: &Host, fabric: &Fabric, left_out: &[Guid]) -> Result<Vec<OneSwitch>, CommitError> {
     let needed = fabric.lid_table_len().saturating_sub(1);
     let mut found = Vec::with_capacity(fabric.num_switches());
-    for switch in host.switches() {
+    for pointer in host.switch_pointers() {
+        // SAFETY: a switch of OpenSM's, which nobody writes to while this reference is in use.
+        let Some(switch) = (unsafe { pointer.as_ref() }) else { continue };
         // SAFETY: NULL or the node of the switch, which lives as long.
         let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
         let guid = host::node_guid(node);
@@ -63,7 +61,7 @@ fn switches<'a>(
         if !has_tables || needed > room || needed >= usize::from(switch.num_hops) {
             return Err(CommitError::TooShort { guid, room, needed });
         }
-        found.push((guid, switch));
+        found.push((guid, OneSwitch(pointer)));
     }
     found.sort_unstable_by_key(|&(guid, _)| guid);
     let routed: Vec<Guid> = fabric.switch_ids().map(|s| fabric.switch(s).guid).collect();
@@ -92,14 +90,14 @@ pub(super) fn write_hops(
     let hops = &routed.hops;
     let switches = switches(host, fabric, left_out)?;
     let lids: Vec<Lid> = fabric.switch_ids().map(|s| switch_lid(fabric, s)).collect();
-    let one = |(s, switch): (usize, OneSwitch<'_>)| {
+    let one = |(s, switch): (usize, &OneSwitch)| {
         let from = SwitchId::at(s);
         // Distances are the same in both directions, so a row of them tells those through a channel.
         let through: Vec<_> =
             fabric.channels().out(from).map(|(_, c)| (c.out_port.index(), hops.row(c.to))).collect();
         let least = hops.row(from);
         lids.iter().enumerate().all(|(target, &lid)| {
-            with_hops_row(host, &switch, lid, least[target], |row| {
+            with_hops_row(host, switch, lid, least[target], |row| {
                 for (port, distances) in through.iter().filter(|_| target != s) {
                     if let Some(hops) = row.get_mut(*port) {
                         *hops = distances[target].saturating_add(1);
@@ -108,46 +106,44 @@ pub(super) fn write_hops(
             })
         })
     };
-    let each: Vec<OneSwitch<'_>> = switches.iter().map(|&switch| OneSwitch(switch)).collect();
-    match each.into_par_iter().enumerate().map(|(s, switch)| (s, one((s, switch)))).find_first(|r| !r.1) {
+    match switches.par_iter().enumerate().map(|(s, switch)| (s, one((s, switch)))).find_first(|r| !r.1) {
         None => Ok(()),
         Some((s, _)) => {
-            clear(host, &switches);
+            clear_hops(host);
             Err(CommitError::NoMemory { guid: fabric.switch(SwitchId::at(s)).guid })
         }
     }
 }
 
 /// A switch of OpenSM's that one thread at a time has to itself.
-struct OneSwitch<'a>(&'a abi::osm_switch_t);
+struct OneSwitch(*mut abi::osm_switch_t);
 
 // SAFETY: OpenSM holds its lock exclusively around engines and waits for them, and each switch is
 // handed to one thread only.
-unsafe impl Send for OneSwitch<'_> {}
+unsafe impl Send for OneSwitch {}
+// SAFETY: as above.
+unsafe impl Sync for OneSwitch {}
 
 /// Lets `fill` write the lid matrix row of a switch for a LID: hops by port number, the least hops
 /// in entry 0, which is set before. False where OpenSM has no memory for the row.
-fn with_hops_row(
-    host: &Host,
-    switch: &OneSwitch<'_>,
-    lid: Lid,
-    least: u8,
-    fill: impl FnOnce(&mut [u8]),
-) -> bool {
-    let switch = switch.0;
-    let pointer = std::ptr::from_ref(switch).cast_mut();
+fn with_hops_row(host: &Host, switch: &OneSwitch, lid: Lid, least: u8, fill: impl FnOnce(&mut [u8])) -> bool {
+    let pointer = switch.0;
     // SAFETY: a switch with room for this LID (see `switches`), in no other thread's hands; allocates the row if there is none.
     let status = unsafe { (host.functions().set_hops)(pointer, lid.get(), 0, least) };
     if status != 0 {
         return false;
     }
+    // SAFETY: a field of the live switch.
+    let hops = unsafe { (*pointer).hops };
     // SAFETY: `hops` has `num_hops` entries and the LID is below that.
-    let entry = unsafe { switch.hops.add(lid.index()) };
+    let entry = unsafe { hops.add(lid.index()) };
     // SAFETY: an element of `hops`.
     let row = unsafe { *entry };
+    // SAFETY: a field of the live switch.
+    let ports = unsafe { (*pointer).num_ports };
     // SAFETY: set_hops succeeded, so the row is there, `num_ports` bytes long; OpenSM holds its lock
     // exclusively around engines, and this slice ends with `fill`.
-    fill(unsafe { std::slice::from_raw_parts_mut(row, usize::from(switch.num_ports)) });
+    fill(unsafe { std::slice::from_raw_parts_mut(row, usize::from(ports)) });
     true
 }
 
@@ -156,17 +152,12 @@ fn switch_lid(fabric: &Fabric, switch: SwitchId) -> Lid {
     port0.map(|e| e.lid).expect("every switch has an end port: FabricBuilder makes one")
 }
 
-fn clear(host: &Host, switches: &[&abi::osm_switch_t]) {
-    for &switch in switches {
-        // SAFETY: a live switch; resets the rows that exist.
-        unsafe { (host.functions().clear_hops)(std::ptr::from_ref(switch).cast_mut()) };
-    }
-}
-
 /// Takes hop counts back after a failure, as the next engine expects to find them.
 pub(super) fn clear_hops(host: &Host) {
-    let switches: Vec<_> = host.switches().collect();
-    clear(host, &switches);
+    for switch in host.switch_pointers() {
+        // SAFETY: a live switch; resets the rows that exist.
+        unsafe { (host.functions().clear_hops)(switch) };
+    }
 }
 
 /// Writes the forwarding tables of all switches. OpenSM has filled them with "no path" before.
@@ -183,10 +174,12 @@ pub(super) fn write_lfts(
 ) -> Result<(), CommitError> {
     let switches = switches(host, fabric, left_out)?;
     let lids = fabric.lid_table_len();
-    let table = |switch: &&abi::osm_switch_t| {
+    let table = |switch: &OneSwitch| {
+        // SAFETY: a field of the live switch.
+        let table = unsafe { (*switch.0).new_lft };
         // SAFETY: `new_lft` has `lft_size` bytes, at least as many as there are LIDs (see `switches`),
         // each switch its own; OpenSM holds its lock exclusively around engines.
-        unsafe { std::slice::from_raw_parts_mut(switch.new_lft, lids) }
+        unsafe { std::slice::from_raw_parts_mut(table, lids) }
     };
     let mut tables: Vec<&mut [u8]> = switches.iter().map(table).collect();
     lft.fill(&mut tables);

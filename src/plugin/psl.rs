@@ -3,7 +3,12 @@
 //! destinations beside the adapters: ibdmchk passes over their lines, `dfdn verify` needs them.
 
 use std::collections::HashSet;
-use std::io;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::host::Host;
@@ -33,11 +38,9 @@ pub(super) enum Outcome {
 pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, String> {
     let folder = host.dump_folder().ok_or("OpenSM names no dump folder")?;
     let file = Path::new(&folder).join("psl");
-    let skip = |why: String| match std::fs::remove_file(&file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(format!("cannot remove {}: {error}", file.display()))
-        }
-        _ => Ok(Outcome::Skipped(why)),
+    let skip = |why: String| match remove(&file) {
+        Err(error) => Err(format!("cannot remove {}: {error}", file.display())),
+        Ok(()) => Ok(Outcome::Skipped(why)),
     };
     let Some(engine) = host.engine_used() else { return skip("no engine is in use".to_owned()) };
     let Some(path_sl) = engine.path_sl else { return skip("the engine gives out no SLs".to_owned()) };
@@ -57,7 +60,96 @@ pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, Stri
         Some(Sl(unsafe { path_sl(engine.context, 0, slid.to_be(), dlid.get().to_be()) } & 0xf))
     };
     let classes = table.map_or(1, PathSl::classes);
-    formats::write_file(&folder, "psl", |out| formats::psl::write(out, &fabric, classes, ask))
+    put(&folder, "psl", |out| formats::psl::write(out, &fabric, classes, ask))
         .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     Ok(Outcome::Written(endports))
+}
+
+/// Writes the file `name` in a folder. It appears with all of its content, and a process that is killed while
+/// it writes leaves nothing behind: the file has no name until it is complete, or always the same other one
+/// where the file system has no files without a name.
+fn put(
+    folder: &Path,
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let (at, part) = (folder.join(name), folder.join(format!("{name}.part")));
+    let nameless = OpenOptions::new()
+        .write(true)
+        .mode(0o666)
+        .custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC)
+        .open(folder);
+    let has_name = nameless.is_err();
+    let file = match nameless {
+        Ok(file) => file,
+        Err(_) => {
+            // One that a killed process left; nobody else's file, nor what a link leads to, is written to.
+            remove(&part)?;
+            OpenOptions::new().write(true).create_new(true).mode(0o666).open(&part)?
+        }
+    };
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    let written = write(&mut out).and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error));
+    match written {
+        Err(error) => {
+            if has_name {
+                remove(&part)?;
+            }
+            Err(error)
+        }
+        Ok(mut file) if has_name => file.flush().and_then(|()| fs::rename(&part, &at)),
+        Ok(file) => {
+            // A link replaces nothing, so for a moment there is no such file.
+            remove(&at)?;
+            link(&file, &at)
+        }
+    }
+}
+
+/// Gives a file that has no name one.
+fn link(file: &File, at: &Path) -> io::Result<()> {
+    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let to = CString::new(at.as_os_str().as_bytes())?;
+    let (here, flags) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
+    // SAFETY: both paths are NUL-terminated, and the file is open.
+    match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::put;
+    use std::fs;
+    use std::io::{self, Write as _};
+
+    #[test]
+    fn a_file_appears_whole_and_nothing_is_left_of_one_that_fails() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let names = || -> Vec<String> {
+            let entries = fs::read_dir(folder.path()).expect("it can be listed");
+            entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+        };
+        for text in ["one", "two"] {
+            put(folder.path(), "psl", |out| {
+                // While it is written nothing new has a name, so nothing is left of a process that is killed.
+                assert!(names().iter().all(|name| name == "psl"), "{:?}", names());
+                out.write_all(text.as_bytes())
+            })
+            .expect("it is written");
+            assert_eq!(fs::read_to_string(folder.path().join("psl")).expect("it is there"), text);
+        }
+        let failed = put(folder.path(), "psl", |_| Err(io::Error::other("on purpose")));
+        assert!(failed.is_err());
+        assert_eq!(fs::read_to_string(folder.path().join("psl")).expect("as before"), "two");
+        assert_eq!(names(), ["psl"]);
+    }
 }

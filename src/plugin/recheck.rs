@@ -3,14 +3,16 @@
 //! OpenSM masks the VLs of each SL2VL row with the VLs that the out port operates at that moment,
 //! before it raises the ports to what they can do. So in the first sweep after a restart VL 1 of a
 //! port that still operates one VL becomes VL 0 without a word, and the tables are not those that
-//! were found free of credit loops. This is looked for after each sweep's tables were sent.
+//! were found free of credit loops. This is looked for after each sweep's tables were sent, and so are
+//! blocks of forwarding tables that a switch did not acknowledge.
 
 use super::abi;
+use super::hold::InForce;
 use super::host::{self, Host};
 use super::rows::UNKNOWN;
 use super::snapshot::{data_vls, link_vls, maps_sls};
 use crate::fabric::{PortNum, SwitchId, Vl};
-use crate::tables::{PathSl, Programmed, SlVlRow};
+use crate::tables::{PathSl, SlVlRow};
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,6 +22,33 @@ pub(super) struct Recheck {
     /// Rows towards adapters and those of adapters. They matter where classes of service are to be
     /// kept apart; no credit loop leads through an adapter.
     pub(super) at_adapters: Rows,
+    /// Forwarding tables of switches.
+    pub(super) forwarding: Blocks,
+}
+
+/// Blocks of 64 LIDs of forwarding tables.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// How many were compared.
+    pub(super) compared: usize,
+    /// How many of them the switches did not acknowledge.
+    pub(super) missing: usize,
+    /// Switches that miss some, the first three of them with how many.
+    pub(super) switches: Vec<String>,
+    /// Switches that miss some beyond those.
+    pub(super) more: usize,
+}
+
+impl Blocks {
+    /// Which switches miss how many.
+    pub(super) fn in_words(&self) -> String {
+        let Self { compared, missing, switches, more } = self;
+        let more = if *more > 0 { format!(" and {more} more switches") } else { String::new() };
+        format!(
+            "{missing} of {compared} blocks of forwarding tables are not in place: {}{more}",
+            switches.join(", ")
+        )
+    }
 }
 
 /// Some of the rows.
@@ -33,20 +62,30 @@ pub(super) struct Rows {
     pub(super) example: Option<String>,
 }
 
-/// Compares the SL2VL rows that switches and adapters acknowledged with those of the tables.
+impl Rows {
+    /// How many differ, and the first of them.
+    pub(super) fn in_words(&self) -> String {
+        let Self { compared, different, example } = self;
+        let example = example.as_deref().unwrap_or_default();
+        format!("{different} of {compared} SL2VL rows are not in place, first {example}")
+    }
+}
+
+/// Compares the forwarding tables and the SL2VL rows that switches and adapters acknowledged with those of the tables.
 ///
 /// Links to adapters may have fewer VLs than the tables, and rows on them are folded for good: such a
 /// row is in place if it is what OpenSM makes of it for the VLs that the link comes to operate.
 ///
 /// Rows that were not acknowledged are [`UNKNOWN`], which differs from all that are wanted.
-pub(super) fn recheck(host: &Host, programmed: &Programmed) -> Recheck {
-    let mut found = Recheck::default();
+pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
+    let mut found = Recheck { forwarding: forwarding(host), ..Recheck::default() };
+    let programmed = &in_force.programmed;
     let adapters_matter = matches!(programmed.routes.path_sl, PathSl::Classes(_));
     for node in host.nodes() {
         match programmed.switch(host::node_guid(node)) {
-            Some(switch) => of_switch(host, programmed, node, switch, adapters_matter, &mut found),
+            Some(switch) => of_switch(host, in_force, node, switch, adapters_matter, &mut found),
             None if adapters_matter && u32::from(node.node_info.node_type) != abi::IB_NODE_TYPE_SWITCH => {
-                of_adapter(host, programmed, node, &mut found);
+                of_adapter(host, in_force, node, &mut found);
             }
             None => {}
         }
@@ -54,15 +93,44 @@ pub(super) fn recheck(host: &Host, programmed: &Programmed) -> Recheck {
     found
 }
 
+/// Compares what switches acknowledged of their forwarding tables with what they were sent.
+fn forwarding(host: &Host) -> Blocks {
+    const BLOCK: usize = 64;
+    let mut found = Blocks::default();
+    for switch in host.switches().filter(|switch| !switch.new_lft.is_null() && !switch.lft.is_null()) {
+        let length = (usize::from(switch.max_lid_ho) + 1).min(usize::from(switch.lft_size));
+        // SAFETY: it has `lft_size` bytes, which OpenSM's lock keeps unchanged.
+        let wanted = unsafe { std::slice::from_raw_parts(switch.new_lft, length) };
+        // SAFETY: as above.
+        let there = unsafe { std::slice::from_raw_parts(switch.lft, length) };
+        found.compared += length.div_ceil(BLOCK);
+        let pairs = wanted.chunks(BLOCK).zip(there.chunks(BLOCK));
+        let missing = pairs.filter(|(wanted, there)| wanted != there).count();
+        if missing == 0 {
+            continue;
+        }
+        found.missing += missing;
+        if found.switches.len() == 3 {
+            found.more += 1;
+            continue;
+        }
+        // SAFETY: NULL or the node of the switch, which lives as long.
+        let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
+        let name = host::c_string(node.print_desc).unwrap_or_default();
+        found.switches.push(format!("{missing} of '{name}' ({})", host::node_guid(node)));
+    }
+    found
+}
+
 fn of_switch(
     host: &Host,
-    programmed: &Programmed,
+    in_force: &InForce,
     node: &abi::osm_node_t,
     switch: SwitchId,
     adapters_matter: bool,
     found: &mut Recheck,
 ) {
-    let fabric = &programmed.fabric;
+    let fabric = &in_force.programmed.fabric;
     // Tables of OpenSM's cache may be older than the node.
     let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
     if !host::physp(node, 0).is_some_and(maps_sls) {
@@ -71,30 +139,37 @@ fn of_switch(
     let cabled: Vec<usize> =
         (1..ports).filter(|&port| fabric.switch(switch).ports[port].peer.is_some()).collect();
     // What comes in by these is kept back by rows.
-    let untrusted: Vec<usize> =
-        (1..ports).filter(|&port| fabric.switch(switch).ports[port].untrusted).collect();
+    let strange = in_force.strange(switch);
+    let untrusted: Vec<u8> = (1..ports)
+        .filter(|&port| fabric.switch(switch).ports[port].untrusted)
+        .map(|port| port as u8)
+        .filter(|&port| !strange.contains(PortNum(port)))
+        .collect();
     for &out_port in &cabled {
         let onward = fabric.channels().at_port(switch, PortNum(out_port as u8)).is_some();
-        if !onward && !adapters_matter {
+        if !onward && !adapters_matter || !in_force.uses(switch, PortNum(out_port as u8)) {
             continue;
         }
         // A cable to an adapter may be gone since the tables were computed, if OpenSM's cache serves.
         let there = |physp: &&abi::osm_physp_t| onward || host::remote(physp).is_some();
         let Some(physp) = host::physp(node, out_port).filter(there) else { continue };
         let folded_to = (!onward).then(|| link_vls(host, physp));
-        let foreign = untrusted.iter().filter(|_| onward);
-        for in_port in std::iter::once(0).chain(cabled.iter().chain(foreign).map(|&port| port as u8)) {
-            let row = programmed.routes.sl2vl.row(switch, PortNum(in_port), PortNum(out_port as u8));
+        let known = std::iter::once(0).chain(cabled.iter().map(|&port| port as u8));
+        let known = known.filter(|&port| !strange.contains(PortNum(port)));
+        let foreign = untrusted.iter().copied().filter(|_| onward).chain(strange.iter().map(|port| port.0));
+        for in_port in known.chain(foreign) {
+            let Some(row) = in_force.row(switch, in_port, out_port as u8) else { continue };
             found.compare(node, physp, in_port, row, folded_to);
         }
     }
 }
 
-fn of_adapter(host: &Host, programmed: &Programmed, node: &abi::osm_node_t, found: &mut Recheck) {
+fn of_adapter(host: &Host, in_force: &InForce, node: &abi::osm_node_t, found: &mut Recheck) {
     for port in 1..node.physp_tbl_size as usize {
         let in_use = |physp: &&abi::osm_physp_t| host::remote(physp).is_some() && maps_sls(physp);
         let Some(physp) = host::physp(node, port).filter(in_use) else { continue };
-        found.compare(node, physp, 0, programmed.routes.sl2vl.adapters(), Some(link_vls(host, physp)));
+        let row = in_force.programmed.routes.sl2vl.adapters();
+        found.compare(node, physp, 0, row, Some(link_vls(host, physp)));
     }
 }
 
@@ -135,10 +210,36 @@ impl Recheck {
     }
 }
 
-/// What OpenSM makes of a row for a port that operates so many VLs, a power of two or 15.
+/// What OpenSM makes of a row for a port that operates so many VLs, a power of two or 15. It leaves VL 15,
+/// which drops packets, as it is.
 pub(super) fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
+    const ONES: u64 = 0x1111_1111_1111_1111;
     let mask = if vls == 15 { 15 } else { vls - 1 };
-    // VL 15 stays: it says that packets are dropped.
-    let fold = |vl: Vl| if vl.0 == Vl::MAX_DATA { vl } else { Vl(vl.0 & mask) };
-    SlVlRow::from_vls(row.vls().map(fold))
+    let drops = row.0 & row.0 >> 1 & row.0 >> 2 & row.0 >> 3 & ONES;
+    SlVlRow((row.0 & SlVlRow::uniform(Vl(mask)).0) | (drops * 15))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Blocks, clipped};
+    use crate::tables::SlVlRow;
+
+    #[test]
+    fn rows_are_clipped_as_opensm_does() {
+        let row = SlVlRow(0x0123_4567_89ab_cdef);
+        assert_eq!(clipped(row, 4), SlVlRow(0x0123_0123_0123_012f));
+        assert_eq!(clipped(row, 1), SlVlRow(0x0000_0000_0000_000f));
+        assert_eq!(clipped(row, 15), row);
+        assert_eq!(clipped(SlVlRow(u64::MAX), 1), SlVlRow(u64::MAX));
+    }
+
+    #[test]
+    fn switches_that_miss_blocks_are_named() {
+        let switches = vec!["1 of 'a' (0x1)".to_owned(), "2 of 'b' (0x2)".to_owned()];
+        let text = Blocks { compared: 9, missing: 4, switches, more: 1 }.in_words();
+        assert!(
+            text.starts_with("4 of 9 blocks") && text.ends_with("'b' (0x2) and 1 more switches"),
+            "{text}"
+        );
+    }
 }

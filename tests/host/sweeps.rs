@@ -39,6 +39,8 @@ impl Tail {
 pub(crate) enum End {
     /// SUBNET UP.
     Up,
+    /// SUBNET UP with the tables from before, as dfdn could not route the fabric; what it said.
+    Held(Vec<String>),
     /// No engine took the fabric; the errors of dfdn.
     Refused(Vec<String>),
     /// OpenSM met with errors while it configured the subnet, and will sweep again.
@@ -95,7 +97,9 @@ impl Sweeps {
                 self.written = false;
                 self.asked = false;
             } else if line.contains("-> SUBNET UP") {
-                self.ended = Some((self.started, End::Up));
+                let held = self.ours.iter().any(|line| line.starts_with("ERR DF29"));
+                let end = if held { End::Held(self.ours.clone()) } else { End::Up };
+                self.ended = Some((self.started, end));
             } else if line.contains("Errors during initialization") {
                 self.ended = Some((self.started, End::Errors));
             } else if line.contains("No routing engine able") {
@@ -103,7 +107,8 @@ impl Sweeps {
             } else if line.contains("SM port is down") {
                 self.ended = Some((self.started, End::PortDown));
             } else if let Some((_, text)) = line.split_once("dfdn: ") {
-                if text.starts_with("ERR") && !text.contains("DF22") && !text.contains("DF21") {
+                let refusal = ["DF21", "DF22", "DF29"].iter().any(|id| text.contains(id));
+                if text.starts_with("ERR") && !refusal {
                     self.defects.push(text.to_owned());
                 }
                 self.asked |= text.starts_with("DF25");
@@ -134,7 +139,7 @@ impl Sweeps {
             alive = sm.alive();
             let (number, end) = self.ended.as_ref()?;
             let over = *number > before && *number == self.started && !self.asked;
-            let whole = *end != End::Up || self.written;
+            let whole = !matches!(end, End::Up | End::Held(_)) || self.written;
             // OpenSM sweeps again by itself after errors.
             let last = *end != End::Errors;
             (!alive || over && whole && last).then(|| end.clone())

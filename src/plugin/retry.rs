@@ -1,0 +1,153 @@
+//! Sweeps asked for because tables did not arrive: at once, then ever more seldom.
+//!
+//! A node that keeps refusing a table must not have the whole fabric swept again and again. OpenSM reports
+//! nothing between one heavy sweep and the next, so the wait is a thread's: started with the first wait,
+//! joined when the plugin is deleted.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::host::Host;
+
+/// The first wait; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// After the `failures`-th sweep in a row that left something to be done, from 1: how long to wait for the
+/// next. The first follows at once, as what was clipped in a first sweep is in place after a second.
+pub(super) fn wait(failures: u32) -> Duration {
+    match failures {
+        0 | 1 => Duration::ZERO,
+        n => FIRST_WAIT.saturating_mul(1 << (n - 2).min(16)).min(LONGEST_WAIT),
+    }
+}
+
+/// Asks for sweeps in time.
+#[derive(Debug)]
+pub(super) struct Retry {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When a sweep is to be asked for.
+    due: Option<Instant>,
+    over: bool,
+}
+
+impl Retry {
+    /// Nothing is to be done yet.
+    pub(super) fn new() -> Self {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        Self { shared, thread: Mutex::new(None) }
+    }
+
+    /// Asks for a heavy sweep after a wait, in place of one that is waited for. False where there is no thread
+    /// to wait; then none is asked for.
+    pub(super) fn after(&self, host: &Host, wait: Duration) -> bool {
+        if wait.is_zero() {
+            self.cancel();
+            host.force_heavy_sweep();
+            return true;
+        }
+        let mut thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if thread.is_none() {
+            let (shared, host) = (self.shared.clone(), *host);
+            let named = std::thread::Builder::new().name("dfdn-retry".to_owned()).stack_size(256 << 10);
+            *thread = named.spawn(move || shared.run(|| host.force_heavy_sweep())).ok();
+        }
+        if thread.is_none() {
+            return false;
+        }
+        self.shared.lock().due = Some(Instant::now() + wait);
+        self.shared.changed.notify_all();
+        true
+    }
+
+    /// Nothing is to be asked for any more.
+    pub(super) fn cancel(&self) {
+        self.shared.lock().due = None;
+    }
+}
+
+impl Drop for Retry {
+    fn drop(&mut self) {
+        self.shared.lock().over = true;
+        self.shared.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn run(&self, ask: impl Fn()) {
+        let mut state = self.lock();
+        while !state.over {
+            let now = Instant::now();
+            match state.due {
+                None => state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+                Some(due) if due <= now => {
+                    state.due = None;
+                    drop(state);
+                    ask();
+                    state = self.lock();
+                }
+                Some(due) => {
+                    let waited = self.changed.wait_timeout(state, due - now);
+                    state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn waits_double_up_to_an_hour() {
+        let seconds: Vec<u64> = (0..8).map(|n| wait(n).as_secs()).collect();
+        assert_eq!(seconds, [0, 0, 1, 2, 4, 8, 16, 32]);
+        assert_eq!([wait(14), wait(1000), wait(u32::MAX)], [LONGEST_WAIT; 3]);
+        assert!(wait(13) < LONGEST_WAIT);
+    }
+
+    #[test]
+    fn it_asks_once_when_it_is_due_and_ends_when_told() {
+        let retry = Retry::new();
+        let asked = Arc::new(AtomicU32::new(0));
+        let (shared, count) = (retry.shared.clone(), asked.clone());
+        let run = move || {
+            shared.run(|| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        };
+        *retry.thread.lock().expect("not poisoned") = Some(std::thread::spawn(run));
+        retry.shared.lock().due = Some(Instant::now() + Duration::from_millis(20));
+        retry.shared.changed.notify_all();
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        retry.shared.lock().due = Some(Instant::now() + Duration::from_secs(3600));
+        retry.cancel();
+        drop(retry);
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+}

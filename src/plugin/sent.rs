@@ -1,0 +1,143 @@
+//! When tables were sent: did they arrive?
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::distrust::{Change, faulty};
+use super::hold::InForce;
+use super::instance::{Plugin, Sent};
+use super::message::Message;
+use super::psl;
+use super::recheck::{Recheck, recheck};
+use super::retry;
+
+/// After how many sweeps in a row that left tables out of place it is no surprise any more.
+const SURPRISES: u32 = 3;
+
+impl Plugin {
+    /// Tables were sent, and acknowledged or not: ours or those of another engine.
+    pub(super) fn tables_sent(&self) {
+        if self.is_ours() {
+            self.sent.store(Sent::Ours as u8, Ordering::Relaxed);
+            let in_force = self.in_force.load();
+            let Some(in_force) = in_force.as_deref() else { return };
+            if in_force.hold.is_some() {
+                // Or OpenSM would go on with these without asking.
+                self.host.locked_exclusively(|| self.host.forget_cache());
+                self.retry_later.store(true, Ordering::Relaxed);
+            } else {
+                self.count_faulty(in_force);
+            }
+            self.recheck(in_force);
+        } else {
+            let with_sls = self.host.engine_used().is_some_and(|engine| engine.path_sl.is_some());
+            let sent = if with_sls { Sent::WithSls } else { Sent::WithoutSls };
+            self.sent.store(sent as u8, Ordering::Relaxed);
+            self.known_rows.sent_by_another();
+            self.failures.store(0, Ordering::Relaxed);
+            self.failures_at_adapters.store(0, Ordering::Relaxed);
+            self.retry.cancel();
+        }
+    }
+
+    /// Counts the switches that do not take their tables. One that is left out, or routed again, takes a sweep.
+    fn count_faulty(&self, in_force: &InForce) {
+        let (faulty, switches) = self.host.locked(|| faulty(&self.host, &in_force.programmed));
+        match self.distrust.count(&faulty, switches) {
+            Change::Routes => self.host.force_heavy_sweep(),
+            Change::Waits => self.retry_later.store(true, Ordering::Relaxed),
+            Change::None => {}
+        }
+    }
+
+    /// The sweep is over.
+    pub(super) fn subnet_up(&self) {
+        if self.retry_later.swap(false, Ordering::Relaxed) {
+            self.host.make_next_sweep_heavy();
+        }
+        if !self.host.dumps_routing() {
+            return;
+        }
+        let ours = self.is_ours();
+        if ours && self.in_force.load().as_deref().is_some_and(|in_force| in_force.hold.is_some()) {
+            // Memory may be what is short, and SLs are those from before.
+            self.host.log(Message::PslSkipped, "psl stays as it is: the tables from before are in force");
+        } else {
+            self.write_psl(ours);
+        }
+    }
+
+    /// Looks for tables that were clipped or not acknowledged, and asks for another sweep where there are any.
+    fn recheck(&self, in_force: &InForce) {
+        let Recheck { between_switches, at_adapters, forwarding } =
+            self.host.locked(|| recheck(&self.host, in_force));
+        let rows = between_switches.compared + at_adapters.compared;
+        let safe = between_switches.different == 0 && forwarding.missing == 0;
+        if safe {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+        if at_adapters.different == 0 {
+            self.failures_at_adapters.store(0, Ordering::Relaxed);
+        }
+        if safe && at_adapters.different == 0 {
+            self.retry.cancel();
+            let text = format!(
+                "all {rows} SL2VL rows that matter and all {} blocks of forwarding tables are in place as verified",
+                forwarding.compared
+            );
+            self.host.log(Message::Programmed, &text);
+        } else if safe {
+            let danger = "links to adapters do not keep classes of service apart, which makes no credit loop";
+            self.out_of_place(&at_adapters.in_words(), &self.failures_at_adapters, danger);
+        } else {
+            let mut what = Vec::new();
+            if between_switches.different > 0 {
+                what.push(between_switches.in_words());
+            }
+            if forwarding.missing > 0 {
+                what.push(forwarding.in_words());
+            }
+            self.out_of_place(&what.join("; "), &self.failures, "the fabric is not safe from credit loops");
+        }
+    }
+
+    /// Asks for another sweep, later the more often it did not help. `danger`: what holds until then.
+    fn out_of_place(&self, what: &str, failures: &AtomicU32, danger: &str) {
+        let count = failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let wait = retry::wait(count);
+        let asked = self.retry.after(&self.host, wait);
+        if !asked {
+            self.retry_later.store(true, Ordering::Relaxed);
+        }
+        let when = match wait.as_secs() {
+            _ if !asked => "at the next regular sweep".to_owned(),
+            0 => "at once".to_owned(),
+            seconds => format!("in {seconds} s"),
+        };
+        if count <= SURPRISES {
+            let text = format!(
+                "{what}. Until another heavy sweep, which is asked for {when} and which opensm -o does not make, \
+                 {danger}"
+            );
+            self.host.log(Message::RowsDiffer, &text);
+        } else {
+            let text = format!(
+                "{what}, after {} more sweeps: {danger}. Look for failed MADs above and for nodes that refuse their \
+                 tables. Tried again {when}",
+                count - 1
+            );
+            self.host.log(Message::RowsStayDifferent, &text);
+        }
+    }
+
+    fn write_psl(&self, ours: bool) {
+        let in_force = self.in_force.load();
+        let path_sl = in_force.as_deref().filter(|_| ours).map(|f| &f.programmed.routes.path_sl);
+        match self.host.locked(|| psl::write(&self.host, path_sl)) {
+            Ok(psl::Outcome::Written(endports)) => {
+                self.host.log(Message::PslWritten, &format!("SLs of {endports} end ports written to psl"));
+            }
+            Ok(psl::Outcome::Skipped(why)) => self.host.log(Message::PslSkipped, &format!("no psl: {why}")),
+            Err(why) => self.host.log(Message::PslFailed, &why),
+        }
+    }
+}
