@@ -23,7 +23,7 @@ use super::program;
 use super::psl;
 use super::recheck::{Recheck, Rows, recheck};
 use super::rows::KnownRows;
-use super::snapshot::{link_vls, snapshot};
+use super::snapshot::{Discovered, discovered, link_vls, snapshot};
 use crate::engine::{self, Routed, Settings};
 use crate::fabric::{Fabric, Guid, Sifted};
 use crate::tables::Programmed;
@@ -78,6 +78,8 @@ struct Plugin {
     retry_later: AtomicBool,
     /// Switches that do not take their tables.
     distrust: Distrust,
+    /// LIDs as they were answered in the last discovery.
+    discovered: Mutex<Discovered>,
     /// What was said of the fabric.
     notes: Notes,
     /// What was said last of options without effect.
@@ -176,6 +178,7 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             forced_sweeps_at_adapters: AtomicU32::new(0),
             retry_later: AtomicBool::new(false),
             distrust: Distrust::default(),
+            discovered: Mutex::default(),
             notes: Notes::default(),
             unheeded: Mutex::new(None),
             gaps: Mutex::new(HashSet::new()),
@@ -417,6 +420,7 @@ unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t
     // first time has the C library allocate what is its own in this library, and that ends the process
     // where there is no memory: so as few as possible come.
     let ours = [
+        abi::osm_epi_event_id_t_OSM_EVENT_ID_HEAVY_SWEEP_DONE,
         abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE,
         abi::osm_epi_event_id_t_OSM_EVENT_ID_SUBNET_UP,
     ];
@@ -426,6 +430,10 @@ unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t
     with_plugin(context, "report", (), |plugin| {
         let ours = || plugin.is_ours();
         match event {
+            abi::osm_epi_event_id_t_OSM_EVENT_ID_HEAVY_SWEEP_DONE => {
+                let found = plugin.host.locked(|| discovered(&plugin.host));
+                *plugin.discovered.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = found;
+            }
             abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE => {
                 if ours() {
                     plugin.recheck();
@@ -494,8 +502,11 @@ impl Plugin {
         let settings = self.settings(engine)?;
         self.tell_unheeded();
         Size::of(&self.host).check().map_err(|error| (Message::TooLittleMemory, error))?;
-        let Sifted { fabric, left_out, switches, adapters } = snapshot(&self.host, &self.distrust.switches())
-            .map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
+        let Sifted { fabric, left_out, switches, adapters } = {
+            let discovered = self.discovered.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            snapshot(&self.host, &self.distrust.switches(), &discovered)
+                .map_err(|error| (Message::SnapshotFailed, error.to_string()))?
+        };
         let reading = started.elapsed();
         let notes = fabric.notes().iter().map(|note| fabric.explain(note));
         for note in self.notes.news(left_out.into_iter().chain(notes)) {
