@@ -49,7 +49,8 @@ impl Case {
         falsifier.order(&lies(&fabric));
         let extra = "sweep_interval 2\ntransaction_timeout 100\ntransaction_retries 1\n".to_owned();
         let config = Config { extra, ..plugin::config("dfdn,no_fallback") };
-        let sm = OpenSm::start(&sim, &falsifier.config(config));
+        let mut sm = OpenSm::start(&sim, &falsifier.config(config));
+        sm.wait_log("dfdn: DF03", 1, Duration::from_secs(90));
         Some(Self { fabric, sim, falsifier, sm })
     }
 
@@ -242,7 +243,7 @@ fn a_switch_without_sl2vl_tables_and_a_narrow_port() {
 #[test]
 fn members_that_are_left_out_make_no_gap() {
     let Some(mut case) = Case::new("members left out", |_| Vec::new()) else { return };
-    case.sm.wait_log("dfdn: DF05", 1, Duration::from_secs(90));
+    case.sm.wait_log("-> SUBNET UP", 1, Duration::from_secs(90));
     let all: Vec<Guid> = case.fabric.adapters().map(|(_, end)| end.guid).collect();
     assert_eq!(mcjoin::join(&case.sim, mcjoin::BROADCAST, &all), vec![0xc000; all.len()]);
     let members = |n: usize| format!("multicast group 0xc000: {n} members over {n} switches");

@@ -7,8 +7,8 @@
 //! A part that is one switch hangs off one other switch then, so that no path leads through it and no credit
 //! loop over its links; of larger parts the judge decides.
 //!
-//! What counts, in this order: at most as many adapter pairs on detours, measured with all links, as the
-//! settings allow for one SL; the effective bisection bandwidth; fewer detours; all links.
+//! What counts, in this order: whether no more adapter pairs take detours, measured with all links, than the
+//! settings allow for one SL; where that holds, the effective bisection bandwidth; fewer detours; all links.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ struct Candidate {
 impl Candidate {
     fn new(fabric: &Fabric, settings: &Settings, routed: Routed) -> Self {
         let direct = routed.verdict.nonminimal_share <= limit(settings);
-        let bandwidth = quick_bisection(fabric, &routed.routes.lft);
+        let bandwidth = if direct { quick_bisection(fabric, &routed.routes.lft) } else { 0.0 };
         Self { routed, direct, bandwidth }
     }
 

@@ -5,7 +5,7 @@
 //! 1. The subnet manager's table of LIDs says who owns a LID. An end port that answers a base LID of
 //!    another has none; of its range by LMC it keeps the largest part that is its own. An adapter port
 //!    without a LID is left out, and a switch without one. OpenSM takes a LID away from its owner where
-//!    another port answers it: the owner, which was given it, has it back.
+//!    another port answers it: the owner, which was given it and answered it, has it back.
 //! 2. A left-out switch may forward by old tables: no entry leads to it, and the ports of other switches
 //!    that lead to it are [untrusted](super::Port::untrusted). Adapters that hang off it are left out. What
 //!    nobody knows behind a port that is up may be such a switch.
@@ -32,8 +32,8 @@ pub struct Survey {
     pub builder: FabricBuilder,
     /// The owner of each LID, by LID.
     pub owners: Vec<Option<PortRef>>,
-    /// The LID that each end port was given.
-    pub assigned: HashMap<PortRef, Lid>,
+    /// The LID of each end port that was given it and answered it when it was discovered.
+    pub answered: HashMap<PortRef, Lid>,
     /// Switches to leave out, and why, in words that follow "is left out: ".
     pub bad: BTreeMap<NodeId, String>,
     /// The same for switches that must stay where the subnet manager hangs off them: nothing would be left
@@ -67,7 +67,7 @@ pub struct Sifted {
 ///
 /// Cost: O(n log n) in nodes and ports; O(ports) more for each round of rule 3.
 pub fn sift(survey: Survey) -> Result<Sifted, FabricError> {
-    let Survey { builder, mut owners, assigned, mut bad, doubtful, one_vl, unknown, home } = survey;
+    let Survey { builder, mut owners, answered, mut bad, doubtful, one_vl, unknown, home } = survey;
     let mut sieve = Sieve {
         nodes: builder.nodes,
         gone: Vec::new(),
@@ -83,7 +83,7 @@ pub fn sift(survey: Survey) -> Result<Sifted, FabricError> {
             bad.entry(node).or_insert(why);
         }
     }
-    sieve.give_back(&mut owners, &assigned);
+    sieve.give_back(&mut owners, &answered);
     for (node, why) in sieve.claims(&owners) {
         bad.entry(NodeId::at(node)).or_insert(why);
     }
@@ -137,33 +137,19 @@ impl Sieve {
         }
     }
 
-    /// Gives end ports the LIDs back that they were given and that were taken away because others answer them.
-    fn give_back(&mut self, owners: &mut Vec<Option<PortRef>>, assigned: &HashMap<PortRef, Lid>) {
-        let mut answered: HashMap<u16, PortRef> = HashMap::new();
-        let mut without = Vec::new();
-        for (node, read) in self.nodes.iter().enumerate() {
+    /// Gives end ports the LIDs back that were taken away although they answer them.
+    fn give_back(&mut self, owners: &mut Vec<Option<PortRef>>, answered: &HashMap<PortRef, Lid>) {
+        for (node, read) in self.nodes.iter_mut().enumerate() {
             let ports = if read.is_switch() { 0..1 } else { 1..read.ports.len() };
             for number in ports {
-                let port = &read.ports[number];
                 let me = PortRef { node: NodeId::at(node), port: PortNum(number as u8) };
-                match port.lid {
-                    Some(lid) => (lid.get()..lid.get().saturating_add(port.lmc.lids())).for_each(|lid| {
-                        answered.entry(lid).or_insert(me);
-                    }),
-                    None => without.push(me),
-                }
+                let port = &mut read.ports[number];
+                let Some(&lid) = answered.get(&me).filter(|_| port.lid.is_none()) else { continue };
+                port.lid = Some(lid);
+                let end = lid.index() + usize::from(port.lmc.lids());
+                owners.resize(owners.len().max(end), None);
+                owners[lid.index()..end].iter_mut().for_each(|owner| _ = owner.get_or_insert(me));
             }
-        }
-        for me in without {
-            let Some(&lid) = assigned.get(&me) else { continue };
-            if !answered.get(&lid.get()).is_some_and(|other| assigned.get(other) != Some(&lid)) {
-                continue;
-            }
-            let port = &mut self.nodes[me.node.index()].ports[me.port.index()];
-            port.lid = Some(lid);
-            let end = lid.index() + usize::from(port.lmc.lids());
-            owners.resize(owners.len().max(end), None);
-            owners[lid.index()..end].iter_mut().for_each(|owner| _ = owner.get_or_insert(me));
         }
     }
 

@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::host::Host;
-use super::snapshot::snapshot;
+use super::snapshot::{Discovered, snapshot};
 use crate::fabric::{Lid, Sl};
 use crate::formats;
 use crate::tables::PathSl;
@@ -47,7 +47,8 @@ pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, Stri
     if table.is_some_and(|table| table.any().is_some()) {
         return skip("every SL serves every pair".to_owned());
     }
-    let fabric = snapshot(host, &HashSet::new()).map_err(|error| error.to_string())?.fabric;
+    let fabric =
+        snapshot(host, &HashSet::new(), &Discovered::new()).map_err(|error| error.to_string())?.fabric;
     let endports = fabric.endports().len();
     let lids: usize = fabric.endports().iter().map(|e| usize::from(e.lmc.lids())).sum();
     if endports * lids > MAX_LINES {

@@ -21,18 +21,40 @@ pub(super) enum SnapshotError {
     NoSwitch(String),
 }
 
+/// The base LIDs that end ports answer, by port GUID in network order.
+pub(super) type Discovered = HashMap<u64, u16>;
+
+/// Reads the LIDs of all end ports, under OpenSM's lock.
+///
+/// OpenSM takes the LID away from a port of its table where another port answers it, and then nobody knows
+/// any more who answered what. So this is to be asked when all ports were discovered and no LID was dealt
+/// with yet.
+pub(super) fn discovered(host: &Host) -> Discovered {
+    let lid = |port: &abi::osm_port_t| {
+        // SAFETY: NULL or the port's physical port, which lives as long.
+        let physp = unsafe { port.p_physp.as_ref() }?;
+        Some((port.guid, u16::from_be(physp.port_info.base_lid)))
+    };
+    host.ports().filter_map(lid).collect()
+}
+
 /// Reads all nodes, ports and cables, each port with the VLs that it can operate under `max_op_vls`, and
 /// leaves out what cannot be routed; see [`sift`].
 ///
 /// - Links that are down or that OpenSM holds for unhealthy are in the fabric as down.
 /// - Ports of switches that are up and of whose other end OpenSM knows nothing are untrusted.
+/// - `discovered`: what [`discovered`] found in this sweep, before OpenSM took LIDs away.
 /// - `distrusted`: switches that do not take their tables, by GUID. That of the subnet manager stays.
 ///
 /// # Errors
 /// [`SnapshotError`].
 ///
 /// Cost: O(ports) time and memory, and O(n log n) to sort n nodes; some 100 bytes a port.
-pub(super) fn snapshot(host: &Host, distrusted: &HashSet<Guid>) -> Result<Sifted, SnapshotError> {
+pub(super) fn snapshot(
+    host: &Host,
+    distrusted: &HashSet<Guid>,
+    discovered: &Discovered,
+) -> Result<Sifted, SnapshotError> {
     let mut survey = Survey::default();
     let mut ids = HashMap::new();
     let max_op_vls = host.max_op_vls();
@@ -87,8 +109,9 @@ pub(super) fn snapshot(host: &Host, distrusted: &HashSet<Guid>) -> Result<Sifted
         if Guid(u64::from_be(port.guid)) == host.own_port() {
             survey.home = Some(place);
         }
-        if let Some(lid) = Lid::new(u16::from_be(port.lid)) {
-            survey.assigned.insert(place, lid);
+        let given = Lid::new(u16::from_be(port.lid));
+        if let Some(lid) = given.filter(|lid| discovered.get(&port.guid) == Some(&lid.get())) {
+            survey.answered.insert(place, lid);
         }
     }
     survey.owners = host.lid_owners().into_iter().map(|owner| owner.and_then(end)).collect();
