@@ -18,6 +18,7 @@
 //! | [`tables`] | what an engine hands over: LFT, SL2VL, path SLs, VL arbitration, multicast trees |
 //! | [`ordering`] | orders of the channels; the theory behind the engine `dfdn` |
 //! | [`routing`] | next hops: P-SSSP with or without an order, and the other routings |
+//! | [`multicast`] | spanning trees, free of credit loops beside unicast |
 //! | [`lanes`] | VLs and SLs for given next hops: DF-D2, DF-DN and others; classes of service |
 //! | [`engine`] | the engines by name, their settings, and [`route`](engine::route) |
 //! | [`verify`] | the judge: shares no code with what it checks |

@@ -380,4 +380,43 @@ mod tests {
         let from_port_0 = rule.sl2vl(&f).row(SwitchId(1), PortNum(0), f.channels().get(b).out_port);
         assert_eq!(from_port_0, row(0));
     }
+
+    /// Each kind by itself answers as the rule does, which every walk relies on.
+    #[test]
+    fn the_kinds_answer_as_the_rule_does() {
+        fn check(f: &Fabric, rule: &Rule, turns: &impl Turns) {
+            let kept = |c: ChannelId| (c, turns.rank(c));
+            for (b, channel) in f.channels().iter() {
+                let into = f.channels().out(channel.from).map(|(_, back)| back.reverse);
+                let into: Vec<_> = into.filter(|&a| f.channels().get(a).from != channel.to).collect();
+                let predecessors = || into.iter().copied();
+                for next in f.channels().out(channel.to).map(|(c, _)| Some(c)).chain([None]) {
+                    let position = rule.position_of(b, next);
+                    assert_eq!(turns.position(b, next.map(kept)), position);
+                    let legal = |a: ChannelId| Rule::legal(rule.position_of(a, Some(b)), position);
+                    let blocked = predecessors().filter(|&a| !legal(a)).count() as u32;
+                    let asked = rule.predecessors(predecessors()).blocked(b, position);
+                    // 1 may stand for all.
+                    let all = blocked == predecessors().count() as u32;
+                    assert!(asked == blocked || all && asked == 1, "{asked} of {blocked}");
+                    assert_eq!(turns.blocked(predecessors(), b, position).min(1), blocked.min(1));
+                    if position != Rule::END {
+                        assert!(predecessors().all(|a| turns.blocks(a, b, position) != legal(a)));
+                    }
+                }
+            }
+        }
+        for (_, f) in crate::topology::small_members() {
+            let rank = up_down_rank(&f, SwitchId(0));
+            let mut labels = Labels::ones(&f);
+            for (turn, label) in labels.by_turn_mut().iter_mut().enumerate() {
+                *label = 1 + (turn * 7 % 3) as u8;
+            }
+            check(&f, &Rule::Any, &AnyTurn);
+            check(&f, &Rule::OneVl(rank.clone()), &Ascending(rank.positions()));
+            check(&f, &Rule::FirstTurnFree(rank.clone()), &AscendingAfterFirst(rank.positions()));
+            let labelled = Rule::Labelled { ranks: vec![rank], labels };
+            check(&f, &labelled, &labelled);
+        }
+    }
 }

@@ -283,8 +283,9 @@ impl Plugin {
         let mut pending = locked(&self.pending).take().ok_or_else(nothing)?;
         let Pending { fabric, left_out, routed, .. } = &pending;
         let (host, start) = (&self.host, Instant::now());
-        let (written, _) = in_own_threads(|| program::write_lfts(host, fabric, &left_out.0, &routed.routes.lft))
-            .map_err(|error| (Message::CommitFailed, error))?;
+        let (written, _) =
+            in_own_threads(|| program::write_lfts(host, fabric, &left_out.0, &routed.routes.lft))
+                .map_err(|error| (Message::CommitFailed, error))?;
         written.map_err(|error| (Message::CommitFailed, error.to_string()))?;
         pending.writing += start.elapsed();
         self.host.log(Message::Routed, &summary(&pending));

@@ -128,6 +128,7 @@ impl MinimalDag {
     }
 
     /// The next hops of the switch at an index of `order`.
+    #[inline]
     pub(super) fn next_hops(&self, index: usize) -> &[NextHop] {
         &self.next_hops[self.range(index)]
     }
@@ -138,11 +139,13 @@ impl MinimalDag {
     }
 
     /// Where the next hops of the switch at an index are among all next hops.
+    #[inline]
     pub(super) fn range(&self, index: usize) -> std::ops::Range<usize> {
         self.first[index] as usize..self.first[index + 1] as usize
     }
 
     /// The channels into a switch from one hop farther away.
+    #[inline]
     pub(super) fn predecessors(&self, switch: SwitchId) -> &[Predecessor] {
         let first = &self.first_predecessor[switch.index()..][..2];
         &self.predecessors[first[0] as usize..first[1] as usize]

@@ -290,3 +290,39 @@ impl Candidate {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{HyperX, small_members};
+
+    #[test]
+    fn the_registry_has_each_name_and_each_number_once() {
+        let mut names: Vec<&str> = REGISTRY.iter().map(|entry| entry.name).collect();
+        let mut numbers: Vec<u8> =
+            REGISTRY.iter().flat_map(|entry| entry.stable.iter().map(|&(number, _)| number)).collect();
+        let (all, kinds) = (names.len(), numbers.len());
+        names.sort_unstable();
+        names.dedup();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!((names.len(), numbers.len()), (all, kinds));
+    }
+
+    #[test]
+    fn the_search_has_an_order_with_a_tree_for_every_entry() {
+        let grid = HyperX { dims: vec![4, 3], cas: 1 }.build().unwrap();
+        for (name, f) in small_members().into_iter().chain([("a grid", grid)]) {
+            let orders = orders(&f, &Hops::new(&f).unwrap());
+            let grid = Dimensions::find(&f).is_some();
+            for entry in REGISTRY {
+                let of = |order: &&Arc<LinkOrder>| order.name.starts_with(entry.name) && order.has_tree;
+                let expected = grid || entry.roots != Roots::Corner;
+                assert_eq!(orders.iter().any(|order| of(&order)), expected, "{name}: {}", entry.name);
+            }
+            for order in orders.iter().filter(|order| order.has_tree) {
+                assert_eq!(order.tree.with_tree_outermost(&f, &order.rank), order.rank, "{name}");
+            }
+        }
+    }
+}

@@ -86,11 +86,13 @@ impl Prices {
         Self { by_channel: by_channel.collect(), margin: MARGIN_OF_MEANS }
     }
 
+    #[inline]
     pub(super) fn of(&self, channel: ChannelId) -> u64 {
         self.by_channel[channel.index()]
     }
 
     /// Whether a cost is near enough to the least one to be eligible.
+    #[inline]
     pub(super) fn eligible(&self, cost: u64, least: u64) -> bool {
         cost <= least + least / self.margin
     }

@@ -162,6 +162,7 @@ impl ChannelHashes {
     }
 
     /// The hash of a channel together with that of an end port or a switch.
+    #[inline]
     fn with(&self, channel: ChannelId, other: u64) -> u64 {
         mix(self.channels[channel.index()] ^ other)
     }
@@ -173,6 +174,7 @@ fn hash_of(end: &EndPort, n: u64) -> u64 {
 }
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood 2014; Stafford 13).
+#[inline]
 fn mix(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

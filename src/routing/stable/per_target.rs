@@ -167,7 +167,8 @@ impl PerTarget {
                 continue;
             }
             let blocked = if next_hops.len() > 1 { predecessors.blocked(channel, positions.0) } else { 0 };
-            if blocked > 0 && predecessors.blocked(channel, positions.1) != blocked {
+            let fixed = blocked == 0 || positions.0 == positions.1;
+            if !fixed && predecessors.blocked(channel, positions.1) != blocked {
                 return None;
             }
             if (violations, blocked) < least {
@@ -196,7 +197,7 @@ impl PerTarget {
             (legal == Rule::legal(position, most)).then_some(legal)
         };
         if at_target || !rule.depends_on_next() {
-            let position = rule.position_of(channel, self.of(ahead).first().map(|next| next.channel));
+            let position = rule.position_of(channel, None);
             return Some(((position, position), legal(position, ahead.positions)?));
         }
         let (mut least, mut most, mut all) = (u32::MAX, 0, None);
