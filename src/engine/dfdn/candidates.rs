@@ -26,8 +26,11 @@ struct Entry {
     /// Whether hardly more than one path a pair ascends, so that the load decides little.
     one_path: bool,
     /// The rules for stable tables, and when they are tried: the lowest number first.
-    stable: &'static [(u8, fn(Rank) -> Rule)],
+    stable: &'static [(u8, MakeRule)],
 }
+
+/// A rule under an order.
+type MakeRule = fn(Rank) -> Rule;
 
 /// Which switches are roots of an order in the search.
 #[derive(PartialEq, Eq)]

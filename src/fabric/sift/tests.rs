@@ -58,7 +58,7 @@ fn the_table_of_lids_says_who_owns_one() {
         survey.builder.node_mut(NodeId(liar)).ports[1].lid = Lid::new(honest + 1);
         let sifted = sift(survey).unwrap();
         let name = format!("H{}", liar - 4);
-        assert_eq!(names(&sifted.fabric, false), [name.clone()]);
+        assert_eq!(names(&sifted.fabric, false), std::slice::from_ref(&name));
         assert_eq!(sifted.left_out.len(), 1);
         let [owner, note] = [format!("'H{}'", honest - 4), sifted.left_out[0].clone()];
         for word in
