@@ -208,7 +208,8 @@ fn a_lid_that_another_has_and_a_wrong_lmc() {
 /// A switch without SL2VL tables and one port with one VL: everybody is routed, on VL 0 over these links.
 #[test]
 fn a_switch_without_sl2vl_tables_and_a_narrow_port() {
-    let lies: [(&str, fn(&mut FabricBuilder, NodeId)); 2] = [
+    type Apply = fn(&mut FabricBuilder, NodeId);
+    let lies: [(&str, Apply); 2] = [
         ("cap 0 0", |builder, node| {
             builder.node_mut(node).ports.iter_mut().for_each(|port| port.data_vls = Some(1));
         }),
