@@ -11,6 +11,7 @@ mod faults;
 mod handover;
 mod host;
 mod judges;
+mod liars;
 mod load;
 mod memory;
 mod mishaps;

@@ -11,9 +11,11 @@ mod dfdn;
 mod fresh;
 mod host_options;
 mod multicast;
+mod narrow;
 mod papers;
 mod search;
 mod steady;
+mod untrusted;
 
 use std::fmt;
 use std::str::FromStr;
@@ -360,12 +362,21 @@ pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` objects to are not handed
 /// out; those of a bare routing are, with the objection in [`Routed::verdict`], as long as they
 /// reach everything.
+///
+/// Links that operate fewer VLs than others carry nothing where that is better; then it takes as long again.
 pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
+    narrow::route(fabric, settings, |links| route_over(fabric, links, settings))
+}
+
+/// Routes a fabric over `links`, the same fabric with some links down or with other VLs.
+fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
     let engine = by_name(&settings.engine)?;
-    let offer = settings.offer(fabric)?;
+    let offer = settings.offer(links)?;
     let start = Instant::now();
-    let hops = Hops::new(fabric)?;
-    let (mut plan, classes) = classes::plan(fabric, &hops, engine, settings, offer)?;
+    let hops = Hops::new(links)?;
+    let (mut plan, classes) = classes::plan(links, &hops, engine, settings, offer)?;
+    narrow::keep_to_vl_0(fabric, plan.vls, &mut plan.sl2vl);
+    untrusted::keep_back(fabric, &mut plan.sl2vl);
     if let Some(trees) = &mut plan.trees {
         plan.remarks.push(multicast::in_words(trees));
     }

@@ -87,7 +87,7 @@ pub enum FabricError {
 /// Collects nodes and cables; see the [module](super).
 #[derive(Clone, Debug, Default)]
 pub struct FabricBuilder {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
 }
 
 impl FabricBuilder {
@@ -263,7 +263,7 @@ impl FabricBuilder {
 }
 
 /// Whether the cable in a port carries data: both ends are there and not down.
-fn live_peer(nodes: &[Node], node: usize, port: usize) -> Option<PortRef> {
+pub(super) fn live_peer(nodes: &[Node], node: usize, port: usize) -> Option<PortRef> {
     let here = &nodes[node].ports[port];
     let peer = here.peer?;
     let there = &nodes[peer.node.index()].ports[peer.port.index()];

@@ -9,6 +9,7 @@ mod builder;
 mod channels;
 mod ids;
 mod node;
+mod sift;
 
 use std::fmt;
 
@@ -16,6 +17,7 @@ pub use builder::{FabricBuilder, FabricError};
 pub use channels::{Channel, Channels};
 pub use ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl};
 pub use node::{LinkSpeed, LinkState, Node, NodeKind, Port, PortRef};
+pub use sift::{Sifted, Survey, sift};
 
 /// A port that has LIDs: an adapter port, a router port or a switch's port 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,6 +80,10 @@ pub struct Port {
     pub speed: Option<LinkSpeed>,
     /// How many data VLs the port can operate (from VLCap: 1, 2, 4, 8 or 15).
     pub data_vls: Option<u8>,
+    /// Whether the cable leads to something that was left out and may send packets of any SL to any
+    /// LID: a switch that nobody programs. See [`sift`](super::sift).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
 }
 
 /// A node of the fabric.

@@ -11,19 +11,21 @@ use arc_swap::ArcSwapOption;
 
 use super::abi::{self, DONE, FAILED};
 use super::configuration::Configuration;
+use super::distrust::{Change, Distrust, faulty};
 use super::guard::{guarded, install_hook};
 use super::host::{self, Host};
 use super::mcast;
 use super::memory::Size;
 use super::message::Message;
+use super::notes::Notes;
 use super::options;
 use super::program;
 use super::psl;
 use super::recheck::{Recheck, Rows, recheck};
 use super::rows::KnownRows;
-use super::snapshot::{Snapshot, link_vls, snapshot};
+use super::snapshot::{link_vls, snapshot};
 use crate::engine::{self, Routed, Settings};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Guid, Sifted};
 use crate::tables::Programmed;
 
 /// The engine whose algorithm the configuration file chooses. The others are registered under names
@@ -74,6 +76,10 @@ struct Plugin {
     forced_sweeps_at_adapters: AtomicU32,
     /// Whether the next regular sweep is to be a heavy one.
     retry_later: AtomicBool,
+    /// Switches that do not take their tables.
+    distrust: Distrust,
+    /// What was said of the fabric.
+    notes: Notes,
     /// What was said last of options without effect.
     unheeded: Mutex<Option<String>>,
     /// Gaps of multicast groups that a sweep was asked for already.
@@ -95,6 +101,8 @@ struct Registered {
 
 struct Pending {
     fabric: Fabric,
+    /// GUIDs of switches and of adapter ports that are left out, ascending.
+    left_out: (Vec<Guid>, Vec<Guid>),
     routed: Routed,
     started: Instant,
     /// What the snapshot took.
@@ -167,6 +175,8 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             forced_sweeps: AtomicU32::new(0),
             forced_sweeps_at_adapters: AtomicU32::new(0),
             retry_later: AtomicBool::new(false),
+            distrust: Distrust::default(),
+            notes: Notes::default(),
             unheeded: Mutex::new(None),
             gaps: Mutex::new(HashSet::new()),
             drill,
@@ -484,34 +494,26 @@ impl Plugin {
         let settings = self.settings(engine)?;
         self.tell_unheeded();
         Size::of(&self.host).check().map_err(|error| (Message::TooLittleMemory, error))?;
-        let Snapshot { fabric, without_lid, no_sl_mapping } =
-            snapshot(&self.host).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
+        let Sifted { fabric, left_out, switches, adapters } = snapshot(&self.host, &self.distrust.switches())
+            .map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
         let reading = started.elapsed();
-        for note in fabric.notes() {
-            self.host.log(Message::FabricNote, &fabric.explain(note));
-        }
-        if let Some(first) = without_lid.first() {
-            let text = format!(
-                "{} adapter ports have no LID and are left out of the tables, first {first}",
-                without_lid.len()
-            );
-            self.host.log(Message::FabricNote, &text);
+        let notes = fabric.notes().iter().map(|note| fabric.explain(note));
+        for note in self.notes.news(left_out.into_iter().chain(notes)) {
+            self.host.log(Message::FabricNote, &note);
         }
         let routed = in_own_threads(|| engine::route(&fabric, &settings))
             .map_err(|error| (Message::RouteFailed, error))?
             .map_err(|error| (Message::RouteFailed, error.to_string()))?;
-        if let Some(error) = no_sl_mapping.filter(|_| routed.routes.vlarb.low.len() > 1) {
-            return Err((Message::RouteFailed, error.to_string()));
-        }
         let writing = Instant::now();
         let host = &self.host;
         if self.hops_are_read(&routed) {
-            in_own_threads(|| program::write_hops(host, &fabric, &routed))
+            in_own_threads(|| program::write_hops(host, &fabric, &switches, &routed))
                 .map_err(|error| (Message::CommitFailed, error))?
                 .map_err(|error| (Message::CommitFailed, error.to_string()))?;
         }
         let writing = writing.elapsed();
-        *pending = Some(Pending { fabric, routed, started, reading, writing });
+        *pending =
+            Some(Pending { fabric, left_out: (switches, adapters), routed, started, reading, writing });
         Ok(())
     }
 
@@ -527,14 +529,14 @@ impl Plugin {
         let mut pending = self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let nothing = || (Message::NothingToCommit, "no tables were computed in this sweep".to_owned());
         let mut pending = pending.take().ok_or_else(nothing)?;
-        let Pending { fabric, routed, .. } = &pending;
+        let Pending { fabric, left_out, routed, .. } = &pending;
         let (host, start) = (&self.host, Instant::now());
-        in_own_threads(|| program::write_lfts(host, fabric, &routed.routes.lft))
+        in_own_threads(|| program::write_lfts(host, fabric, &left_out.0, &routed.routes.lft))
             .map_err(|error| (Message::CommitFailed, error))?
             .map_err(|error| (Message::CommitFailed, error.to_string()))?;
         pending.writing += start.elapsed();
         self.host.log(Message::Routed, &summary(&pending));
-        let Pending { fabric, routed, .. } = pending;
+        let Pending { fabric, left_out, routed, .. } = pending;
         // SAFETY: NULL, or the object that `setup` was given, before `destroy`; OpenSM calls engines under
         // its lock, held exclusively.
         if let Some(object) = unsafe { engine.object.load(Ordering::Relaxed).as_mut() } {
@@ -542,7 +544,9 @@ impl Plugin {
             let ours = !routed.routes.multicast.is_empty();
             object.mcast_build_stree = if ours { Some(mcast_build_stree) } else { None };
         }
-        self.programmed.store(Some(std::sync::Arc::new(Programmed::new(fabric, routed.routes))));
+        let (switches, adapters) = left_out;
+        let programmed = Programmed::new(fabric, routed.routes).without(switches.into_iter().chain(adapters));
+        self.programmed.store(Some(std::sync::Arc::new(programmed)));
         Ok(())
     }
 
@@ -593,6 +597,12 @@ impl Plugin {
         let programmed = self.programmed.load();
         let Some(programmed) = programmed.as_deref() else { return };
         let Recheck { between_switches, at_adapters } = self.host.locked(|| recheck(&self.host, programmed));
+        let (faulty, switches) = self.host.locked(|| faulty(&self.host, programmed));
+        match self.distrust.count(&faulty, switches) {
+            Change::Routes => self.host.force_heavy_sweep(),
+            Change::Waits => self.retry_later.store(true, Ordering::Relaxed),
+            Change::None => {}
+        }
         let rows = between_switches.compared + at_adapters.compared;
         if between_switches.different == 0 {
             self.forced_sweeps.store(0, Ordering::Relaxed);
@@ -648,7 +658,7 @@ impl Plugin {
 
 /// `12 switches, 48 adapters, 72 links: DF-D2 ..., 2 VLs, 1 SL, ...; 3.1 ms`.
 fn summary(pending: &Pending) -> String {
-    let Pending { fabric, routed, started, reading, writing } = pending;
+    let Pending { fabric, routed, started, reading, writing, .. } = pending;
     let verdict = &routed.verdict;
     format!(
         "{fabric}: {}; {} of {} VLs, {} SLs, verified: every pair reachable, deadlock-free{}; safe if hosts use: {}; \

@@ -201,6 +201,25 @@ impl Host {
         unsafe { found.cast::<osm_node_t>().as_ref() }
     }
 
+    /// The owner of each LID by OpenSM's own table, by LID; LID 0 has none.
+    pub(super) fn lid_owners(&self) -> Vec<Option<&abi::osm_port_t>> {
+        // SAFETY: a vector of the live object, which OpenSM's lock keeps unchanged.
+        let table = unsafe { &(*self.subn()).port_lid_tbl };
+        if table.p_ptr_array.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: the vector has so many pointers.
+        let entries = unsafe { std::slice::from_raw_parts(table.p_ptr_array, table.size) };
+        // SAFETY: each is NULL or leads to a port that OpenSM holds.
+        entries.iter().map(|entry| unsafe { entry.cast::<abi::osm_port_t>().as_ref() }).collect()
+    }
+
+    /// The GUID of OpenSM's own port.
+    pub(super) fn own_port(&self) -> Guid {
+        // SAFETY: a number of the live object, which only the thread that sweeps changes.
+        Guid(u64::from_be(unsafe { (*self.subn()).sm_port_guid }))
+    }
+
     /// Whether OpenSM sends all tables anew, whatever it knows of them.
     pub(super) fn updates_everything(&self) -> bool {
         // SAFETY: a plain flag of the live object, which only the thread that sweeps changes.

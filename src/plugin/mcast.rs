@@ -56,6 +56,9 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
     let fabric = &programmed.fabric;
     let mut members = Vec::with_capacity(group.members.len());
     for (guid, place) in &group.members {
+        if programmed.is_left_out(*guid) {
+            continue;
+        }
         let known = place.and_then(|(s, port)| Some((programmed.switch(s)?, PortNum(port))));
         match known.filter(|&(s, port)| tree.at(s).contains(port)) {
             Some(member) => members.push(member),

@@ -39,12 +39,14 @@
 
 mod abi;
 mod configuration;
+mod distrust;
 mod guard;
 mod hooks;
 mod host;
 mod mcast;
 mod memory;
 mod message;
+mod notes;
 mod options;
 mod program;
 mod psl;

@@ -41,13 +41,23 @@ pub(super) enum CommitError {
 }
 
 /// OpenSM's switches in the order of the fabric's, each with tables of the right size.
-fn switches<'a>(host: &'a Host, fabric: &Fabric) -> Result<Vec<&'a abi::osm_switch_t>, CommitError> {
+///
+/// - `left_out`: GUIDs of those that are not in the fabric on purpose, ascending. OpenSM has filled their
+///   tables with "no path", which is what they are to forward, and what shows that they take tables again.
+fn switches<'a>(
+    host: &'a Host,
+    fabric: &Fabric,
+    left_out: &[Guid],
+) -> Result<Vec<&'a abi::osm_switch_t>, CommitError> {
     let needed = fabric.lid_table_len().saturating_sub(1);
     let mut found = Vec::with_capacity(fabric.num_switches());
     for switch in host.switches() {
         // SAFETY: NULL or the node of the switch, which lives as long.
         let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
         let guid = host::node_guid(node);
+        if left_out.binary_search(&guid).is_ok() {
+            continue;
+        }
         let room = usize::from(switch.max_lid_ho).min(usize::from(switch.lft_size).saturating_sub(1));
         let has_tables = !switch.new_lft.is_null() && !switch.hops.is_null();
         if !has_tables || needed > room || needed >= usize::from(switch.num_hops) {
@@ -73,9 +83,14 @@ fn switches<'a>(host: &'a Host, fabric: &Fabric) -> Result<Vec<&'a abi::osm_swit
 ///
 /// # Errors
 /// [`CommitError`].
-pub(super) fn write_hops(host: &Host, fabric: &Fabric, routed: &Routed) -> Result<(), CommitError> {
+pub(super) fn write_hops(
+    host: &Host,
+    fabric: &Fabric,
+    left_out: &[Guid],
+    routed: &Routed,
+) -> Result<(), CommitError> {
     let hops = &routed.hops;
-    let switches = switches(host, fabric)?;
+    let switches = switches(host, fabric, left_out)?;
     let lids: Vec<Lid> = fabric.switch_ids().map(|s| switch_lid(fabric, s)).collect();
     let one = |(s, switch): (usize, OneSwitch<'_>)| {
         let from = SwitchId::at(s);
@@ -160,8 +175,13 @@ pub(super) fn clear_hops(host: &Host) {
 ///
 /// # Errors
 /// [`CommitError`], before anything is written.
-pub(super) fn write_lfts(host: &Host, fabric: &Fabric, lft: &Lft) -> Result<(), CommitError> {
-    let switches = switches(host, fabric)?;
+pub(super) fn write_lfts(
+    host: &Host,
+    fabric: &Fabric,
+    left_out: &[Guid],
+    lft: &Lft,
+) -> Result<(), CommitError> {
+    let switches = switches(host, fabric, left_out)?;
     let lids = fabric.lid_table_len();
     let table = |switch: &&abi::osm_switch_t| {
         // SAFETY: `new_lft` has `lft_size` bytes, at least as many as there are LIDs (see `switches`),

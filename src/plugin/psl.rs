@@ -2,6 +2,7 @@
 //! ibdmchk and `dfdn verify` can judge the dumps of stock engines too. Switches are sources and
 //! destinations beside the adapters: ibdmchk passes over their lines, `dfdn verify` needs them.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
@@ -43,7 +44,7 @@ pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, Stri
     if table.is_some_and(|table| table.any().is_some()) {
         return skip("every SL serves every pair".to_owned());
     }
-    let fabric = snapshot(host).map_err(|error| error.to_string())?.fabric;
+    let fabric = snapshot(host, &HashSet::new()).map_err(|error| error.to_string())?.fabric;
     let endports = fabric.endports().len();
     let lids: usize = fabric.endports().iter().map(|e| usize::from(e.lmc.lids())).sum();
     if endports * lids > MAX_LINES {

@@ -63,8 +63,14 @@ fn of_switch(
     let fabric = &programmed.fabric;
     // Tables of OpenSM's cache may be older than the node.
     let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
+    if !host::physp(node, 0).is_some_and(maps_sls) {
+        return;
+    }
     let cabled: Vec<usize> =
         (1..ports).filter(|&port| fabric.switch(switch).ports[port].peer.is_some()).collect();
+    // What comes in by these is kept back by rows.
+    let untrusted: Vec<usize> =
+        (1..ports).filter(|&port| fabric.switch(switch).ports[port].untrusted).collect();
     for &out_port in &cabled {
         let onward = fabric.channels().at_port(switch, PortNum(out_port as u8)).is_some();
         if !onward && !adapters_matter {
@@ -74,7 +80,8 @@ fn of_switch(
         let there = |physp: &&abi::osm_physp_t| onward || host::remote(physp).is_some();
         let Some(physp) = host::physp(node, out_port).filter(there) else { continue };
         let folded_to = (!onward).then(|| link_vls(host, physp));
-        for in_port in std::iter::once(0).chain(cabled.iter().map(|&port| port as u8)) {
+        let foreign = untrusted.iter().filter(|_| onward);
+        for in_port in std::iter::once(0).chain(cabled.iter().chain(foreign).map(|&port| port as u8)) {
             let row = programmed.routes.sl2vl.row(switch, PortNum(in_port), PortNum(out_port as u8));
             found.compare(node, physp, in_port, row, folded_to);
         }
@@ -129,5 +136,7 @@ impl Recheck {
 /// What OpenSM makes of a row for a port that operates so many VLs, a power of two or 15.
 pub(super) fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
     let mask = if vls == 15 { 15 } else { vls - 1 };
-    SlVlRow(row.0 & SlVlRow::uniform(Vl(mask)).0)
+    // VL 15 stays: it says that packets are dropped.
+    let fold = |vl: Vl| if vl.0 == Vl::MAX_DATA { vl } else { Vl(vl.0 & mask) };
+    SlVlRow::from_vls(row.vls().map(fold))
 }

@@ -1,14 +1,13 @@
-//! OpenSM's view of the subnet as a [`Fabric`].
+//! OpenSM's view of the subnet as a [`Fabric`](crate::fabric::Fabric).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use thiserror::Error;
 
 use super::abi;
 use super::host::{self, Host};
 use crate::fabric::{
-    Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeKind, PortNum,
-    PortRef,
+    FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeKind, PortNum, PortRef, Sifted, Survey, sift,
 };
 
 /// Why OpenSM's structures give no fabric.
@@ -17,97 +16,89 @@ pub(super) enum SnapshotError {
     /// They contradict themselves.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// A switch that OpenSM could not configure yet.
-    #[error(
-        "switch '{name}' ({guid}) has no LID, so its configuration failed; the next sweep will try again"
-    )]
-    SwitchWithoutLid {
-        /// Its description.
-        name: String,
-        /// Its GUID.
-        guid: Guid,
-    },
-    /// A switch that OpenSM gives no SL2VL tables.
-    #[error(
-        "switch '{name}' ({guid}) does not announce SL to VL mapping tables (IsSLMappingSupported of port 0), so \
-         OpenSM would program none and credit loops through it could not be excluded"
-    )]
-    NoSlMapping {
-        /// Its description.
-        name: String,
-        /// Its GUID.
-        guid: Guid,
-    },
+    /// Every switch was left out.
+    #[error("no switch is left to be routed: {0}")]
+    NoSwitch(String),
 }
 
-/// What was read.
-#[derive(Debug)]
-pub(super) struct Snapshot {
-    /// The subnet, each port with the VLs that it can operate under `max_op_vls`.
-    pub(super) fabric: Fabric,
-    /// Adapter ports that were left out because OpenSM gave them no LID.
-    pub(super) without_lid: Vec<Guid>,
-    /// A switch without SL2VL tables, if there is one: no harm as long as one VL suffices.
-    pub(super) no_sl_mapping: Option<SnapshotError>,
-}
-
-/// Reads all nodes, ports and cables.
+/// Reads all nodes, ports and cables, each port with the VLs that it can operate under `max_op_vls`, and
+/// leaves out what cannot be routed; see [`sift`].
 ///
 /// - Links that are down or that OpenSM holds for unhealthy are in the fabric as down.
-/// - Adapter ports without a LID are left out, as OpenSM's own engines do.
+/// - Ports that are up and of whose other end OpenSM knows nothing are untrusted, at switches.
+/// - `distrusted`: switches that do not take their tables, by GUID. That of the subnet manager stays.
 ///
 /// # Errors
 /// [`SnapshotError`].
 ///
 /// Cost: O(ports) time and memory, and O(n log n) to sort n nodes; some 100 bytes a port.
-pub(super) fn snapshot(host: &Host) -> Result<Snapshot, SnapshotError> {
-    let mut builder = FabricBuilder::new();
+pub(super) fn snapshot(host: &Host, distrusted: &HashSet<Guid>) -> Result<Sifted, SnapshotError> {
+    let mut survey = Survey::default();
     let mut ids = HashMap::new();
-    let mut without_lid = Vec::new();
-    let mut no_sl_mapping = None;
+    let max_op_vls = host.max_op_vls();
     for node in host.nodes() {
-        let Some(read) = read_node(node, host.max_op_vls()) else { continue };
-        let guid = read.guid;
-        if read.is_switch() {
-            let name = read.description.clone();
-            if read.ports[0].lid.is_none() {
-                return Err(SnapshotError::SwitchWithoutLid { name, guid });
-            }
-            if !host::physp(node, 0).is_some_and(maps_sls) && no_sl_mapping.is_none() {
-                no_sl_mapping = Some(SnapshotError::NoSlMapping { name, guid });
-            }
+        let Some(read) = read_node(node, max_op_vls) else { continue };
+        let (guid, switch) = (read.guid, read.is_switch());
+        let id = survey.builder.add(read)?;
+        ids.insert(guid, id);
+        if !switch {
+            continue;
         }
-        ids.insert(guid, builder.add(read)?);
+        if node.sw.is_null() {
+            survey.bad.insert(id, "it answered no SwitchInfo".to_owned());
+        } else if distrusted.contains(&guid) {
+            let why =
+                "it does not take its tables (LFT blocks or SL2VL rows stay without an answer or differ)";
+            survey.doubtful.insert(id, why.to_owned());
+        }
+        if !host::physp(node, 0).is_some_and(maps_sls) {
+            survey.one_vl.push(id);
+        }
     }
     for node in host.nodes() {
         let Some(&here) = ids.get(&host::node_guid(node)) else { continue };
         for port in 1..node.physp_tbl_size as usize {
-            let Some(remote) = host::physp(node, port).and_then(host::remote) else { continue };
-            let Some(&there) = host::node_of(remote).and_then(|n| ids.get(&host::node_guid(n))) else {
-                continue;
-            };
+            let Some(physp) = host::physp(node, port) else { continue };
             let here = PortRef { node: here, port: PortNum(port as u8) };
-            let there = PortRef { node: there, port: PortNum(remote.port_num) };
-            if let Some(guid) = [here, there].into_iter().find_map(|end| adapter_without_lid(&builder, end)) {
-                without_lid.push(guid);
-                continue;
+            let known = host::remote(physp)
+                .and_then(|remote| Some((remote, ids.get(&host::node_guid(host::node_of(remote)?))?)));
+            match known {
+                Some((remote, &there)) => {
+                    survey.connect(here, PortRef { node: there, port: PortNum(remote.port_num) });
+                }
+                None => {
+                    // SAFETY: only reads the port's own PortInfo.
+                    let state = u32::from(unsafe { abi::ib_port_info_get_port_state(&physp.port_info) });
+                    let node = survey.builder.node_mut(here.node);
+                    if node.is_switch()
+                        && [abi::IB_LINK_ARMED, abi::IB_LINK_ACTIVE].contains(&state)
+                        && let Some(port) = node.ports.get_mut(port)
+                    {
+                        port.untrusted = true;
+                    }
+                }
             }
-            builder.connect(here, there)?;
         }
     }
-    without_lid.sort_unstable();
-    without_lid.dedup();
-    Ok(Snapshot { fabric: builder.finish(Lmc::default())?, without_lid, no_sl_mapping })
+    let end = |port: &abi::osm_port_t| {
+        // SAFETY: NULL or the port's physical port, which lives as long.
+        let physp = unsafe { port.p_physp.as_ref() }?;
+        let node = *ids.get(&host::node_guid(host::node_of(physp)?))?;
+        Some(PortRef { node, port: PortNum(physp.port_num) })
+    };
+    let owners = host.lid_owners();
+    let own = host.own_port();
+    survey.home =
+        owners.iter().flatten().find(|port| Guid(u64::from_be(port.guid)) == own).and_then(|p| end(p));
+    survey.owners = owners.iter().map(|owner| owner.and_then(end)).collect();
+    let sifted = sift(survey)?;
+    if sifted.fabric.num_switches() == 0 {
+        return Err(SnapshotError::NoSwitch(sifted.left_out.join("; ")));
+    }
+    Ok(sifted)
 }
 
-fn adapter_without_lid(builder: &FabricBuilder, end: PortRef) -> Option<Guid> {
-    let node = builder.node(end.node);
-    let port = node.ports.get(end.port.index())?;
-    (!node.is_switch() && port.lid.is_none()).then_some(port.guid)
-}
-
-/// One node without its cables; `None` for a switch that OpenSM does not route (it never answered
-/// for its SwitchInfo) and for kinds of node that InfiniBand does not have.
+/// One node without its cables; `None` for kinds of node that InfiniBand does not have.
 fn read_node(node: &abi::osm_node_t, max_op_vls: u8) -> Option<Node> {
     let kind = match u32::from(node.node_info.node_type) {
         abi::IB_NODE_TYPE_SWITCH => NodeKind::Switch,
@@ -117,9 +108,6 @@ fn read_node(node: &abi::osm_node_t, max_op_vls: u8) -> Option<Node> {
     };
     // SAFETY: NULL or the switch that OpenSM keeps beside the node.
     let switch = unsafe { node.sw.as_ref() };
-    if kind == NodeKind::Switch && switch.is_none() {
-        return None;
-    }
     let num_ports = node.physp_tbl_size.saturating_sub(1).min(254) as u8;
     let description = host::c_string(node.print_desc).unwrap_or_default();
     let mut read = Node::new(kind, host::node_guid(node), num_ports, &description);

@@ -15,6 +15,8 @@ pub struct Programmed {
     pub fabric: Fabric,
     /// Its tables.
     pub routes: Routes,
+    /// GUIDs of switches and of adapter ports that were left out of the tables on purpose, ascending.
+    left_out: Vec<Guid>,
     guids: Vec<u64>,
     source_switch: Vec<Option<SwitchId>>,
     last: AtomicUsize,
@@ -30,7 +32,20 @@ impl Programmed {
                 source_switch[lid.index()] = e.attachment.map(|(s, _)| s);
             }
         }
-        Self { fabric, routes, guids, source_switch, last: AtomicUsize::new(0) }
+        Self { fabric, routes, left_out: Vec::new(), guids, source_switch, last: AtomicUsize::new(0) }
+    }
+
+    /// The same with the GUIDs of switches and of adapter ports that were left out on purpose.
+    #[must_use]
+    pub fn without(mut self, left_out: impl IntoIterator<Item = Guid>) -> Self {
+        self.left_out = left_out.into_iter().collect();
+        self.left_out.sort_unstable();
+        self
+    }
+
+    /// Whether the switch or the adapter port of a GUID was left out on purpose.
+    pub fn is_left_out(&self, guid: Guid) -> bool {
+        self.left_out.binary_search(&guid).is_ok()
     }
 
     /// The switch of a GUID. OpenSM asks for one switch many times in a row.

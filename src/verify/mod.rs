@@ -16,6 +16,7 @@ mod safety;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod untrusted;
 mod witness;
 
 use std::collections::HashSet;
@@ -35,6 +36,7 @@ pub use policy::SlPolicy;
 use policy::{Pairs, Senders, SlsInUse};
 pub use safety::{SlSafety, sl_safety};
 use tree::Tree;
+use untrusted::Leak;
 use witness::Finder;
 pub use witness::{Fault, Packet, Wait, Witness};
 
@@ -61,6 +63,9 @@ pub struct Verdict {
     pub loop_free: bool,
     /// No channel carries a VL that an end of it cannot operate, where they state what they can.
     pub vls_legal: bool,
+    /// No packet gets on that comes from a switch which is left out, by a port of the fabric that is
+    /// [untrusted](crate::fabric::Port::untrusted): all are dropped before they hold a buffer of a channel.
+    pub contained: bool,
     /// Every adapter pair has as few hops as the cables permit.
     pub minimal: bool,
     /// Adapter pairs that arrive.
@@ -94,17 +99,23 @@ pub struct Verdict {
     pub cyclic_components: usize,
     /// The multicast groups, if the tables have any.
     pub multicast: Option<McastVerdict>,
-    /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL, those of
-    /// multicast, detour.
+    /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL, foreign
+    /// packets, those of multicast, detour.
     pub witnesses: Vec<Witness>,
 }
 
 impl Verdict {
     /// Whether the tables may go to switches: every packet arrives, none circles, none deadlocks,
-    /// all VLs exist, multicast included where the tables have groups. Detours are safe.
+    /// all VLs exist, nothing foreign gets on, multicast included where the tables have groups. Detours are
+    /// safe.
     pub fn is_safe(&self) -> bool {
         let multicast = self.multicast.as_ref().is_none_or(McastVerdict::is_safe);
-        self.deadlock_free && self.reachable && self.loop_free && self.vls_legal && multicast
+        self.deadlock_free
+            && self.reachable
+            && self.loop_free
+            && self.vls_legal
+            && self.contained
+            && multicast
     }
 
     /// The witness of the gravest failure.
@@ -121,6 +132,7 @@ impl Verdict {
             "reachable": self.reachable,
             "loop_free": self.loop_free,
             "vls_legal": self.vls_legal,
+            "contained": self.contained,
             "minimal": self.minimal,
             "pairs": self.pairs,
             "nonminimal_share": self.nonminimal_share,
@@ -201,6 +213,13 @@ pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdic
         let packet = packet.expect("some packet used each virtual channel");
         witnesses.push(Witness::IllegalVl { wait: Wait { channel, vl, packet }, data_vls });
     }
+    let leak = untrusted::leak(fabric, &routes.sl2vl);
+    witnesses.extend(leak.map(|Leak { at, in_port, out_port, sl }| Witness::Foreign {
+        at,
+        in_port,
+        out_port,
+        sl,
+    }));
     let (multicast, faults) = multicast::judge(&plan, &cycles, &finder, &destinations).unzip();
     witnesses.extend(faults.unwrap_or_default().into_iter().map(Witness::Multicast));
     witnesses.extend(tally.detour.and_then(|lid| {
@@ -215,6 +234,7 @@ pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdic
         reachable: tally.unreachable.is_none(),
         loop_free: tally.looping.is_none(),
         vls_legal: illegal.is_none(),
+        contained: leak.is_none(),
         minimal: tally.detour.is_none(),
         pairs: tally.hops.pairs(),
         nonminimal_share: tally.hops.nonminimal_share(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeKind, PortRef};
+use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeId, NodeKind, PortRef};
 use crate::tables::{Lft, PathSl, VlArb};
 
 /// Switches with 12 ports and adapters; cables take the next free port of either side.
@@ -457,6 +457,32 @@ fn a_vl_beyond_the_link_is_illegal() {
     r.sl2vl.rows_mut().fill(SlVlRow::uniform(Vl(1)));
     let v = check(&f, &r, SlPolicy::AsTold);
     assert!(!v.vls_legal && !v.is_safe());
+}
+
+#[test]
+fn what_a_left_out_switch_sends_must_be_dropped() {
+    let mut b = FabricBuilder::from_fabric(&ring(5, 0..5, 0));
+    let free = (1..).find(|&p| b.node(NodeId(2)).ports[p].peer.is_none()).unwrap();
+    b.node_mut(NodeId(2)).ports[free].untrusted = true;
+    let f = b.finish(Lmc::default()).unwrap();
+    let s = f.switch_of(NodeId(2)).unwrap();
+    let mut r = routes(&f, tables(&f, |_| 0, false));
+    let v = check(&f, &r, SlPolicy::AsTold);
+    assert!(!v.contained && !v.is_safe());
+    let foreign = |w: &&Witness| matches!(w, Witness::Foreign { at, sl: Sl(0), .. } if *at == s);
+    assert_eq!(v.witnesses.iter().filter(foreign).count(), 1);
+    let outs: Vec<PortNum> = f.channels().out(s).map(|(_, c)| c.out_port).collect();
+    for &out in &outs {
+        r.sl2vl.set(s, PortNum(free as u8), out, SlVlRow::uniform(Vl(15)));
+    }
+    assert!(check(&f, &r, SlPolicy::AsTold).contained);
+    // One SL towards one port is enough.
+    let row = SlVlRow::uniform(Vl(15)).with(Sl(9), Vl(1));
+    r.sl2vl.set(s, PortNum(free as u8), outs[1], row);
+    let v = check(&f, &r, SlPolicy::AsTold);
+    let w = v.witnesses.iter().find(|w| matches!(w, Witness::Foreign { .. })).unwrap();
+    assert!(!v.contained && w.explain(&f).contains("SL 9"));
+    assert_eq!(w.to_json(&f)["kind"], "foreign");
 }
 
 #[test]

@@ -76,6 +76,17 @@ pub enum Witness {
         /// Data VLs that the link can operate.
         data_vls: u8,
     },
+    /// A packet from a switch that is left out gets on to another switch.
+    Foreign {
+        /// The switch that it comes to.
+        at: SwitchId,
+        /// The port that it comes by.
+        in_port: PortNum,
+        /// The port that it leaves by.
+        out_port: PortNum,
+        /// Its SL.
+        sl: Sl,
+    },
     /// A packet between adapters whose path is longer than it could be.
     Detour {
         /// The packet.
@@ -130,6 +141,12 @@ impl Witness {
                 fabric.describe_channel(wait.channel),
                 wait.vl.0
             ),
+            Self::Foreign { at, in_port, out_port, sl } => format!(
+                "a packet with SL {} that comes to {} by port {in_port}, where a switch is left out that may send \
+                 anything, is not dropped on its way to port {out_port}",
+                sl.0,
+                fabric.describe_switch(*at)
+            ),
             Self::Detour { packet, hops, minimal } => format!(
                 "{} takes {hops} hops between switches where {minimal} would do",
                 packet.describe(fabric)
@@ -163,6 +180,9 @@ impl Witness {
             }),
             Self::IllegalVl { wait: w, data_vls } => json!({
                 "kind": "illegal_vl", "channel": wait(w), "data_vls": data_vls,
+            }),
+            Self::Foreign { at, in_port, out_port, sl } => json!({
+                "kind": "foreign", "at": switch(*at), "in_port": in_port.0, "out_port": out_port.0, "sl": sl.0,
             }),
             Self::Detour { packet, hops, minimal } => json!({
                 "kind": "detour", "packet": packet.to_json(fabric), "hops": hops, "minimal": minimal,
