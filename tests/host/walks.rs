@@ -88,7 +88,8 @@ impl Held {
         let mut switch = 0;
         for line in back.lfts().lines() {
             if line.starts_with("Unicast lids") {
-                let guid = line.split("guid 0x").nth(1).and_then(|g| u64::from_str_radix(g.get(..16)?, 16).ok());
+                let guid =
+                    line.split("guid 0x").nth(1).and_then(|g| u64::from_str_radix(g.get(..16)?, 16).ok());
                 switch = guid.expect("readback writes GUIDs of sixteen digits");
                 lft.entry(switch).or_default();
             } else if let Some((lid, port)) = line.strip_prefix("0x").and_then(|l| l.split_once(' ')) {
@@ -135,16 +136,21 @@ impl Held {
         }
     }
 
-    /// What is wrong about packets that go where the SA says that they may: that one does not arrive though neither
-    /// end is `liar`, or that buffers wait for each other in a cycle.
-    pub(crate) fn faults(&self, cables: &Cables, liar: u64) -> Vec<String> {
+    /// The pairs of end ports for which the SA has a path, and packets arrive.
+    pub(crate) fn arrivals(&self, cables: &Cables) -> BTreeSet<(Port, Port)> {
+        let arrives = |&(from, to): &(Port, Port), sl| self.walk(cables, from, to, sl).1.is_ok();
+        self.told.iter().filter(|&(pair, &sl)| arrives(pair, sl)).map(|(&pair, _)| pair).collect()
+    }
+
+    /// What is wrong about packets that go where the SA says that they may: that one of a pair that is `due` does not
+    /// arrive, or that buffers wait for each other in a cycle.
+    pub(crate) fn faults(&self, cables: &Cables, due: impl Fn(&(Port, Port)) -> bool) -> Vec<String> {
         let mut faults = Vec::new();
         let mut waits: BTreeMap<Buffer, BTreeSet<Buffer>> = BTreeMap::new();
         for (&(from, to), &sl) in &self.told {
             let (taken, end) = self.walk(cables, from, to, sl);
             if let Err(why) = end
-                && from.0 != liar
-                && to.0 != liar
+                && due(&(from, to))
             {
                 faults.push(format!("{:#x} to {:#x}, SL {sl}: {why}", from.0, to.0));
             }
