@@ -6,6 +6,7 @@ mod classes;
 mod command;
 mod deploy;
 mod engines;
+mod falsified;
 mod faults;
 mod handover;
 mod hold;

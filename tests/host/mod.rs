@@ -17,6 +17,7 @@ pub(crate) mod readback;
 pub(crate) mod saquery;
 mod selftest;
 pub(crate) mod sweeps;
+pub(crate) mod walks;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};

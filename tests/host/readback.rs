@@ -23,11 +23,16 @@ impl Readback {
     /// # Panics
     /// When a switch that was found does not answer.
     pub(crate) fn of(sim: &Ibsim) -> Self {
+        Self::try_of(sim).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// Reads all tables, or says which switch that was found does not answer.
+    pub(crate) fn try_of(sim: &Ibsim) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let output = sim.run(&[], &sim.tools().readback).arg(folder.path()).output();
         let output = output.expect("readback starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self { folder }
+        let why = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        output.status.success().then_some(Self { folder }).ok_or_else(why)
     }
 
     /// The folder.

@@ -2,12 +2,15 @@
  * paths - asks the SA for PathRecords, again and again, and looks at the SL of each.
  *
  *   paths FILE COUNT
+ *   paths FILE
  *
  * FILE has lines "SLID DLID MASK": the SLs that may be told for the pair, bit n for SL n, in hex. Asks
  * COUNT times, line after line and from the start again, one query at a time, and prints
  *   answered N wrong N none N silent N
  * none: the SA says that there is no path; silent: no answer came, twenty times in a row. The first
- * wrong ones are named before. Runs over ibsim with umad2sim preloaded.
+ * wrong ones are named before. Without COUNT it asks each line once, whatever its MASK, and prints
+ *   SLID DLID SL|none|silent
+ * for each before that. Runs over ibsim with umad2sim preloaded.
  *
  * Exit: 0 nothing wrong and nothing silent, 1 otherwise, 2 usage or file trouble.
  *
@@ -80,15 +83,15 @@ static int ask(struct ibmad_port *port, ib_portid_t *sa, const struct pair *p)
 int main(int argc, char **argv)
 {
 	int classes[] = { IB_SA_CLASS };
-	unsigned long answered = 0, wrong = 0, none = 0, silent = 0, count;
+	unsigned long answered = 0, wrong = 0, none = 0, silent = 0, count = 0;
 	struct pair *pairs;
 	size_t n;
 	struct ibmad_port *port;
 	umad_port_t own;
 	ib_portid_t sa = { .qp = 1, .qkey = IB_DEFAULT_QP1_QKEY };
 
-	if (argc != 3 || !(count = strtoul(argv[2], NULL, 10))) {
-		fprintf(stderr, "usage: paths FILE COUNT\n");
+	if (argc < 2 || argc > 3 || (argc == 3 && !(count = strtoul(argv[2], NULL, 10)))) {
+		fprintf(stderr, "usage: paths FILE [COUNT]\n");
 		return 2;
 	}
 	pairs = load(argv[1], &n);
@@ -104,17 +107,21 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	sa.lid = own.sm_lid;
-	for (unsigned long i = 0; i < count; i++) {
+	for (unsigned long i = 0; i < (count ? count : n); i++) {
 		const struct pair *p = &pairs[i % n];
 		int sl = ask(port, &sa, p);
 
+		if (!count && sl >= 0)
+			printf("%u %u %d\n", p->slid, p->dlid, sl);
+		else if (!count)
+			printf("%u %u %s\n", p->slid, p->dlid, sl == -1 ? "none" : "silent");
 		if (sl == -1) {
 			none++;
 		} else if (sl == -2) {
 			silent++;
 		} else {
 			answered++;
-			if (!(p->mask >> sl & 1) && wrong++ < 10)
+			if (count && !(p->mask >> sl & 1) && wrong++ < 10)
 				printf("%u to %u: SL %d, may be of %04x\n", p->slid, p->dlid, sl,
 					p->mask);
 		}
