@@ -362,8 +362,8 @@ fn the_command_says_what_each_class_has() {
             "--classes 3 --sls 2",
             "each has 2 VLs and 0 SLs of the 8 VLs and 2 SLs offered, which does not suffice",
         ),
-        ("--classes 0", "classes must be 1 to 15, not 0"),
-        ("--classes 16", "classes must be 1 to 15, not 16"),
+        ("--classes 0", "invalid value '0' for '--classes <N>': '0' is not 1 to 15"),
+        ("--classes 16", "invalid value '16' for '--classes <N>': '16' is not 1 to 15"),
     ] {
         let (code, out, err) = run(&format!("route fabric.net {words}"));
         assert_eq!((code, out.as_str()), (Some(2), ""), "{words}");

@@ -148,9 +148,9 @@ fn bad_usage_and_input_have_exit_code_2_and_a_place() {
     desk.refused("route .", &["directory"]);
     desk.refused("route fabric.net --engine dfndf", &["'dfndf'", "dfdn, dfd2"]);
     desk.refused("compare fabric.net --engines dfdn,dfndf", &["'dfndf'"]);
-    desk.refused("route fabric.net --vls 0", &["vls must be 1 to 15"]);
-    desk.refused("route fabric.net --vls 16", &["vls must be 1 to 15"]);
-    desk.refused("route fabric.net --sls 17", &["sls must be 1 to 16"]);
+    desk.refused("route fabric.net --vls 0", &["--vls", "'0' is not auto or 1 to 15"]);
+    desk.refused("route fabric.net --vls 16", &["--vls", "'16' is not auto or 1 to 15"]);
+    desk.refused("route fabric.net --sls 17", &["--sls", "'17' is not 1 to 16"]);
     desk.refused("route fabric.net --lmc 8", &["0..=7"]);
     desk.refused("route fabric.net --engine dfdn-paper --vls 1", &["4 VLs are needed and 1"]);
     desk.refused("verify fabric.net nowhere", &["nowhere", "opensm-lfts.dump"]);

@@ -12,7 +12,7 @@ use super::host::{self, Host};
 use super::rows::UNKNOWN;
 use super::snapshot::{data_vls, link_vls, maps_sls};
 use crate::fabric::{PortNum, SwitchId, Vl};
-use crate::tables::{PathSl, SlVlRow};
+use crate::tables::{PathSl, Programmed, SlVlRow};
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Rows {
 ///
 /// Rows that were not acknowledged are [`UNKNOWN`], which differs from all that are wanted.
 pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
-    let mut found = Recheck { forwarding: forwarding(host), ..Recheck::default() };
+    let mut found = Recheck { forwarding: forwarding(host, &in_force.programmed), ..Recheck::default() };
     let programmed = &in_force.programmed;
     let adapters_matter = matches!(programmed.routes.path_sl, PathSl::Classes(_));
     for node in host.nodes() {
@@ -93,11 +93,17 @@ pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
     found
 }
 
-/// Compares what switches acknowledged of their forwarding tables with what they were sent.
-fn forwarding(host: &Host) -> Blocks {
+/// Compares what switches acknowledged of their forwarding tables with what they were sent. Of a switch that is
+/// left out nothing is asked: no entry leads to it.
+fn forwarding(host: &Host, programmed: &Programmed) -> Blocks {
     const BLOCK: usize = 64;
     let mut found = Blocks::default();
     for switch in host.switches().filter(|switch| !switch.new_lft.is_null() && !switch.lft.is_null()) {
+        // SAFETY: NULL or the node of the switch, which lives as long.
+        let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
+        if programmed.switch(host::node_guid(node)).is_none() {
+            continue;
+        }
         let length = (usize::from(switch.max_lid_ho) + 1).min(usize::from(switch.lft_size));
         // SAFETY: it has `lft_size` bytes, which OpenSM's lock keeps unchanged.
         let wanted = unsafe { std::slice::from_raw_parts(switch.new_lft, length) };
@@ -114,8 +120,6 @@ fn forwarding(host: &Host) -> Blocks {
             found.more += 1;
             continue;
         }
-        // SAFETY: NULL or the node of the switch, which lives as long.
-        let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
         let name = host::c_string(node.print_desc).unwrap_or_default();
         found.switches.push(format!("{missing} of '{name}' ({})", host::node_guid(node)));
     }
