@@ -152,7 +152,10 @@ fn bad_usage_and_input_have_exit_code_2_and_a_place() {
     desk.refused("route fabric.net --vls 16", &["--vls", "'16' is not auto or 1 to 15"]);
     desk.refused("route fabric.net --sls 17", &["--sls", "'17' is not 1 to 16"]);
     desk.refused("route fabric.net --lmc 8", &["0..=7"]);
-    desk.refused("route fabric.net --engine dfdn-paper --vls 1", &["4 VLs are needed and 1"]);
+    desk.refused(
+        "route fabric.net --engine dfdn-paper --vls 1",
+        &["4 VLs are needed and the setting vls allows 1"],
+    );
     desk.refused("verify fabric.net nowhere", &["nowhere", "opensm-lfts.dump"]);
     desk.refused("compare fabric.net --tables nowhere --engines dfdn", &["nowhere"]);
     desk.refused("evaluate fabric.net", &["TABLES"]);

@@ -103,8 +103,8 @@ impl Case {
 
     /// The same where one switch has no SL2VL tables to be read, and sends on VL 0.
     fn assert_holds_but(&mut self, left: Fabric, on_vl_0: Option<SwitchId>) {
-        let (left, mut held) =
-            formats::load_tables(Readback::of(&self.sim).folder(), left).expect("the tables load");
+        let (left, mut held) = formats::load_tables(Readback::of(&self.sim).folder(), left)
+            .unwrap_or_else(|e| panic!("{e}\n{}", self.sm.log()));
         let routed = engine::route(&left, &Settings::default()).expect("it can be routed");
         let log = self.sm.log();
         if let Some(s) = on_vl_0 {
@@ -180,28 +180,36 @@ fn a_switch_that_takes_no_tables_is_left_out() {
     }
 }
 
-/// The owner of a LID by OpenSM's table keeps it.
+/// An adapter that answers the LID of another one costs the two of them, as OpenSM takes the LID away from both; one
+/// that answers a wrong LMC keeps the LIDs that are its own.
 #[test]
 fn a_lid_that_another_has_and_a_wrong_lmc() {
-    for lie in ["lid 1 1", "lmc 1 3"] {
+    const HONEST: usize = 4;
+    const LIAR: usize = 7;
+    for lie in ["lid", "lmc"] {
         let order = |f: &Fabric| {
-            let host = f.adapters().nth(7).unwrap().1.node;
-            vec![format!("{} {lie}", f.node(host).guid)]
+            let end = |n| f.adapters().nth(n).unwrap().1;
+            let value = if lie == "lid" { end(HONEST).lid.get() } else { 3 };
+            vec![format!("{} {lie} 1 {value}", f.node(end(LIAR).node).guid)]
         };
         let Some(mut case) = Case::new("a wrong LID", order) else { return };
         case.settle();
-        let (_, end) = case.fabric.adapters().nth(7).unwrap();
-        let (node, name) = (end.node, case.fabric.node(end.node).guid.to_string());
-        let left = if lie.starts_with("lid") {
-            let mut builder = FabricBuilder::from_fabric(&case.without(&[]));
-            builder.disconnect(PortRef { node, port: PortNum(1) });
-            builder.finish(Default::default()).unwrap()
-        } else {
-            case.without(&[])
-        };
+        let node = |n| case.fabric.adapters().nth(n).unwrap().1.node;
+        let name = |n| case.fabric.node(node(n)).guid.to_string();
+        let gone: &[usize] = if lie == "lid" { &[HONEST, LIAR] } else { &[] };
+        let mut builder = FabricBuilder::from_fabric(&case.without(&[]));
+        for &n in gone {
+            builder.disconnect(PortRef { node: node(n), port: PortNum(1) });
+        }
+        let left = builder.finish(Default::default()).unwrap();
+        let (honest, liar) = (name(HONEST), name(LIAR));
         case.assert_holds(left);
-        let what = if lie.starts_with("lid") { "LID 1 with LMC 0" } else { "with LMC 3" };
-        case.assert_said_once(&[&name, what, "belongs to"]);
+        if lie == "lid" {
+            case.assert_said_once(&[&honest, "is left out"]);
+            case.assert_said_once(&[&liar, "is left out"]);
+        } else {
+            case.assert_said_once(&[&liar, "with LMC 3", "belongs to"]);
+        }
     }
 }
 
