@@ -49,6 +49,10 @@ pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
 }
 
 pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, sizes: Sizes) -> SlSafety {
+    if !told.contained {
+        // Whatever SLs hosts use, foreign packets get on.
+        return SlSafety { sl_zero: false, replies: false, any: false };
+    }
     let told = told.deadlock_free && told.reachable && told.vls_legal;
     let (merge, ..) = super::merge(&routes.sl2vl, sizes);
     if merge[usize::from(u16::MAX)].count_ones() == 1 {
