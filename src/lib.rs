@@ -10,6 +10,7 @@ pub mod ordering;
 #[cfg(feature = "plugin")]
 pub mod plugin;
 pub mod routing;
+pub mod simulate;
 pub mod tables;
 pub mod topology;
 pub mod verify;
