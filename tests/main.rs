@@ -21,3 +21,4 @@ mod qos;
 mod ranked;
 mod readme;
 mod rows;
+mod simulate;

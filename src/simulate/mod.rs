@@ -74,7 +74,7 @@ pub use traffic::Traffic;
 
 use hosts::{Lids, Sender};
 use kernel::{Kernel, Span};
-use network::{NONE, Network, Pairs};
+use network::{Network, Pairs};
 use traffic::Demand;
 
 /// Most bytes of a packet: the largest MTU.
@@ -179,10 +179,10 @@ pub enum SimulateError {
     #[error("the pattern has no pair of hosts")]
     NoPairs,
     /// A host that sends to itself.
-    #[error("host number {host} is to send to itself")]
+    #[error("{host} is to send to itself")]
     ToItself {
-        /// Its number.
-        host: usize,
+        /// The host, in words.
+        host: String,
     },
     /// Counting that begins after the end.
     #[error("the warm-up is not shorter than the time that is simulated")]
@@ -371,9 +371,9 @@ impl<'a> Simulation<'a> {
         self.network.vls
     }
 
-    /// Hosts, by their numbers in a pattern, as names for messages.
-    pub fn describe_host(&self, host: usize) -> String {
-        self.network.describe_host(host)
+    /// What it was made with.
+    pub fn settings(&self) -> &Settings {
+        self.settings
     }
 
     /// One run.
@@ -490,10 +490,4 @@ impl<'a> Simulation<'a> {
             .collect();
         rows.into_iter().filter(|row| *row != Err(SimulateError::Interrupted)).collect()
     }
-}
-
-/// The number of a host, as patterns count them, by its LID: any of an adapter port's.
-pub fn host_of_lid(fabric: &Fabric, lid: u16) -> Option<u32> {
-    let of = |(_, end): &(_, &crate::fabric::EndPort)| end.lids().any(|own| own.get() == lid);
-    fabric.adapters().position(|end| of(&end)).map(|host| host as u32)
 }

@@ -108,7 +108,7 @@ impl Model {
     ///   Low-Diameter InfiniBand Networks": 2 KiB packets, 800 credits a port, links of "10 GiB" taken as
     ///   10 GiB/s. What the paper does not say is as in the example of ib_flit_sim with the same 800
     ///   credits and packets: 50 + 50 ns a switch, three packets at a time from an in port, output
-    ///   buffers of 78 credits.
+    ///   buffers of 78 credits a VL.
     /// - `flich`: section 5.1 of Flich et al., "Improving InfiniBand Routing through Multiple Virtual
     ///   Networks": 32-byte packets, a byte every 4 ns, 100 ns a switch and 100 ns a cable, 1 KB for each
     ///   VL at both sides of a crossbar as fast as the links, first come first served.
@@ -119,7 +119,7 @@ impl Model {
             "schneider" => Some(Self {
                 buffer: Room::PerPort(800),
                 reads: 3,
-                output: Some(Room::PerPort(78)),
+                output: Some(Room::PerVl(78)),
                 speedup: 3,
                 // 2^30 x 10 bytes a second.
                 rate: Some(93_132),

@@ -131,15 +131,16 @@ impl Demand {
             Traffic::Cycle => cycle::pairs(network, &mut random)?,
             Traffic::Pairs(pairs) => pairs.clone(),
         };
-        Self::lists(hosts, &pairs)
+        Self::lists(network, &pairs)
     }
 
-    fn lists(hosts: usize, pairs: &[(u32, u32)]) -> Result<Self, SimulateError> {
+    fn lists(network: &Network<'_>, pairs: &[(u32, u32)]) -> Result<Self, SimulateError> {
+        let hosts = network.hosts.len();
         if pairs.is_empty() {
             return Err(SimulateError::NoPairs);
         }
         if let Some(&(host, _)) = pairs.iter().find(|(from, to)| from == to) {
-            return Err(SimulateError::ToItself { host: host as usize });
+            return Err(SimulateError::ToItself { host: network.describe_host(host as usize) });
         }
         let mut first = vec![0; hosts + 1];
         for &(from, _) in pairs {
