@@ -14,7 +14,9 @@ struct Desk(TempDir);
 impl Desk {
     fn new(fabric: &str, route: &str) -> Self {
         let desk = Self(tempfile::tempdir().expect("a temporary folder"));
-        for words in [format!("generate {fabric} -o fabric.net"), format!("route fabric.net -o tables {route}")] {
+        for words in
+            [format!("generate {fabric} -o fabric.net"), format!("route fabric.net -o tables {route}")]
+        {
             let ran = desk.run(&words);
             assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
         }
@@ -68,8 +70,10 @@ fn a_sweep_has_a_row_for_each_load_and_seed() {
     let of = |row: &Value| (row["load"].as_f64().unwrap(), row["seed"].as_u64().unwrap());
     assert_eq!(rows.iter().map(of).collect::<Vec<_>>(), [(0.2, 1), (0.2, 2), (0.9, 1), (0.9, 2)]);
     for row in rows {
-        let latency: Vec<f64> =
-            ["mean", "p50", "p95", "p99"].iter().map(|key| row["latency_ns"][key].as_f64().unwrap()).collect();
+        let latency: Vec<f64> = ["mean", "p50", "p95", "p99"]
+            .iter()
+            .map(|key| row["latency_ns"][key].as_f64().unwrap())
+            .collect();
         assert!(latency[1] <= latency[2] && latency[2] <= latency[3] && latency[0] > 637.0, "{row}");
         assert!(row["deadlock"].is_null() && row["packets"].as_u64() > Some(1000), "{row}");
         assert!(row["packet_hops"].as_u64() > row["packets"].as_u64(), "{row}");
@@ -139,8 +143,12 @@ fn a_deadlock_is_shown_as_a_credit_loop() {
 fn pairs_come_from_a_file() {
     let desk = Desk::new("ring --switches 4", "");
     let fabric = fs::read_to_string(desk.0.path().join("fabric.net")).expect("it is there");
-    let hosts: Vec<&str> = fabric.lines().filter(|l| l.starts_with("Ca")).filter_map(|l| l.split('"').nth(3)).collect();
-    desk.write("pairs", &format!("# who sends\n{} {}\n\n{}\t{} # comment\n", hosts[0], hosts[2], hosts[1], hosts[3]));
+    let hosts: Vec<&str> =
+        fabric.lines().filter(|l| l.starts_with("Ca")).filter_map(|l| l.split('"').nth(3)).collect();
+    desk.write(
+        "pairs",
+        &format!("# who sends\n{} {}\n\n{}\t{} # comment\n", hosts[0], hosts[2], hosts[1], hosts[3]),
+    );
     let value = desk.json("fabric.net tables --traffic pairs --message 4KiB", 0);
     assert_eq!(value["rows"][0]["packets"], 4, "two pairs, two packets each");
     desk.write("three", &format!("{} {} x\n", hosts[0], hosts[2]));
@@ -165,7 +173,8 @@ fn bad_input_is_refused_with_its_place() {
     // A hole in a table.
     let dump = desk.0.path().join("tables/opensm-lfts.dump");
     let text = fs::read_to_string(&dump).expect("it is there");
-    let (at, line) = text.lines().enumerate().find(|(_, l)| l.starts_with("0x0005 ")).expect("an entry for LID 5");
+    let (at, line) =
+        text.lines().enumerate().find(|(_, l)| l.starts_with("0x0005 ")).expect("an entry for LID 5");
     let without: Vec<&str> = text.lines().enumerate().filter(|(i, _)| *i != at).map(|(_, l)| l).collect();
     fs::write(&dump, without.join("\n")).expect("it is written");
     desk.refused("fabric.net tables", &["LID 5", "no entry", "does not arrive"]);

@@ -18,9 +18,7 @@ use super::progress::Progress;
 use super::{Failure, Outcome, output};
 use crate::fabric::{Fabric, Sl};
 use crate::formats;
-use crate::simulate::{
-    self, Arrivals, LidChoice, Load, Model, Queues, Room, Settings, Simulation, Traffic,
-};
+use crate::simulate::{self, Arrivals, LidChoice, Load, Model, Queues, Room, Settings, Simulation, Traffic};
 use crate::tables::Routes;
 
 /// Simulate packets, queues and credits: accepted load, latency, and whether it deadlocks
@@ -165,7 +163,8 @@ impl FromStr for Part {
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
-    let known = || units.iter().map(|(name, _)| *name).filter(|n| !n.is_empty()).collect::<Vec<_>>().join(", ");
+    let known =
+        || units.iter().map(|(name, _)| *name).filter(|n| !n.is_empty()).collect::<Vec<_>>().join(", ");
     let scale = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()));
     let number: Option<f64> = number.parse().ok();
     match (number, scale) {
@@ -323,7 +322,9 @@ fn pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(u32, u32)>, Failure> {
         let separator = |c: char| if line.contains('\t') { c == '\t' } else { c.is_whitespace() };
         let words: Vec<&str> = line.split(separator).map(str::trim).filter(|w| !w.is_empty()).collect();
         let [from, to] = words[..] else {
-            return Err(at(format!("a sender and a receiver are needed, here are {} words", words.len())).into());
+            return Err(
+                at(format!("a sender and a receiver are needed, here are {} words", words.len())).into()
+            );
         };
         let host = |name: &str| {
             let host = hosts.get(name).or_else(|| hosts.get(&name.to_lowercase()));
@@ -388,7 +389,9 @@ fn merge(files: &[PathBuf]) -> Result<Value, Failure> {
         for row in part {
             let of = |run: &Value| run["load"] == row["load"] && run["seed"] == row["seed"];
             let Some(place) = runs.iter().position(of) else {
-                return Err(at(format!("load {} seed {} is none of the sweep", row["load"], row["seed"])).into());
+                return Err(
+                    at(format!("load {} seed {} is none of the sweep", row["load"], row["seed"])).into()
+                );
             };
             rows.insert(place, row.clone());
         }

@@ -74,10 +74,15 @@ impl Matching {
         network: &Network<'_>,
         random: &mut Random,
     ) -> Result<(), SimulateError> {
-        let of: HashMap<(ChannelId, Vl), usize> =
-            components.members.iter().zip(0..).flat_map(|(list, i)| list.iter().map(move |&m| (m, i))).collect();
+        let of: HashMap<(ChannelId, Vl), usize> = components
+            .members
+            .iter()
+            .zip(0..)
+            .flat_map(|(list, i)| list.iter().map(move |&m| (m, i)))
+            .collect();
         let hosts = network.hosts.len();
-        let (mut senders, mut receivers): (Vec<usize>, Vec<usize>) = ((0..hosts).collect(), (0..hosts).collect());
+        let (mut senders, mut receivers): (Vec<usize>, Vec<usize>) =
+            ((0..hosts).collect(), (0..hosts).collect());
         random.shuffle(&mut senders);
         random.shuffle(&mut receivers);
         for from in senders {
@@ -115,13 +120,15 @@ fn along(
             let c = channels.get(channel);
             network.routes.lft.get(c.from, lid) == Some(c.out_port)
         };
-        let of_lid = |&(first, second): &((ChannelId, Vl), (ChannelId, Vl))| enters(first.0) && enters(second.0);
+        let of_lid =
+            |&(first, second): &((ChannelId, Vl), (ChannelId, Vl))| enters(first.0) && enters(second.0);
         if !arcs.iter().any(of_lid) {
             continue;
         }
         for from in (0..network.hosts.len()).filter(|&from| from != to) {
             let steps = network.walk(from, host.lid)?.steps;
-            let taken = |arc: &((ChannelId, Vl), (ChannelId, Vl))| steps.windows(2).any(|w| (w[0], w[1]) == *arc);
+            let taken =
+                |arc: &((ChannelId, Vl), (ChannelId, Vl))| steps.windows(2).any(|w| (w[0], w[1]) == *arc);
             if let Some(arc) = arcs.iter().position(taken) {
                 found[arc].push((from, to));
             }

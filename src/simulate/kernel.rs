@@ -186,7 +186,8 @@ impl<'a> Kernel<'a> {
             }
         }
         queues.extend((0..net.hosts.len() * vls).map(|_| empty(NONE)));
-        let lane = |credits| Lane { credits, first: NONE, last: NONE, served: 0, back: 0, backs: 0, starved: false };
+        let lane =
+            |credits| Lane { credits, first: NONE, last: NONE, served: 0, back: 0, backs: 0, starved: false };
         let lanes = net.wires.iter().flat_map(|w| (0..vls).map(move |_| lane(w.credits))).collect::<Vec<_>>();
         let idle =
             Busy { until: 0, wake: u64::MAX, waiting: 0, reading: 0, held: false, turn: Turn::default() };
@@ -195,7 +196,8 @@ impl<'a> Kernel<'a> {
         let ring = (limited as u32 / smallest.div_ceil(CREDIT).max(1) + 1).next_power_of_two().ilog2();
         let rate = net.wires.iter().map(|w| w.rate).max().unwrap_or(1);
         let packet_time = u64::from(model.packet) * rate / 1000;
-        let ahead = net.wires.iter().map(|w| w.delay + 2 * w.credit_delay).max().unwrap_or(0) + 2 * packet_time;
+        let ahead =
+            net.wires.iter().map(|w| w.delay + 2 * w.credit_delay).max().unwrap_or(0) + 2 * packet_time;
         let mut kernel = Self {
             net,
             demand,

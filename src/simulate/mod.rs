@@ -348,7 +348,11 @@ impl<'a> Simulation<'a> {
     ///
     /// Cost: a walk along the path of each pair of a switch and a LID where any two hosts may send to each
     /// other.
-    pub fn new(fabric: &'a Fabric, routes: &'a Routes, settings: &'a Settings) -> Result<Self, SimulateError> {
+    pub fn new(
+        fabric: &'a Fabric,
+        routes: &'a Routes,
+        settings: &'a Settings,
+    ) -> Result<Self, SimulateError> {
         let model = &settings.model;
         if !(1..=MAX_PACKET).contains(&model.packet) {
             return Err(SimulateError::Packet(model.packet));
@@ -420,8 +424,13 @@ impl<'a> Simulation<'a> {
         let time = (until - span.from.min(until)).max(1) as f64;
         let of_sources = || counts.by_source.iter().zip(&sends).filter(|(_, sends)| **sends).map(|(b, _)| *b);
         let bytes: u64 = of_sources().sum();
-        let could: f64 =
-            net.hosts.iter().zip(&sends).filter(|(_, s)| **s).map(|(h, _)| time * 1000.0 / h.rate as f64).sum();
+        let could: f64 = net
+            .hosts
+            .iter()
+            .zip(&sends)
+            .filter(|(_, s)| **s)
+            .map(|(h, _)| time * 1000.0 / h.rate as f64)
+            .sum();
         let (least, sources) = (of_sources().min().unwrap_or(0), of_sources().count());
         let nanoseconds = |value: Option<f64>| value.map(|ps| ps / 1000.0);
         let quantile = |share| nanoseconds(counts.latency.quantile(share));

@@ -104,7 +104,8 @@ impl<'a> Network<'a> {
         sl: Option<Sl>,
     ) -> Result<Self, SimulateError> {
         let channels = fabric.channels();
-        let hosts: Vec<Host> = fabric.adapters().filter_map(|(id, end)| host(fabric, model, id, end)).collect();
+        let hosts: Vec<Host> =
+            fabric.adapters().filter_map(|(id, end)| host(fabric, model, id, end)).collect();
         if hosts.len() < 2 {
             return Err(SimulateError::TooFewHosts { hosts: hosts.len() });
         }
@@ -331,7 +332,10 @@ impl<'a> Network<'a> {
                 return Ok(path);
             }
             let Some(channel) = fabric.channels().at_port(at, out) else {
-                return Err(fail(at, format!("it leads out of port {out}, to no switch and not to its owner")));
+                return Err(fail(
+                    at,
+                    format!("it leads out of port {out}, to no switch and not to its owner"),
+                ));
             };
             path.steps.push((channel, vl));
             let c = fabric.channels().get(channel);

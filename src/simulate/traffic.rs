@@ -163,7 +163,9 @@ impl Demand {
         match self {
             Self::Uniform | Self::Hotspot(..) | Self::AllToAll => Pairs::All,
             Self::Lists(first, to) => {
-                let of = |h: usize| to[first[h] as usize..first[h + 1] as usize].iter().map(move |&t| (h as u32, t));
+                let of = |h: usize| {
+                    to[first[h] as usize..first[h + 1] as usize].iter().map(move |&t| (h as u32, t))
+                };
                 let mut pairs: Vec<_> = (0..first.len() - 1).flat_map(of).collect();
                 pairs.sort_unstable();
                 pairs.dedup();

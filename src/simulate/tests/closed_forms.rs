@@ -20,7 +20,8 @@ fn a_lone_packet_takes_what_cables_switches_and_its_length_take() {
     for model in models().into_iter().filter(|m| m.sink.is_none()) {
         for (to, bytes) in [(1, 1), (1, 64), (4, 32), (3, 17), (4, u64::from(model.packet))] {
             let traffic = Traffic::Pairs(vec![(0, to)]);
-            let settings = Settings { model: model.clone(), traffic, message: Some(bytes), ..Settings::default() };
+            let settings =
+                Settings { model: model.clone(), traffic, message: Some(bytes), ..Settings::default() };
             let expected = zero_load(&model, u64::from(to) + 1, bytes, model.rate.unwrap_or(250_000));
             assert_eq!(one_message(&fabric, &routes, &settings), expected, "{to} {bytes} {model:?}");
         }
@@ -58,11 +59,8 @@ fn the_slowest_link_sets_the_pace() {
         let speed = |i| if i == slow { LinkSpeed::Sdr } else { LinkSpeed::Edr };
         let fabric = network(4, &[(0, 1), (1, 2), (2, 3)], &[0, 3], speed);
         let routes = minimal(&fabric);
-        let settings = Settings {
-            traffic: Traffic::Pairs(vec![(0, 1)]),
-            message: Some(20_480),
-            ..Settings::default()
-        };
+        let settings =
+            Settings { traffic: Traffic::Pairs(vec![(0, 1)]), message: Some(20_480), ..Settings::default() };
         let expected = zero_load(&settings.model, 4, 20_480, 1_000_000);
         assert_eq!(one_message(&fabric, &routes, &settings), expected, "link {slow}");
     }
@@ -77,7 +75,7 @@ fn packets_wait_for_one_link_as_in_the_m_d_1_queue() {
     let settings = Settings {
         traffic: Traffic::Pairs(vec![(0, 1)]),
         model,
-        time: Some(200_000_000_000),
+        time: Some(300_000_000_000),
         ..Settings::default()
     };
     let simulation = Simulation::new(&fabric, &routes, &settings).unwrap();
@@ -85,7 +83,8 @@ fn packets_wait_for_one_link_as_in_the_m_d_1_queue() {
     for (load, tolerance) in [(0.2, 0.02), (0.5, 0.02), (0.8, 0.04)] {
         let row = simulation.run(Load::Share(load), 3).unwrap();
         let waits = (row.latency.mean.unwrap() - least) / length;
-        let expected = load / (2.0 * (1.0 - load));
+        // What came in, to be exact: the random load is off by its own error.
+        let expected = row.accepted / (2.0 * (1.0 - row.accepted));
         assert!((waits / expected - 1.0).abs() < tolerance, "{load}: {waits} for {expected}");
         assert!((row.accepted - load).abs() < 0.005, "{load}: {}", row.accepted);
     }
@@ -98,7 +97,8 @@ fn packets_wait_for_one_link_as_in_the_m_d_1_queue() {
 fn many_to_one_share_its_link_and_a_slow_sink_halves_it() {
     let fabric = line(1, 6);
     let routes = minimal(&fabric);
-    let mut settings = Settings { traffic: Traffic::Incast(5), time: Some(400_000_000), ..Settings::default() };
+    let mut settings =
+        Settings { traffic: Traffic::Incast(5), time: Some(400_000_000), ..Settings::default() };
     let run = |settings: &Settings| {
         Simulation::new(&fabric, &routes, settings).unwrap().run(Load::Share(1.0), 1).unwrap()
     };

@@ -22,7 +22,8 @@ fn kernel_after<'a>(
 /// buffer are with its sender, on their way there, or stand for a packet in it.
 fn audit(kernel: &Kernel<'_>, label: &str) {
     let net = kernel.net;
-    let sent: u64 = (net.num_queues as usize..kernel.queues.len()).map(|q| kernel.in_queue(q).count() as u64).sum();
+    let sent: u64 =
+        (net.num_queues as usize..kernel.queues.len()).map(|q| kernel.in_queue(q).count() as u64).sum();
     assert_eq!(kernel.counts.made, kernel.counts.delivered + kernel.in_buffers() + sent, "{label}");
     for (lane, _) in kernel.lanes.iter().enumerate() {
         let wire = &net.wires[lane / net.vls];
@@ -69,8 +70,9 @@ fn no_packet_and_no_credit_is_lost_or_made() {
                     assert!(arrived > 0, "{label}");
                     if load == Load::Messages {
                         assert_eq!(kernel.counts.made, arrived, "all is done: {label}");
-                        let messages: u64 =
-                            (0..simulation.network.hosts.len()).map(|h| demand.messages(h, simulation.network.hosts.len())).sum();
+                        let messages: u64 = (0..simulation.network.hosts.len())
+                            .map(|h| demand.messages(h, simulation.network.hosts.len()))
+                            .sum();
                         assert_eq!(kernel.counts.latency.total(), messages, "{label}");
                     }
                 }
@@ -108,7 +110,8 @@ fn the_same_seed_gives_the_same_rows_for_any_number_of_threads() {
         ..Settings::default()
     };
     let simulation = Simulation::new(&fabric, &routes, &settings).unwrap();
-    let runs: Vec<_> = [0.2, 0.9].into_iter().flat_map(|l| (1..4).map(move |seed| (Load::Share(l), seed))).collect();
+    let runs: Vec<_> =
+        [0.2, 0.9].into_iter().flat_map(|l| (1..4).map(move |seed| (Load::Share(l), seed))).collect();
     let rows = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let rows = pool.install(|| simulation.sweep(&runs, &|| false, &|_| ())).unwrap();

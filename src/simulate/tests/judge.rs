@@ -32,7 +32,11 @@ fn grow(fabric: &Fabric, rng: &mut ChaCha8Rng, shortest: bool, root: SwitchId, l
     let mut front = vec![root];
     while !front.is_empty() {
         let mut next = Vec::new();
-        let at = if shortest { std::mem::take(&mut front) } else { vec![front.swap_remove(rng.random_range(0..front.len()))] };
+        let at = if shortest {
+            std::mem::take(&mut front)
+        } else {
+            vec![front.swap_remove(rng.random_range(0..front.len()))]
+        };
         let mut steps: Vec<_> = at.iter().flat_map(|&s| fabric.channels().out(s).map(|(_, c)| *c)).collect();
         steps.shuffle(rng);
         for c in steps {
@@ -55,7 +59,11 @@ fn random_tables(fabric: &Fabric, rng: &mut ChaCha8Rng, kind: u32) -> Routes {
         kind => {
             // Random rows, too: VLs change on the way in no order.
             let mut routes = bare(fabric, random_trees(fabric, rng, kind == 8));
-            routes.sl2vl.rows_mut().iter_mut().for_each(|row| *row = SlVlRow::uniform(Vl(rng.random_range(0..2))));
+            routes
+                .sl2vl
+                .rows_mut()
+                .iter_mut()
+                .for_each(|row| *row = SlVlRow::uniform(Vl(rng.random_range(0..2))));
             routes.vlarb = VlArb::fair(2);
             routes
         }
@@ -116,7 +124,8 @@ fn what_the_judge_calls_free_never_deadlocks_and_most_of_the_rest_does() {
             stuck.fetch_add(1, Ordering::Relaxed);
             let cycle = &deadlock.cycle;
             for (wait, next) in cycle.iter().zip(cycle.iter().cycle().skip(1)) {
-                let (first, second) = (fabric.channels().get(wait.channel), fabric.channels().get(next.channel));
+                let (first, second) =
+                    (fabric.channels().get(wait.channel), fabric.channels().get(next.channel));
                 assert_eq!(first.to, second.from, "{n}: a cycle of channels");
                 let out = routes.lft.get(first.to, wait.packet.dlid);
                 assert_eq!(out, Some(second.out_port), "{n}: the packet that waits goes there");

@@ -7,14 +7,17 @@ mod refusals;
 
 use super::*;
 use crate::engine;
-use crate::fabric::{
-    FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortNum, PortRef,
-};
+use crate::fabric::{FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortNum, PortRef};
 use crate::tables::{Lft, PathSl, Sl2Vl, VlArb};
 
 /// Switches with cables between them and an adapter for each entry of `homes`, by number. The adapters
 /// of a switch have its first ports.
-fn network(switches: usize, cables: &[(usize, usize)], homes: &[usize], speed: impl Fn(usize) -> LinkSpeed) -> Fabric {
+fn network(
+    switches: usize,
+    cables: &[(usize, usize)],
+    homes: &[usize],
+    speed: impl Fn(usize) -> LinkSpeed,
+) -> Fabric {
     let mut b = FabricBuilder::new();
     let guid = |i: usize| Guid(i as u64 + 1);
     let with = |mut node: Node, speed: Option<LinkSpeed>| {

@@ -24,7 +24,10 @@ fn what_cannot_be_is_refused_with_its_place() {
     let mut hole = good.clone();
     hole.lft.clear(SwitchId(1), hosts[5]);
     let text = error(&fabric, &hole, &settings);
-    assert!(text.contains(&format!("to LID {}", hosts[5])) && text.contains("'s1'") && text.contains("no entry"), "{text}");
+    assert!(
+        text.contains(&format!("to LID {}", hosts[5])) && text.contains("'s1'") && text.contains("no entry"),
+        "{text}"
+    );
 
     let mut circle = good.clone();
     let back = fabric.channels().out(SwitchId(1)).next().unwrap().1.out_port;
@@ -49,17 +52,23 @@ fn what_cannot_be_is_refused_with_its_place() {
     table[from.index() * lids + hosts[4].index()] = PathSl::UNKNOWN;
     unknown.path_sl = PathSl::ByEndPort(table);
     let text = error(&fabric, &unknown, &settings);
-    assert!(text.contains("no SL") && text.contains("'h2'") && text.contains(&hosts[4].to_string()), "{text}");
+    assert!(
+        text.contains("no SL") && text.contains("'h2'") && text.contains(&hosts[4].to_string()),
+        "{text}"
+    );
     let forced = Settings { sl: Some(Sl(0)), ..settings.clone() };
     assert!(Simulation::new(&fabric, &unknown, &forced).is_ok());
 
-    let small = Settings { model: Model { buffer: Room::PerPort(20), ..Model::default() }, ..settings.clone() };
+    let small =
+        Settings { model: Model { buffer: Room::PerPort(20), ..Model::default() }, ..settings.clone() };
     let text = error(&fabric, &good, &small);
     assert!(text.contains("input buffer has 20 credits") && text.contains("takes 32"), "{text}");
     let large = Settings { model: Model { packet: 5000, ..Model::default() }, ..settings.clone() };
     assert!(error(&fabric, &good, &large).contains("5000"));
 
-    for (traffic, word) in [("incast:6", "1 to 5"), ("incast:0", "1 to 5"), ("hotspot:6:10", "6 hosts"), ("shift:6", "shift:6")] {
+    for (traffic, word) in
+        [("incast:6", "1 to 5"), ("incast:0", "1 to 5"), ("hotspot:6:10", "6 hosts"), ("shift:6", "shift:6")]
+    {
         let settings = Settings { traffic: traffic.parse().unwrap(), ..settings.clone() };
         let text = error(&fabric, &good, &settings);
         assert!(text.contains(word), "{traffic}: {text}");
