@@ -186,7 +186,7 @@ fn time(text: &str) -> Result<u64, String> {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     if !args.merge.is_empty() {
-        return finish(merge(&args.merge)?, json);
+        return finish(&merge(&args.merge)?, json);
     }
     let (Some(fabric), Some(tables)) = (&args.fabric, &args.tables) else {
         return Err("FABRIC and TABLES are needed".into());
@@ -223,10 +223,10 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     value["rows"] = rows.iter().map(|row| row.to_json(&fabric, args.links)).collect();
     if stop() {
         value["interrupted"] = true.into();
-        finish(value, json)?;
+        finish(&value, json)?;
         emulate_default_handler(SIGINT)?;
     }
-    finish(value, json)
+    finish(&value, json)
 }
 
 /// The loads that are asked for.
@@ -406,11 +406,11 @@ fn merge(files: &[PathBuf]) -> Result<Value, Failure> {
     Ok(value)
 }
 
-fn finish(value: Value, json: bool) -> Result<Outcome, Failure> {
+fn finish(value: &Value, json: bool) -> Result<Outcome, Failure> {
     if json {
-        output::json(&value)?;
+        output::json(value)?;
     } else {
-        output::stdout(|out| text(out, &value))?;
+        output::stdout(|out| text(out, value))?;
     }
     let stuck = value["rows"].as_array().into_iter().flatten().any(|row| !row["deadlock"].is_null());
     Ok(if stuck { Outcome::Fails } else { Outcome::Fine })

@@ -27,36 +27,34 @@ pub struct Stuck {
 /// Cost: O(queues), plus what is taken away.
 pub(super) fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
     let net = kernel.net;
-    let vls = net.vls;
-    let queues_of = |lane: usize| {
-        let wire = &net.wires[lane / vls];
-        let first = (wire.first_queue + (lane % vls) as u32 * wire.queues) as usize;
-        first..first + wire.queues as usize
-    };
+    let lanes: Vec<usize> =
+        net.wires.iter().flat_map(|w| (0..net.vls).map(move |vl| w.lane(vl as u32) as usize)).collect();
+    let queues_of = |lane: usize| lane..lane + net.wires[kernel.slots[lane].wire as usize].queues as usize;
     // Who waits without end as far as its own lane can tell.
     let short = |q: usize| {
-        let queue = &kernel.queues[q];
-        if queue.head == NONE {
+        let slot = &kernel.slots[q];
+        if slot.head == NONE {
             return true;
         }
-        let packet = &kernel.packets[queue.head as usize];
-        queue.wants != NONE
-            && kernel.credits_to_come(queue.wants as usize) < i32::from(packet.bytes.div_ceil(64))
+        let packet = &kernel.packets[slot.head as usize];
+        slot.wants != NONE && kernel.credits_to_come(slot.wants) < packet.credits()
     };
-    let has_packets = |lane: usize| queues_of(lane).any(|q| kernel.queues[q].head != NONE);
-    let lanes = kernel.lanes.len();
-    let mut stuck: Vec<bool> =
-        (0..lanes).map(|lane| has_packets(lane) && queues_of(lane).all(short)).collect();
+    let has_packets = |lane: usize| queues_of(lane).any(|q| kernel.slots[q].head != NONE);
+    // By lane.
+    let mut stuck = vec![false; net.num_queues as usize];
+    for &lane in &lanes {
+        stuck[lane] = has_packets(lane) && queues_of(lane).all(short);
+    }
     if !stuck.contains(&true) {
         return None;
     }
-    let heads = |lane: usize| queues_of(lane).filter(|&q| kernel.queues[q].head != NONE);
+    let heads = |lane: usize| queues_of(lane).filter(|&q| kernel.slots[q].head != NONE);
     loop {
         let leaves = |lane: usize, stuck: &[bool]| {
-            stuck[lane] && heads(lane).any(|q| !stuck[kernel.queues[q].wants as usize])
+            stuck[lane] && heads(lane).any(|q| !stuck[kernel.slots[q].wants as usize])
         };
         let mut changed = false;
-        for lane in 0..lanes {
+        for &lane in &lanes {
             if leaves(lane, &stuck) {
                 stuck[lane] = false;
                 changed = true;
@@ -66,14 +64,14 @@ pub(super) fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
             break;
         }
     }
-    let members: Vec<usize> = (0..lanes).filter(|&lane| stuck[lane]).collect();
+    let members: Vec<usize> = lanes.into_iter().filter(|&lane| stuck[lane]).collect();
     let packets = members.iter().flat_map(|&lane| queues_of(lane)).map(|q| kernel.in_queue(q).count() as u64);
     let cycle = first_cycle(kernel, &members, &heads)?;
     Some(Stuck {
         time: cycle.0,
         cycle: cycle.1,
         packets: packets.sum(),
-        buffers: members.iter().filter(|&&lane| net.channel_of((lane / vls) as u32).is_some()).count(),
+        buffers: members.iter().filter(|&&lane| net.channel_of(kernel.slots[lane].wire).is_some()).count(),
     })
 }
 
@@ -85,9 +83,9 @@ fn first_cycle<I: Iterator<Item = usize>>(
 ) -> Option<(u64, Vec<Wait>)> {
     let net = kernel.net;
     let first_head = |lane: usize| heads(lane).next();
-    let after = |lane: usize| first_head(lane).map(|q| kernel.queues[q].wants as usize);
+    let after = |lane: usize| first_head(lane).map(|q| kernel.slots[q].wants as usize);
     // 0: not seen; otherwise the number of the walk that saw it.
-    let mut seen = vec![0_u32; kernel.lanes.len()];
+    let mut seen = vec![0_u32; kernel.slots.len()];
     let mut found: Option<(u64, Vec<usize>)> = None;
     for (&start, walk) in members.iter().zip(1..) {
         let mut lane = start;
@@ -106,8 +104,8 @@ fn first_cycle<I: Iterator<Item = usize>>(
         }
         // It is closed once the last head waits and the last packet has gone where it fills a buffer.
         let closed = |&lane: &usize| {
-            let waits = first_head(lane).map_or(0, |q| kernel.queues[q].since);
-            let delay = net.wires[lane / net.vls].delay;
+            let waits = first_head(lane).map_or(0, |q| kernel.slots[q].since);
+            let delay = u64::from(net.wires[kernel.slots[lane].wire as usize].delay);
             let last = heads(lane).flat_map(|q| kernel.in_queue(q)).map(|p| p.ready - delay).max();
             waits.max(last.unwrap_or(0))
         };
@@ -118,11 +116,14 @@ fn first_cycle<I: Iterator<Item = usize>>(
     }
     let (time, cycle) = found?;
     let wait = |&lane: &usize| {
-        let channel: ChannelId = net.channel_of((lane / net.vls) as u32)?;
-        let packet = &kernel.packets[kernel.queues[first_head(lane)?].head as usize];
+        let wire = kernel.slots[lane].wire;
+        let channel: ChannelId = net.channel_of(wire)?;
+        let spec = &net.wires[wire as usize];
+        let vl = Vl(((lane - spec.first_queue as usize) / spec.queues as usize) as u8);
+        let packet = &kernel.packets[kernel.slots[first_head(lane)?].head as usize];
         let source = net.hosts[usize::from(packet.source)].endport;
         let packet = Packet { source, dlid: Lid::new(packet.dlid)?, sl: Sl(packet.sl) };
-        Some(Wait { channel, vl: Vl((lane % net.vls) as u8), packet })
+        Some(Wait { channel, vl, packet })
     };
     let mut cycle: Vec<Wait> = cycle.iter().filter_map(wait).collect();
     // The lowest channel first, so that a cycle is told in one way.

@@ -37,14 +37,16 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    fn credits(&self) -> i32 {
+    pub(super) fn credits(&self) -> i32 {
         u32::from(self.bytes).div_ceil(CREDIT) as i32
     }
 }
 
-/// Packets that leave in order.
+/// A queue of packets that leave in order, and, where it is the first one of a lane, the lane. They are
+/// side by side because whoever touches one mostly touches the other: 64 bytes, a cache line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queue {
+#[repr(align(64))]
+pub(super) struct Slot {
     pub(super) head: u32,
     tail: u32,
     /// The lane that the head waits for, [`NONE`] while it does not wait.
@@ -55,25 +57,20 @@ pub(super) struct Queue {
     free: u64,
     /// Since when the head waits.
     pub(super) since: u64,
-    /// The lane whose buffer it is part of; [`NONE`] for a send queue.
-    pub(super) lane: u32,
-}
-
-/// A (wire, VL) and the buffer at its end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lane {
-    /// Credits of which the sender knows.
+    /// The wire at whose end it is; [`NONE`] for a send queue.
+    pub(super) wire: u32,
+    /// Of the lane: credits of which the sender knows.
     pub(super) credits: i32,
     /// Queues whose heads want to go here, in the order in which they came.
     first: u32,
     last: u32,
     /// The queue that was served last.
     served: u32,
-    /// Credits on their way back: where the list begins in its ring, and how many.
-    back: u16,
+    /// How many credits are on their way back, the first of them, and where the ring with the others
+    /// begins.
     backs: u16,
-    /// Somebody waits for credits of which none is on its way.
-    starved: bool,
+    back: u16,
+    soonest: u64,
 }
 
 /// What changes about a wire.
@@ -85,11 +82,12 @@ struct Busy {
     wake: u64,
     /// VLs for which somebody waits.
     waiting: u16,
+    /// VLs for which somebody waits for credits of which none is on its way.
+    starved: u16,
     /// Packets that the buffers at its end are sending.
     reading: u8,
     /// Somebody in the buffers at its end waits for one of these to be through.
     held: bool,
-    turn: Turn,
 }
 
 /// Kinds of events, in the upper bits.
@@ -110,6 +108,7 @@ mod kind {
 
 /// A ring of credits on their way back holds (time, credits) in one word.
 const CREDIT_BITS: u32 = 8;
+const CREDIT_MASK: u64 = (1 << CREDIT_BITS) - 1;
 
 /// When to count and when to stop.
 #[derive(Clone, Copy, Debug)]
@@ -149,9 +148,10 @@ pub(super) struct Kernel<'a> {
     span: Span,
     now: u64,
     events: EventQueue,
-    pub(super) queues: Vec<Queue>,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) slots: Vec<Slot>,
     wires: Vec<Busy>,
+    /// Where each wire is in the arbitration tables.
+    turns: Vec<Turn>,
     /// Rings of credits on their way back, `1 << ring` words for each lane.
     backs: Vec<u64>,
     ring: u32,
@@ -167,7 +167,6 @@ pub(super) struct Kernel<'a> {
 impl<'a> Kernel<'a> {
     /// - `senders`: what each host makes.
     /// - `smallest`: bytes of the smallest packet.
-    /// - `load`: the greatest share of their rate that hosts send at, for the event queue.
     pub(super) fn new(
         net: &'a Network<'a>,
         demand: &'a Demand,
@@ -178,26 +177,35 @@ impl<'a> Kernel<'a> {
     ) -> Self {
         let vls = net.vls;
         let model = net.model;
-        let mut queues = Vec::with_capacity(net.num_queues as usize + net.hosts.len() * vls);
-        let empty = |lane| Queue { head: NONE, tail: NONE, wants: NONE, next: NONE, free: 0, since: 0, lane };
-        for (w, wire) in net.wires.iter().enumerate() {
-            for vl in 0..vls {
-                queues.extend((0..wire.queues).map(|_| empty((w * vls + vl) as u32)));
-            }
+        let slot = |wire, credits| Slot {
+            head: NONE,
+            tail: NONE,
+            wants: NONE,
+            next: NONE,
+            free: 0,
+            since: 0,
+            wire,
+            credits,
+            first: NONE,
+            last: NONE,
+            served: 0,
+            backs: 0,
+            back: 0,
+            soonest: 0,
+        };
+        let mut slots = Vec::with_capacity(net.num_queues as usize + net.hosts.len() * vls);
+        for (wire, w) in net.wires.iter().zip(0..) {
+            slots.extend(wire.all_queues(vls).map(|_| slot(w, wire.credits)));
         }
-        queues.extend((0..net.hosts.len() * vls).map(|_| empty(NONE)));
-        let lane =
-            |credits| Lane { credits, first: NONE, last: NONE, served: 0, back: 0, backs: 0, starved: false };
-        let lanes = net.wires.iter().flat_map(|w| (0..vls).map(move |_| lane(w.credits))).collect::<Vec<_>>();
-        let idle =
-            Busy { until: 0, wake: u64::MAX, waiting: 0, reading: 0, held: false, turn: Turn::default() };
+        slots.extend((0..net.hosts.len() * vls).map(|_| slot(NONE, 0)));
+        let idle = Busy { until: 0, wake: u64::MAX, waiting: 0, starved: 0, reading: 0, held: false };
         // Packets that a buffer can hold.
         let limited = net.wires.iter().map(|w| w.credits).filter(|&c| c != UNLIMITED).max().unwrap_or(1);
         let ring = (limited as u32 / smallest.div_ceil(CREDIT).max(1) + 1).next_power_of_two().ilog2();
         let rate = net.wires.iter().map(|w| w.rate).max().unwrap_or(1);
         let packet_time = u64::from(model.packet) * rate / 1000;
-        let ahead =
-            net.wires.iter().map(|w| w.delay + 2 * w.credit_delay).max().unwrap_or(0) + 2 * packet_time;
+        let delays = net.wires.iter().map(|w| u64::from(w.delay) + 2 * u64::from(w.credit_delay));
+        let ahead = delays.max().unwrap_or(0) + 2 * packet_time;
         let mut kernel = Self {
             net,
             demand,
@@ -206,22 +214,22 @@ impl<'a> Kernel<'a> {
             span,
             now: 0,
             events: EventQueue::new(ahead, (packet_time / net.wires.len() as u64).max(1)),
-            backs: vec![0; lanes.len() << ring],
+            backs: vec![0; (net.num_queues as usize) << ring],
             ring,
-            queues,
+            slots,
             wires: vec![idle; net.wires.len()],
+            turns: vec![Turn::default(); net.wires.len()],
             counts: Counts {
                 latency: Histogram::new(),
                 packets: 0,
                 hops: 0,
                 by_source: vec![0; net.hosts.len()],
-                by_lane: vec![0; lanes.len()],
+                by_lane: vec![0; net.num_queues as usize],
                 finished: 0,
                 made: 0,
                 delivered: 0,
                 events: 0,
             },
-            lanes,
             packets: Vec::new(),
             free: NONE,
             senders,
@@ -283,85 +291,88 @@ impl<'a> Kernel<'a> {
 
     /// The packet at the head of a queue can leave: it wants a lane.
     fn head(&mut self, q: u32) -> Result<(), SimulateError> {
-        let queue = self.queues[q as usize];
-        let packet = self.packets[queue.head as usize];
-        let (wire, vl) = if queue.lane == NONE {
-            let own = q - self.net.num_queues;
-            (self.net.injection(own as usize / self.net.vls), own % self.net.vls as u32)
+        let (net, vls) = (self.net, self.net.vls as u32);
+        let slot = &mut self.slots[q as usize];
+        let packet = &self.packets[slot.head as usize];
+        let (wire, vl) = if slot.wire == NONE {
+            let own = q - net.num_queues;
+            (net.injection((own / vls) as usize), own % vls)
         } else {
-            let vls = self.net.vls as u32;
-            match self.net.wires[(queue.lane / vls) as usize].end {
-                End::Wire(wire) => (wire, queue.lane % vls),
-                end => match self.net.forward(end, packet.dlid, packet.sl) {
+            let spec = &net.wires[slot.wire as usize];
+            match spec.end {
+                End::Wire(wire) => (wire, (q - spec.first_queue) / spec.queues),
+                end => match net.forward(end, packet.dlid, packet.sl) {
                     Some((wire, vl)) if wire != NONE && vl < vls => (wire, vl),
                     _ => return Err(SimulateError::Lost { dlid: packet.dlid, sl: packet.sl }),
                 },
             }
         };
-        let lane = wire * self.net.vls as u32 + vl;
-        let queue = &mut self.queues[q as usize];
-        (queue.wants, queue.since, queue.next) = (lane, self.now, NONE);
-        let last = std::mem::replace(&mut self.lanes[lane as usize].last, q);
+        let lane = net.wires[wire as usize].lane(vl);
+        (slot.wants, slot.since, slot.next) = (lane, self.now, NONE);
+        let last = std::mem::replace(&mut self.slots[lane as usize].last, q);
         if last == NONE {
-            self.lanes[lane as usize].first = q;
+            self.slots[lane as usize].first = q;
         } else {
-            self.queues[last as usize].next = q;
+            self.slots[last as usize].next = q;
         }
         self.wires[wire as usize].waiting |= 1 << vl;
         self.serve(wire);
         Ok(())
     }
 
-    /// Takes over the credits that are back by now.
-    fn settle(&mut self, lane: usize) {
-        let l = &mut self.lanes[lane];
-        let ring = &self.backs[lane << self.ring..][..1 << self.ring];
-        while l.backs > 0 {
-            let back = ring[usize::from(l.back)];
-            if back >> CREDIT_BITS > self.now {
-                break;
+    /// Takes over the credits of a lane that are back by now.
+    fn settle(&mut self, lane: u32) {
+        let slot = &mut self.slots[lane as usize];
+        while slot.backs > 0 && slot.soonest >> CREDIT_BITS <= self.now {
+            slot.credits += (slot.soonest & CREDIT_MASK) as i32;
+            slot.backs -= 1;
+            if slot.backs > 0 {
+                slot.soonest = self.backs[((lane as usize) << self.ring) + usize::from(slot.back)];
+                slot.back = (slot.back + 1) & ((1 << self.ring) - 1);
             }
-            l.credits += (back & ((1 << CREDIT_BITS) - 1)) as i32;
-            l.backs -= 1;
-            l.back = if l.backs == 0 { 0 } else { (l.back + 1) & ((1 << self.ring) - 1) };
         }
-    }
-
-    /// When the next credits are back.
-    fn next_back(&self, lane: usize) -> Option<u64> {
-        let l = &self.lanes[lane];
-        (l.backs > 0).then(|| self.backs[(lane << self.ring) + usize::from(l.back)] >> CREDIT_BITS)
     }
 
     /// Credits of a lane that its sender has or will have without anything else happening.
-    pub(super) fn credits_to_come(&self, lane: usize) -> i32 {
-        let l = &self.lanes[lane];
-        let ring = &self.backs[lane << self.ring..][..1 << self.ring];
-        let back = |i: u16| ring[usize::from(l.back + i) & ((1 << self.ring) - 1)] & ((1 << CREDIT_BITS) - 1);
-        l.credits + (0..l.backs).map(|i| back(i) as i32).sum::<i32>()
+    pub(super) fn credits_to_come(&self, lane: u32) -> i32 {
+        let slot = &self.slots[lane as usize];
+        let ring = &self.backs[(lane as usize) << self.ring..][..1 << self.ring];
+        let back = |i: u16| match i {
+            0 => slot.soonest & CREDIT_MASK,
+            _ => ring[usize::from(slot.back + i - 1) & ((1 << self.ring) - 1)] & CREDIT_MASK,
+        };
+        slot.credits + (0..slot.backs).map(|i| back(i) as i32).sum::<i32>()
     }
 
     /// Lets `credits` of a lane be back at a time.
-    fn give_back(&mut self, lane: usize, time: u64, credits: i32) {
-        let mask = (1 << self.ring) - 1;
-        let l = &mut self.lanes[lane];
-        let ring = &mut self.backs[lane << self.ring..][..1 << self.ring];
-        let word = time << CREDIT_BITS | credits as u64;
-        // Nearly always the last; several packets that leave a buffer side by side may end out of order.
-        let mut i = l.backs;
-        while i > 0 {
-            let before = ring[usize::from(l.back + i - 1) & mask];
-            if before <= word {
-                break;
+    fn give_back(&mut self, lane: u32, time: u64, credits: i32) {
+        self.settle(lane);
+        let slot = &mut self.slots[lane as usize];
+        let mut word = time << CREDIT_BITS | credits as u64;
+        if slot.backs == 0 {
+            slot.soonest = word;
+        } else {
+            if word < slot.soonest {
+                std::mem::swap(&mut word, &mut slot.soonest);
             }
-            ring[usize::from(l.back + i) & mask] = before;
-            i -= 1;
+            // Nearly always the last; packets that leave a buffer side by side may end out of order.
+            let mask = (1 << self.ring) - 1;
+            let ring = &mut self.backs[(lane as usize) << self.ring..][..1 << self.ring];
+            let mut i = slot.backs - 1;
+            while i > 0 && ring[usize::from(slot.back + i - 1) & mask] > word {
+                ring[usize::from(slot.back + i) & mask] = ring[usize::from(slot.back + i - 1) & mask];
+                i -= 1;
+            }
+            ring[usize::from(slot.back + i) & mask] = word;
         }
-        ring[usize::from(l.back + i) & mask] = word;
-        l.backs += 1;
-        if l.starved {
-            l.starved = false;
-            self.wake((lane / self.net.vls) as u32, time);
+        slot.backs += 1;
+        let wire = slot.wire;
+        let spec = &self.net.wires[wire as usize];
+        let vl = 1 << ((lane - spec.first_queue) / spec.queues);
+        let busy = &mut self.wires[wire as usize];
+        if busy.starved & vl != 0 {
+            busy.starved &= !vl;
+            self.wake(wire, time);
         }
     }
 
@@ -387,127 +398,132 @@ impl<'a> Kernel<'a> {
             return self.wake(wire, self.wires[w].until);
         }
         // VLs with a packet that can go.
+        let spec = &self.net.wires[w];
         let (mut ready, mut left) = (0_u16, waiting);
         while left != 0 {
-            let vl = left.trailing_zeros() as usize;
+            let vl = left.trailing_zeros();
             left &= left - 1;
-            self.settle(w * vls + vl);
-            if self.any_fits(w * vls + vl) {
+            self.settle(spec.lane(vl));
+            if self.any_fits(spec.lane(vl)) {
                 ready |= 1 << vl;
             }
         }
         if ready == 0 {
             return self.wait_for_credits(wire, waiting);
         }
+        let head = |q: u32| &self.packets[self.slots[q as usize].head as usize];
         let vl = match self.net.model.arbitration {
-            _ if ready.is_power_of_two() && vls == 1 => 0,
+            _ if vls == 1 => 0,
             Arbitration::RoundRobin | Arbitration::FirstCome => {
-                let mut turn = self.wires[w].turn;
-                let bytes = |vl: u8| {
-                    let q = self.choose(w * vls + usize::from(vl)).1;
-                    u32::from(self.packets[self.queues[q as usize].head as usize].bytes)
-                };
+                let bytes = |vl: u8| u32::from(head(self.choose(spec.lane(vl.into())).1).bytes);
+                let mut turn = self.turns[w];
                 let vl = self.tables.choose(&mut turn, ready, bytes);
-                self.wires[w].turn = turn;
-                usize::from(vl)
+                self.turns[w] = turn;
+                u32::from(vl)
             }
-            Arbitration::VlAge => 15 - ready.leading_zeros() as usize,
+            Arbitration::VlAge => 15 - ready.leading_zeros(),
             Arbitration::Age => {
-                let age = |vl: &usize| {
-                    let q = self.choose(w * vls + vl).1;
-                    (self.packets[self.queues[q as usize].head as usize].made, q)
+                let oldest = |vl: &u32| {
+                    let q = self.choose(spec.lane(*vl)).1;
+                    (head(q).made, q)
                 };
-                (0..vls).filter(|vl| ready >> vl & 1 != 0).min_by_key(age).unwrap_or(0)
+                (0..vls as u32).filter(|vl| ready >> vl & 1 != 0).min_by_key(oldest).unwrap_or(0)
             }
         };
-        let (before, q) = self.choose(w * vls + vl);
-        self.leave_list(w * vls + vl, before, q);
-        self.start(q, wire, vl);
+        let lane = spec.lane(vl);
+        let (before, q) = self.choose(lane);
+        self.leave_list(lane, before, q);
+        if self.slots[lane as usize].first == NONE {
+            self.wires[w].waiting &= !(1 << vl);
+        }
+        self.start(q, wire, lane);
         if self.wires[w].waiting != 0 {
             self.wake(wire, self.wires[w].until);
         }
     }
 
     /// Whether the head of a queue that waits for a lane can go now.
-    fn fits(&self, lane: usize, q: u32) -> bool {
-        let queue = &self.queues[q as usize];
-        let credits = self.lanes[lane].credits;
-        let enough = credits >= self.largest || credits >= self.packets[queue.head as usize].credits();
-        enough && !self.is_held(queue)
+    fn fits(&self, credits: i32, slot: &Slot) -> bool {
+        let enough = credits >= self.largest || credits >= self.packets[slot.head as usize].credits();
+        enough && !self.is_held(slot)
     }
 
     /// Whether the buffers of a queue's in port send as many packets as they may.
-    fn is_held(&self, queue: &Queue) -> bool {
+    fn is_held(&self, slot: &Slot) -> bool {
         let reads = self.net.model.reads;
-        reads != 0 && queue.lane != NONE && self.wires[queue.lane as usize / self.net.vls].reading >= reads
+        reads != 0 && slot.wire != NONE && self.wires[slot.wire as usize].reading >= reads
     }
 
-    fn any_fits(&self, lane: usize) -> bool {
-        let mut q = self.lanes[lane].first;
-        while q != NONE && !self.fits(lane, q) {
-            q = self.queues[q as usize].next;
+    fn any_fits(&self, lane: u32) -> bool {
+        let lane = &self.slots[lane as usize];
+        let mut q = lane.first;
+        while q != NONE && !self.fits(lane.credits, &self.slots[q as usize]) {
+            q = self.slots[q as usize].next;
         }
         q != NONE
     }
 
     /// Of the queues that wait for a lane and can go, the next one by the rule; and the one before it in
     /// the list. In turn means in the order of their numbers.
-    fn choose(&self, lane: usize) -> (u32, u32) {
-        let l = &self.lanes[lane];
-        let key = |q: u32| match self.net.model.arbitration {
-            Arbitration::RoundRobin | Arbitration::VlAge => u64::from(q.wrapping_sub(l.served + 1)),
-            Arbitration::FirstCome => 0,
-            Arbitration::Age => self.packets[self.queues[q as usize].head as usize].made,
-        };
+    fn choose(&self, lane: u32) -> (u32, u32) {
+        let lane = &self.slots[lane as usize];
         let (mut best, mut best_key) = ((NONE, NONE), u64::MAX);
-        let (mut before, mut q) = (NONE, l.first);
+        let (mut before, mut q) = (NONE, lane.first);
         while q != NONE {
-            if self.fits(lane, q) {
-                let key = key(q);
+            let slot = &self.slots[q as usize];
+            if self.fits(lane.credits, slot) {
+                let key = match self.net.model.arbitration {
+                    Arbitration::RoundRobin | Arbitration::VlAge => {
+                        u64::from(q.wrapping_sub(lane.served + 1))
+                    }
+                    Arbitration::FirstCome => 0,
+                    Arbitration::Age => self.packets[slot.head as usize].made,
+                };
                 if best.1 == NONE || key < best_key {
                     (best, best_key) = ((before, q), key);
                 }
             }
-            (before, q) = (q, self.queues[q as usize].next);
+            (before, q) = (q, slot.next);
         }
         best
     }
 
-    fn leave_list(&mut self, lane: usize, before: u32, q: u32) {
-        let next = self.queues[q as usize].next;
-        let l = &mut self.lanes[lane];
-        l.served = q;
+    fn leave_list(&mut self, lane: u32, before: u32, q: u32) {
+        let next = self.slots[q as usize].next;
+        if before != NONE {
+            self.slots[before as usize].next = next;
+        }
+        let lane = &mut self.slots[lane as usize];
+        lane.served = q;
         if before == NONE {
-            l.first = next;
-        } else {
-            self.queues[before as usize].next = next;
+            lane.first = next;
         }
         if next == NONE {
-            self.lanes[lane].last = before;
-        }
-        if self.lanes[lane].first == NONE {
-            self.wires[lane / self.net.vls].waiting &= !(1 << (lane % self.net.vls));
+            lane.last = before;
         }
     }
 
     /// Nobody can go: a wire sleeps until credits may be enough, or somebody has been read.
     fn wait_for_credits(&mut self, wire: u32, mut waiting: u16) {
+        let spec = &self.net.wires[wire as usize];
         let mut soonest = u64::MAX;
         while waiting != 0 {
-            let lane = wire as usize * self.net.vls + waiting.trailing_zeros() as usize;
+            let vl = waiting.trailing_zeros();
             waiting &= waiting - 1;
-            match self.next_back(lane) {
-                Some(time) => soonest = soonest.min(time),
-                None => self.lanes[lane].starved = true,
+            let lane = &self.slots[spec.lane(vl) as usize];
+            if lane.backs > 0 {
+                soonest = soonest.min(lane.soonest >> CREDIT_BITS);
+            } else {
+                self.wires[wire as usize].starved |= 1 << vl;
             }
             if self.net.model.reads != 0 {
-                let mut q = self.lanes[lane].first;
+                let mut q = lane.first;
                 while q != NONE {
-                    let queue = self.queues[q as usize];
-                    if self.is_held(&queue) {
-                        self.wires[queue.lane as usize / self.net.vls].held = true;
+                    let slot = &self.slots[q as usize];
+                    if self.is_held(slot) {
+                        self.wires[slot.wire as usize].held = true;
                     }
-                    q = queue.next;
+                    q = slot.next;
                 }
             }
         }
@@ -517,68 +533,78 @@ impl<'a> Kernel<'a> {
     }
 
     /// Puts the head of a queue on a wire.
-    fn start(&mut self, q: u32, wire: u32, vl: usize) {
+    fn start(&mut self, q: u32, wire: u32, lane: u32) {
         let net = self.net;
         let spec = &net.wires[wire as usize];
         let now = self.now;
-        let queue = &mut self.queues[q as usize];
-        let p = queue.head;
+        let slot = &mut self.slots[q as usize];
+        let p = slot.head;
         let packet = &mut self.packets[p as usize];
         let credits = packet.credits();
         let length = u64::from(packet.bytes) * spec.rate / 1000;
         // A packet that comes in more slowly than it could leave holds the link until its tail is through.
         let through = (now + length).max(packet.ready + u64::from(packet.tail));
-        let from = queue.lane;
-        queue.head = packet.next;
-        (queue.wants, queue.free) = (NONE, through);
-        if queue.head == NONE {
-            queue.tail = NONE;
+        let behind = slot.wire;
+        slot.head = packet.next;
+        (slot.wants, slot.free) = (NONE, through);
+        (packet.ready, packet.tail) = (now + u64::from(spec.delay), (through - now) as u32);
+        packet.next = NONE;
+        let (arrives, dlid, sl) = (packet.ready, packet.dlid, packet.sl);
+        let counted = now >= self.span.from;
+        if counted {
+            self.counts.by_lane[lane as usize] += u64::from(packet.bytes);
+        }
+        if slot.head == NONE {
+            slot.tail = NONE;
         } else {
-            let ready = self.packets[queue.head as usize].ready.max(through);
+            let ready = self.packets[slot.head as usize].ready.max(through);
             self.event(ready, kind::HEAD, q);
         }
         self.wires[wire as usize].until = through;
-        let counted = now >= self.span.from;
-        let lane = wire as usize * net.vls + vl;
-        if counted {
-            self.counts.by_lane[lane] += u64::from(self.packets[p as usize].bytes);
-        }
-        if from == NONE {
+        if behind == NONE {
             self.sent((q - net.num_queues) as usize / net.vls);
         } else {
-            let behind = from as usize / net.vls;
-            if net.wires[behind].credits != UNLIMITED {
-                self.give_back(from as usize, through + net.wires[behind].credit_delay, credits);
-            }
-            if let End::Switch { .. } = net.wires[behind].end {
-                self.counts.hops += u64::from(counted);
-                if net.model.reads != 0 {
-                    self.wires[behind].reading += 1;
-                    self.event(through, kind::READ, behind as u32);
-                }
-            }
+            self.freed(behind, q, through, credits, counted);
         }
-        let arrives = now + spec.delay;
         if spec.end == End::Adapter {
-            return self.deliver(p, through + spec.delay);
+            return self.deliver(p, through + u64::from(spec.delay));
         }
-        if spec.credits != UNLIMITED {
-            self.lanes[lane].credits -= credits;
-        }
-        let packet = &mut self.packets[p as usize];
-        (packet.ready, packet.tail, packet.next) = (arrives, (through - now) as u32, NONE);
-        let out = if spec.queues == 1 {
-            NONE
+        let to = if spec.queues == 1 {
+            lane
         } else {
-            net.forward(spec.end, packet.dlid, packet.sl).map_or(NONE, |(wire, _)| wire)
+            let out = net.forward(spec.end, dlid, sl).map_or(0, |(wire, _)| wire);
+            lane + net.out_index(out)
         };
-        let to = net.queue(spec, vl as u32, out);
-        let queue = &mut self.queues[to as usize];
-        let last = std::mem::replace(&mut queue.tail, p);
+        if spec.credits != UNLIMITED {
+            self.slots[lane as usize].credits -= credits;
+        }
+        self.append(to, p, arrives);
+    }
+
+    /// A packet is leaving the buffers behind a wire.
+    fn freed(&mut self, behind: u32, q: u32, through: u64, credits: i32, counted: bool) {
+        let spec = &self.net.wires[behind as usize];
+        if spec.credits != UNLIMITED {
+            let lane = if spec.queues == 1 { q } else { q - (q - spec.first_queue) % spec.queues };
+            self.give_back(lane, through + u64::from(spec.credit_delay), credits);
+        }
+        if let End::Switch { .. } = spec.end {
+            self.counts.hops += u64::from(counted);
+            if self.net.model.reads != 0 {
+                self.wires[behind as usize].reading += 1;
+                self.event(through, kind::READ, behind);
+            }
+        }
+    }
+
+    /// Puts a packet at the end of a queue.
+    fn append(&mut self, q: u32, p: u32, ready: u64) {
+        let slot = &mut self.slots[q as usize];
+        let last = std::mem::replace(&mut slot.tail, p);
         if last == NONE {
-            queue.head = p;
-            let ready = queue.free.max(arrives);
-            self.event(ready, kind::HEAD, to);
+            slot.head = p;
+            let ready = slot.free.max(ready);
+            self.event(ready, kind::HEAD, q);
         } else {
             self.packets[last as usize].next = p;
         }
@@ -591,11 +617,10 @@ impl<'a> Kernel<'a> {
         if !std::mem::take(&mut busy.held) {
             return;
         }
-        let spec = &self.net.wires[wire as usize];
-        for q in spec.first_queue..spec.first_queue + spec.queues * self.net.vls as u32 {
-            let wants = self.queues[q as usize].wants;
+        for q in self.net.wires[wire as usize].all_queues(self.net.vls) {
+            let wants = self.slots[q].wants;
             if wants != NONE {
-                self.serve(wants / self.net.vls as u32);
+                self.serve(self.slots[wants as usize].wire);
             }
         }
     }
@@ -653,22 +678,14 @@ impl<'a> Kernel<'a> {
                 p
             };
             let q = net.num_queues + host as u32 * net.vls as u32 + vl;
-            let queue = &mut self.queues[q as usize];
-            let last = std::mem::replace(&mut queue.tail, p);
-            if last == NONE {
-                queue.head = p;
-                let ready = queue.free.max(self.now);
-                self.event(ready, kind::HEAD, q);
-            } else {
-                self.packets[last as usize].next = p;
-            }
+            self.append(q, p, self.now);
         }
     }
 
     /// Packets in a queue, from its head.
     pub(super) fn in_queue(&self, q: usize) -> impl Iterator<Item = &Packet> {
         let at = |p: u32| (p != NONE).then(|| &self.packets[p as usize]);
-        std::iter::successors(at(self.queues[q].head), move |packet| at(packet.next))
+        std::iter::successors(at(self.slots[q].head), move |packet| at(packet.next))
     }
 
     /// Packets that have left a host and not yet arrived at another one.

@@ -141,6 +141,9 @@ pub enum SimulateError {
     /// A packet that no link carries.
     #[error("a packet of {0} bytes: it takes 1 to {MAX_PACKET}")]
     Packet(u32),
+    /// A delay beyond what a network has.
+    #[error("a delay of {0} ps is beyond a millisecond")]
+    Delay(u64),
     /// A message without a byte.
     #[error("a message of 0 bytes")]
     EmptyMessage,
@@ -357,6 +360,9 @@ impl<'a> Simulation<'a> {
         if !(1..=MAX_PACKET).contains(&model.packet) {
             return Err(SimulateError::Packet(model.packet));
         }
+        if let Some(delay) = [model.flight, model.switch_delay].into_iter().find(|&d| d > 1_000_000_000) {
+            return Err(SimulateError::Delay(delay));
+        }
         if settings.message == Some(0) {
             return Err(SimulateError::EmptyMessage);
         }
@@ -435,9 +441,10 @@ impl<'a> Simulation<'a> {
         let nanoseconds = |value: Option<f64>| value.map(|ps| ps / 1000.0);
         let quantile = |share| nanoseconds(counts.latency.quantile(share));
         let vls = net.vls;
-        let busy = |lane: usize| {
-            let rate = net.wires[lane / vls].rate as f64 / 1000.0;
-            counts.by_lane[lane] as f64 * rate / time
+        let busy = |wire: usize, vl: usize| {
+            let wire = &net.wires[wire];
+            let rate = wire.rate as f64 / 1000.0;
+            counts.by_lane[wire.lane(vl as u32) as usize] as f64 * rate / time
         };
         Ok(Row {
             load: match load {
@@ -458,7 +465,7 @@ impl<'a> Simulation<'a> {
             deadlock,
             finished,
             use_of_links: (0..net.fabric.channels().len())
-                .map(|c| (0..vls).map(|vl| busy(c * vls + vl)).collect())
+                .map(|c| (0..vls).map(|vl| busy(c, vl)).collect())
                 .collect(),
             events: counts.events,
             seconds: began.elapsed().as_secs_f64(),

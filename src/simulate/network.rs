@@ -2,8 +2,8 @@
 //!
 //! A *wire* is what one packet at a time goes over: a channel between switches, the link from or to an
 //! adapter, and, where the model has them, the crossbar's way into an output buffer and an adapter that
-//! takes packets at a limited rate. At the end of each wire is a buffer for each VL (a *lane*), so one
-//! rule moves every packet:
+//! takes packets at a limited rate. At the end of each wire is a buffer for each VL, so one rule moves
+//! every packet:
 //!
 //! ```text
 //!  adapter                 switch                                      adapter
@@ -12,8 +12,13 @@
 //!  with output buffers and a limited rate at the adapter:
 //!  send queue --link--> [in buffer] --crossbar--> [out buffer] --channel--> … --link--> [buffer] --taken
 //! ```
+//!
+//! Queues are numbered one after the other: those of the buffers, wire by wire, VL by VL, and for each out
+//! port where there is one for each; then the send queues, host by host, VL by VL. A (wire, VL) is a
+//! *lane*; its number is that of the first queue of the buffer at its end.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -34,16 +39,28 @@ pub(super) struct Wire {
     /// Femtoseconds a byte.
     pub(super) rate: u64,
     /// From the start of a packet until its head can leave the buffer behind the wire.
-    pub(super) delay: u64,
+    pub(super) delay: u32,
     /// From the departure of a tail from the buffer behind the wire until the credits are back.
-    pub(super) credit_delay: u64,
+    pub(super) credit_delay: u32,
     /// Where the wire ends.
     pub(super) end: End,
     /// Credits of each lane.
     pub(super) credits: i32,
-    /// First queue of the buffers behind it; `queues` of each lane.
+    /// The first of the queues behind it: `queues` for each VL.
     pub(super) first_queue: u32,
     pub(super) queues: u32,
+}
+
+impl Wire {
+    /// The lane of a VL.
+    pub(super) fn lane(&self, vl: u32) -> u32 {
+        self.first_queue + vl * self.queues
+    }
+
+    /// The queues of all its lanes.
+    pub(super) fn all_queues(&self, vls: usize) -> Range<usize> {
+        self.first_queue as usize..self.lane(vls as u32) as usize
+    }
 }
 
 /// Where a wire ends.
@@ -149,10 +166,10 @@ impl<'a> Network<'a> {
             first_row: self.routes.sl2vl.index(s, in_port, PortNum::ZERO) as u32,
         };
         let (flight, switch) = (model.flight, model.switch_delay);
-        let wire = |rate, end, delay| Wire {
+        let wire = |rate, end, delay: u64| Wire {
             rate,
-            delay,
-            credit_delay: flight,
+            delay: delay as u32,
+            credit_delay: flight as u32,
             end,
             credits: 0,
             first_queue: 0,
@@ -257,14 +274,10 @@ impl<'a> Network<'a> {
         Some((wire, vl))
     }
 
-    /// The queue of a lane for packets that go on over a wire.
+    /// Number of a wire among the out ports of its switch.
     #[inline]
-    pub(super) fn queue(&self, spec: &Wire, vl: u32, out: u32) -> u32 {
-        if spec.queues == 1 {
-            spec.first_queue + vl
-        } else {
-            spec.first_queue + vl * spec.queues + self.out_index[out as usize]
-        }
+    pub(super) fn out_index(&self, wire: u32) -> u32 {
+        self.out_index[wire as usize]
     }
 
     /// The SL of a packet.

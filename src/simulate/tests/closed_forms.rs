@@ -129,7 +129,8 @@ fn the_edge_forwarding_index_bounds_uniform_traffic() {
         let beyond = simulation.run(Load::Share((1.2 * bound).min(1.0)), 1).unwrap();
         assert!(beyond.accepted < 0.95 * (1.2 * bound).min(1.0), "{bound}: {}", beyond.accepted);
         let busiest = beyond.busiest().unwrap().1;
-        assert!(busiest > 0.8 && busiest <= 1.0 + 1e-3, "{busiest}");
+        // Blocked heads hold up what could go elsewhere.
+        assert!(busiest > 0.7 && busiest <= 1.0 + 1e-3, "{busiest}");
     }
 }
 

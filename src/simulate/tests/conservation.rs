@@ -23,20 +23,16 @@ fn kernel_after<'a>(
 fn audit(kernel: &Kernel<'_>, label: &str) {
     let net = kernel.net;
     let sent: u64 =
-        (net.num_queues as usize..kernel.queues.len()).map(|q| kernel.in_queue(q).count() as u64).sum();
+        (net.num_queues as usize..kernel.slots.len()).map(|q| kernel.in_queue(q).count() as u64).sum();
     assert_eq!(kernel.counts.made, kernel.counts.delivered + kernel.in_buffers() + sent, "{label}");
-    for (lane, _) in kernel.lanes.iter().enumerate() {
-        let wire = &net.wires[lane / net.vls];
-        if wire.credits == network::UNLIMITED {
-            continue;
+    for wire in net.wires.iter().filter(|wire| wire.credits != network::UNLIMITED) {
+        for vl in 0..net.vls as u32 {
+            let lane = wire.lane(vl);
+            let queues = (lane..lane + wire.queues).flat_map(|q| kernel.in_queue(q as usize));
+            let held: i32 = queues.map(kernel::Packet::credits).sum();
+            assert_eq!(kernel.credits_to_come(lane) + held, wire.credits, "{label}: lane {lane}");
+            assert!(kernel.slots[lane as usize].credits >= 0, "{label}: lane {lane}");
         }
-        let first = (wire.first_queue + (lane % net.vls) as u32 * wire.queues) as usize;
-        let held: u32 = (first..first + wire.queues as usize)
-            .flat_map(|q| kernel.in_queue(q))
-            .map(|p| u32::from(p.bytes).div_ceil(CREDIT))
-            .sum();
-        assert_eq!(kernel.credits_to_come(lane) + held as i32, wire.credits, "{label}: lane {lane}");
-        assert!(kernel.lanes[lane].credits >= 0, "{label}: lane {lane}");
     }
 }
 
