@@ -35,6 +35,7 @@ impl Histogram {
         self.sum += u128::from(value);
     }
 
+    #[cfg(test)]
     pub(super) fn total(&self) -> u64 {
         self.total
     }
