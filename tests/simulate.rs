@@ -18,7 +18,10 @@ impl Desk {
             [format!("generate {fabric} -o fabric.net"), format!("route fabric.net -o tables {route}")]
         {
             let ran = desk.run(&words);
-            assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
+            // 1: tables with a credit loop, where they are asked for.
+            let fine =
+                ran.status.success() || ran.status.code() == Some(1) && words.contains("--allow-unsafe");
+            assert!(fine, "{words}: {}", String::from_utf8_lossy(&ran.stderr));
         }
         desk
     }
@@ -75,7 +78,7 @@ fn a_sweep_has_a_row_for_each_load_and_seed() {
             .map(|key| row["latency_ns"][key].as_f64().unwrap())
             .collect();
         assert!(latency[1] <= latency[2] && latency[2] <= latency[3] && latency[0] > 637.0, "{row}");
-        assert!(row["deadlock"].is_null() && row["packets"].as_u64() > Some(1000), "{row}");
+        assert!(row["deadlock"].is_null() && row["packets"].as_u64() > Some(500), "{row}");
         assert!(row["packet_hops"].as_u64() > row["packets"].as_u64(), "{row}");
         let fairness = row["fairness"].as_f64().unwrap();
         assert!(fairness > 0.0 && fairness <= 1.0, "{row}");
