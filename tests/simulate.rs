@@ -164,6 +164,8 @@ fn pairs_come_from_a_file() {
 fn bad_input_is_refused_with_its_place() {
     let desk = Desk::new("ring --switches 4", "");
     desk.refused("", &["FABRIC"]);
+    let help = desk.run("simulate --help");
+    assert!(String::from_utf8_lossy(&help.stdout).contains("Examples:\n  dfdn simulate "));
     desk.refused("fabric.net tables --load 1.5", &["1.5", "at most 1"]);
     desk.refused("fabric.net tables --traffic unifrom", &["'unifrom'", "hotspot:N:PERCENT"]);
     desk.refused("fabric.net tables --traffic incast:4", &["incast:4", "4 hosts"]);

@@ -72,13 +72,12 @@ impl Tables {
     pub(super) fn choose(&self, turn: &mut Turn, ready: u16, bytes: impl Fn(u8) -> u32) -> u8 {
         let low_waits = self.low.iter().any(|(vl, _)| ready >> vl & 1 != 0);
         let over = self.limit.is_some_and(|limit| turn.since_low > 0 && turn.since_low >= limit);
-        if !(low_waits && over) {
-            if let Some(vl) = turn.high.next(&self.high, ready) {
-                let bytes = bytes(vl);
-                turn.high.used += bytes;
-                turn.since_low = if low_waits { turn.since_low.saturating_add(bytes) } else { 0 };
-                return vl;
-            }
+        let high = if low_waits && over { None } else { turn.high.next(&self.high, ready) };
+        if let Some(vl) = high {
+            let bytes = bytes(vl);
+            turn.high.used += bytes;
+            turn.since_low = if low_waits { turn.since_low.saturating_add(bytes) } else { 0 };
+            return vl;
         }
         turn.since_low = 0;
         if let Some(vl) = turn.low.next(&self.low, ready) {

@@ -689,6 +689,7 @@ impl<'a> Kernel<'a> {
     }
 
     /// Packets that have left a host and not yet arrived at another one.
+    #[cfg(test)]
     pub(super) fn in_buffers(&self) -> u64 {
         (0..self.net.num_queues as usize).map(|q| self.in_queue(q).count() as u64).sum()
     }

@@ -101,7 +101,7 @@ pub(super) struct Network<'a> {
     pub(super) vls: usize,
     switches: usize,
     lft: Vec<&'a [u8]>,
-    rows: &'a [SlVlRow],
+    rows: Rows<'a>,
     adapter_row: SlVlRow,
     /// Queues of all buffers; send queues follow, one for each host and VL.
     pub(super) num_queues: u32,
@@ -140,7 +140,7 @@ impl<'a> Network<'a> {
             vls: 1,
             switches: fabric.num_switches(),
             lft: Lid::new(1).map_or(Vec::new(), |_| lft_columns(fabric, &routes.lft)),
-            rows: routes.sl2vl.rows(),
+            rows: Rows::new(routes.sl2vl.rows()),
             adapter_row: routes.sl2vl.adapters(),
             num_queues: 0,
             out_index: Vec::new(),
@@ -269,7 +269,7 @@ impl<'a> Network<'a> {
         let vl = if self.vls == 1 {
             0
         } else {
-            u32::from(self.rows[first_row as usize + usize::from(port)].get(Sl(sl)).0)
+            u32::from(self.rows.get(first_row as usize + usize::from(port)).get(Sl(sl)).0)
         };
         Some((wire, vl))
     }
@@ -438,6 +438,38 @@ impl<'a> Network<'a> {
     /// A host, for messages.
     pub(super) fn describe_host(&self, host: usize) -> String {
         self.fabric.describe(self.fabric.endport(self.hosts[host].endport).node)
+    }
+}
+
+/// SL2VL rows. Of many turns few have a row of their own, and their numbers fit into a cache where the
+/// rows do not.
+enum Rows<'a> {
+    Numbered(Vec<u16>, Vec<SlVlRow>),
+    Plain(&'a [SlVlRow]),
+}
+
+impl<'a> Rows<'a> {
+    fn new(rows: &'a [SlVlRow]) -> Self {
+        let mut distinct = Vec::new();
+        let mut numbers = HashMap::new();
+        let mut of = Vec::with_capacity(rows.len());
+        for &row in rows {
+            let number = *numbers.entry(row).or_insert_with(|| {
+                distinct.push(row);
+                distinct.len() - 1
+            });
+            let Ok(number) = u16::try_from(number) else { return Self::Plain(rows) };
+            of.push(number);
+        }
+        Self::Numbered(of, distinct)
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> SlVlRow {
+        match self {
+            Self::Numbered(of, distinct) => distinct[usize::from(of[index])],
+            Self::Plain(rows) => rows[index],
+        }
     }
 }
 

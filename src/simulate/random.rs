@@ -25,7 +25,7 @@ impl Random {
 
     /// A number below `n`. Some are likelier than others by a share of n / 2^64.
     pub(super) fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 
     /// An exponentially distributed number with a mean of `mean`.
@@ -46,7 +46,7 @@ impl Random {
                 falling += 1;
             }
             if falling % 2 == 1 {
-                return whole + (u128::from(first) * u128::from(mean) >> 64) as u64;
+                return whole + ((u128::from(first) * u128::from(mean)) >> 64) as u64;
             }
             whole += mean;
         }
