@@ -12,7 +12,7 @@ fn kernel_after<'a>(
     let sender = |h| Sender::new(net, demand, h, 1, load, Arrivals::Poisson, message);
     let senders = (0..net.hosts.len()).map(sender).collect();
     let smallest = message.min(net.model.packet.into()) as u32;
-    let smallest = if message % u64::from(net.model.packet) == 0 { smallest } else { 1 };
+    let smallest = if message.is_multiple_of(net.model.packet.into()) { smallest } else { 1 };
     let mut kernel = Kernel::new(net, demand, &simulation.lids, senders, Span { from: 0, until }, smallest);
     let stuck = kernel.run(&|| false).unwrap().expect("nobody stops it").is_some();
     (kernel, stuck)
