@@ -33,6 +33,10 @@ install_missing() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 }
 
+# Tests that take long; ci/test leaves them to ci/test --all.
+# shellcheck disable=SC2034 # for who sources this
+slow_tests=(load:: memory:: falsified:: readme::scripts readme::times hold::one_adapter handover:: command::path_sls)
+
 # host_tests: the modules of tests that start a simulator, a line each.
 host_tests() {
   grep -l 'Ibsim::start' tests/*.rs | sed -E 's|tests/(.*)\.rs|\1::|'

@@ -23,6 +23,7 @@
 //! | [`engine`] | the engines by name, their settings, and [`route`](engine::route) |
 //! | [`verify`] | the judge: shares no code with what it checks |
 //! | [`evaluate`] | edge-forwarding index, effective bisection bandwidth, path lengths, fault tolerance |
+//! | [`simulate`] | packets, buffers and credits on given tables; finds deadlocks |
 //! | [`formats`] | readers and writers, one file a format |
 //!
 //! # Example
@@ -57,6 +58,7 @@ pub mod ordering;
 #[cfg(feature = "plugin")]
 pub mod plugin;
 pub mod routing;
+pub mod simulate;
 pub mod tables;
 pub mod topology;
 pub mod verify;

@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("engine", &["fabric", "tables", "ordering", "routing", "lanes", "multicast", "evaluate", "verify"]),
     ("verify", &["fabric", "tables"]),
     ("evaluate", &["fabric", "tables"]),
-    ("simulate", &["fabric", "tables"]),
+    ("simulate", &["fabric", "tables", "verify"]),
     ("reconfigure", &["fabric", "tables", "verify", "simulate"]),
     ("formats", &["fabric", "tables"]),
     ("plugin", &["fabric", "tables", "engine", "formats"]),

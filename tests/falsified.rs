@@ -251,10 +251,13 @@ impl Patient {
             }
             let quiet = last.elapsed();
             match &end {
-                Some(End::Up) if run.started > before && !asked && quiet.as_millis() > 30 => {
-                    if self.engine != "dfdn" || written || quiet.as_secs() > 2 {
-                        return End::Up;
-                    }
+                Some(End::Up)
+                    if run.started > before
+                        && !asked
+                        && quiet.as_millis() > 30
+                        && (self.engine != "dfdn" || written || quiet.as_secs() > 2) =>
+                {
+                    return End::Up;
                 }
                 // OpenSM would sweep again by itself, ten seconds later.
                 Some(other) if *other != End::Up && run.started > before && quiet.as_millis() > 30 => {
@@ -397,8 +400,21 @@ fn judge(cell: &Cell, cables: &Cables, sm: u64, minhop: &Outcome, dfdn: &Outcome
     wrong
 }
 
+/// Every field of an adapter's answers.
 #[test]
-fn who_lies_harms_nobody_else() {
+fn an_adapter_that_lies_harms_nobody_else() {
+    harms_nobody_else("adapter");
+}
+
+/// Every field of a switch's answers. Nine cells are open: a switch that dfdn leaves out and that minhop goes on to
+/// route through (docs/falsified.md).
+#[test]
+#[ignore = "ci/falsified runs it"]
+fn a_switch_that_lies_harms_nobody_else() {
+    harms_nobody_else("switch");
+}
+
+fn harms_nobody_else(kind: &str) {
     let Some(tools) = host::tools("falsified answers") else { return };
     let fabric = Torus { dims: vec![4, 3], cas: 1 }.build().expect("a torus");
     let net = net(&fabric);
@@ -424,8 +440,10 @@ fn who_lies_harms_nobody_else() {
         };
         orders.iter().filter(|o| o.contains(&only)).map(give).collect::<Vec<_>>()
     };
-    let mut cells = cells_of("switch", switches[5], switches[7], SWITCH);
-    cells.extend(cells_of("adapter", adapters[8], adapters[3], ADAPTER));
+    let cells = match kind {
+        "switch" => cells_of("switch", switches[5], switches[7], SWITCH),
+        _ => cells_of("adapter", adapters[8], adapters[3], ADAPTER),
+    };
     assert!(!cells.is_empty() && adapters[8] != sm && adapters[3] != sm);
 
     // Jobs: cells that one OpenSM sees in a row, and single ones from the start on.

@@ -24,3 +24,4 @@ mod qos;
 mod ranked;
 mod readme;
 mod rows;
+mod simulate;

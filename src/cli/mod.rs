@@ -15,6 +15,7 @@ mod output;
 mod progress;
 mod route;
 mod settings;
+mod simulate;
 mod verify;
 
 use std::error::Error;
@@ -55,6 +56,7 @@ enum Command {
     Verify(verify::Args),
     Evaluate(evaluate::Args),
     Compare(compare::Args),
+    Simulate(simulate::Args),
     Doctor(doctor::Args),
     Config(config::Args),
     Completions(completions::Args),
@@ -90,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Verify(args) => verify::run(&args, cli.json),
         Command::Evaluate(args) => evaluate::run(&args, cli.json),
         Command::Compare(args) => compare::run(&args, cli.json),
+        Command::Simulate(args) => simulate::run(&args, cli.json),
         Command::Doctor(args) => doctor::run(&args, cli.json),
         Command::Config(_) => config::run(),
         Command::Completions(args) => completions::run(&args),

@@ -36,8 +36,8 @@ pub(super) struct Graph {
 pub(super) struct Cycles {
     pub(super) virtual_channels: usize,
     pub(super) dependencies: usize,
-    /// Strongly connected components with a cycle.
-    pub(super) components: usize,
+    /// Strongly connected components with a cycle: their virtual channels.
+    pub(super) components: Vec<Vec<(ChannelId, Vl)>>,
     /// A short cycle, each virtual channel waiting for the next one and the last for the first.
     pub(super) example: Option<Vec<(ChannelId, Vl)>>,
 }
@@ -153,14 +153,15 @@ impl Graph {
             let left: Vec<usize> = (0..vertices).filter(|&v| waiting[v] > 0).collect();
             cyclic_components(&left, &after)
         };
+        let named = |list: &[usize]| -> Vec<(ChannelId, Vl)> {
+            list.iter().map(|v| (ChannelId::at(v / lanes), Vl((v % lanes) as u8))).collect()
+        };
         let smallest = components.iter().min_by_key(|c| (c.len(), c[0]));
-        let example = smallest.map(|component| {
-            let cycle = shortest_cycle(component, &after);
-            cycle.into_iter().map(|v| (ChannelId::at(v / lanes), Vl((v % lanes) as u8))).collect()
-        });
+        let example = smallest.map(|component| named(&shortest_cycle(component, &after)));
+        let components = components.iter().map(|c| named(c)).collect();
         let virtual_channels =
             self.used.iter().map(|u| u.load(Ordering::Relaxed).count_ones() as usize).sum();
-        Cycles { virtual_channels, dependencies, components: components.len(), example }
+        Cycles { virtual_channels, dependencies, components, example }
     }
 }
 

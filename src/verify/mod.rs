@@ -267,10 +267,33 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
         sls_all: tally.sls.all.count_ones(),
         virtual_channels: cycles.virtual_channels,
         dependencies: cycles.dependencies,
-        cyclic_components: cycles.components,
+        cyclic_components: cycles.components.len(),
         multicast,
         witnesses,
     }
+}
+
+/// The virtual channels that wait for each other in cycles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CyclicComponents {
+    /// The strongly connected components of the dependency graph that have a cycle.
+    pub members: Vec<Vec<(ChannelId, Vl)>>,
+    /// A short cycle, each virtual channel waiting for the next one and the last for the first; empty
+    /// where there is none.
+    pub shortest: Vec<(ChannelId, Vl)>,
+}
+
+/// The cycles of the dependency graph of packets between adapters that use the SLs that they are told.
+///
+/// # Panics
+/// Where the tables were made for another fabric.
+///
+/// Cost: that of [`verify`].
+pub fn cyclic_components(fabric: &Fabric, routes: &Routes) -> CyclicComponents {
+    let plan = Plan::new(fabric, routes, SlPolicy::AsTold, Pairs::Adapters, Sizes::default());
+    plan.judge_all(&destinations(fabric));
+    let cycles = plan.graph.cycles(fabric, &plan.turns);
+    CyclicComponents { members: cycles.components, shortest: cycles.example.unwrap_or_default() }
 }
 
 /// A LID and where it is at home.

@@ -1,0 +1,133 @@
+//! Deadlock, exactly: the greatest set of buffers each of which waits for another one of the set.
+//!
+//! A buffer is in the set if each of its queues that has packets has a head that waits for a lane, the
+//! buffer behind that lane is in the set, and the credits of that lane, those on their way back included,
+//! are fewer than the head needs. Then nothing leaves any buffer of the set, ever: what could bring more
+//! credits is a departure from the set. The other way round, if the set is empty, some packet can move.
+
+use super::kernel::Kernel;
+use super::network::NONE;
+use crate::fabric::{ChannelId, Lid, Sl, Vl};
+use crate::verify::{Packet, Wait};
+
+/// A deadlock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stuck {
+    /// When its cycle closed, in picoseconds.
+    pub time: u64,
+    /// Channels that wait for each other, each for the next one and the last for the first, and the
+    /// packets that wait.
+    pub cycle: Vec<Wait>,
+    /// Packets in all buffers that will never move again.
+    pub packets: u64,
+    /// How many (channel, VL) buffers these are.
+    pub buffers: usize,
+}
+
+/// Cost: O(queues), plus what is taken away.
+pub(super) fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
+    let net = kernel.net;
+    let lanes: Vec<usize> =
+        net.wires.iter().flat_map(|w| (0..net.vls).map(move |vl| w.lane(vl as u32) as usize)).collect();
+    let queues_of = |lane: usize| lane..lane + net.wires[kernel.slots[lane].wire as usize].queues as usize;
+    // Who waits without end as far as its own lane can tell.
+    let short = |q: usize| {
+        let slot = &kernel.slots[q];
+        if slot.head == NONE {
+            return true;
+        }
+        let packet = &kernel.packets[slot.head as usize];
+        slot.wants != NONE && kernel.credits_to_come(slot.wants) < packet.credits()
+    };
+    let has_packets = |lane: usize| queues_of(lane).any(|q| kernel.slots[q].head != NONE);
+    // By lane.
+    let mut stuck = vec![false; net.num_queues as usize];
+    for &lane in &lanes {
+        stuck[lane] = has_packets(lane) && queues_of(lane).all(short);
+    }
+    if !stuck.contains(&true) {
+        return None;
+    }
+    let heads = |lane: usize| queues_of(lane).filter(|&q| kernel.slots[q].head != NONE);
+    loop {
+        let leaves = |lane: usize, stuck: &[bool]| {
+            stuck[lane] && heads(lane).any(|q| !stuck[kernel.slots[q].wants as usize])
+        };
+        let mut changed = false;
+        for &lane in &lanes {
+            if leaves(lane, &stuck) {
+                stuck[lane] = false;
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let members: Vec<usize> = lanes.into_iter().filter(|&lane| stuck[lane]).collect();
+    let packets = members.iter().flat_map(|&lane| queues_of(lane)).map(|q| kernel.in_queue(q).count() as u64);
+    let cycle = first_cycle(kernel, &members, &heads)?;
+    Some(Stuck {
+        time: cycle.0,
+        cycle: cycle.1,
+        packets: packets.sum(),
+        buffers: members.iter().filter(|&&lane| net.channel_of(kernel.slots[lane].wire).is_some()).count(),
+    })
+}
+
+/// The cycle that closed first, following the first head of each buffer: (when, channels).
+fn first_cycle<I: Iterator<Item = usize>>(
+    kernel: &Kernel<'_>,
+    members: &[usize],
+    heads: &impl Fn(usize) -> I,
+) -> Option<(u64, Vec<Wait>)> {
+    let net = kernel.net;
+    let first_head = |lane: usize| heads(lane).next();
+    let after = |lane: usize| first_head(lane).map(|q| kernel.slots[q].wants as usize);
+    // 0: not seen; otherwise the number of the walk that saw it.
+    let mut seen = vec![0_u32; kernel.slots.len()];
+    let mut found: Option<(u64, Vec<usize>)> = None;
+    for (&start, walk) in members.iter().zip(1..) {
+        let mut lane = start;
+        while seen[lane] == 0 {
+            seen[lane] = walk;
+            lane = after(lane)?;
+        }
+        if seen[lane] != walk {
+            continue;
+        }
+        let mut cycle = vec![lane];
+        let mut next = after(lane)?;
+        while next != lane {
+            cycle.push(next);
+            next = after(next)?;
+        }
+        // It is closed once the last head waits and the last packet has gone where it fills a buffer.
+        let closed = |&lane: &usize| {
+            let waits = first_head(lane).map_or(0, |q| kernel.slots[q].since);
+            let delay = u64::from(net.wires[kernel.slots[lane].wire as usize].delay);
+            let last = heads(lane).flat_map(|q| kernel.in_queue(q)).map(|p| p.ready - delay).max();
+            waits.max(last.unwrap_or(0))
+        };
+        let time = cycle.iter().map(closed).max().unwrap_or(0);
+        if found.as_ref().is_none_or(|(earliest, _)| time < *earliest) {
+            found = Some((time, cycle));
+        }
+    }
+    let (time, cycle) = found?;
+    let wait = |&lane: &usize| {
+        let wire = kernel.slots[lane].wire;
+        let channel: ChannelId = net.channel_of(wire)?;
+        let spec = &net.wires[wire as usize];
+        let vl = Vl(((lane - spec.first_queue as usize) / spec.queues as usize) as u8);
+        let packet = &kernel.packets[kernel.slots[first_head(lane)?].head as usize];
+        let source = net.hosts[usize::from(packet.source)].endport;
+        let packet = Packet { source, dlid: Lid::new(packet.dlid)?, sl: Sl(packet.sl) };
+        Some(Wait { channel, vl, packet })
+    };
+    let mut cycle: Vec<Wait> = cycle.iter().filter_map(wait).collect();
+    // The lowest channel first, so that a cycle is told in one way.
+    let lowest = (0..cycle.len()).min_by_key(|&i| (cycle[i].channel, cycle[i].vl))?;
+    cycle.rotate_left(lowest);
+    Some((time, cycle))
+}

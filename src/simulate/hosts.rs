@@ -1,0 +1,198 @@
+//! What hosts make: messages, cut into packets, and which LID and SL they have.
+
+use super::Load;
+use super::kernel::Packet;
+use super::network::Network;
+use super::random::Random;
+use super::traffic::Demand;
+
+/// Which LID of a receiver with several hosts send to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LidChoice {
+    /// The base LID.
+    #[default]
+    Base,
+    /// One of those with the shortest path, by random choice once for each pair.
+    Shortest,
+    /// Any, by random choice for each packet.
+    Random,
+    /// All in turn, packet by packet.
+    Striped,
+    /// Number i of the receiver's for number i of the sender's: host h sends from its LID number h modulo
+    /// the number of LIDs.
+    SameIndex,
+}
+
+/// Times between messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Independent of each other: a Poisson process.
+    #[default]
+    Poisson,
+    /// All the same, with a random start.
+    Constant,
+}
+
+/// The LIDs that hosts may choose from.
+pub(super) struct Lids {
+    choice: LidChoice,
+    /// For `Shortest`: by receiver and switch of the sender, a bit for each LID.
+    shortest: Vec<u128>,
+    switches: usize,
+}
+
+impl Lids {
+    /// Cost: O(LIDs x switches) for `Shortest`, else nothing.
+    pub(super) fn new(net: &Network<'_>, choice: LidChoice) -> Self {
+        let switches = net.fabric.num_switches();
+        let mut shortest = Vec::new();
+        if choice == LidChoice::Shortest {
+            shortest.reserve(net.hosts.len() * switches);
+            for host in 0..net.hosts.len() {
+                let hops: Vec<Vec<u16>> = net.lids(host).map(|lid| net.hops_to(host, lid)).collect();
+                shortest.extend((0..switches).map(|s| {
+                    let least = hops.iter().map(|of| of[s]).min();
+                    (0..hops.len()).filter(|&i| Some(hops[i][s]) == least).fold(0, |set, i| set | 1_u128 << i)
+                }));
+            }
+        }
+        Self { choice, shortest, switches }
+    }
+
+    /// The LID for a packet; `n` counts the sender's packets.
+    fn choose(&self, net: &Network<'_>, from: usize, to: usize, n: u64, random: &mut Random) -> u16 {
+        let receiver = &net.hosts[to];
+        if receiver.lids == 1 {
+            return receiver.lid;
+        }
+        let lids = u64::from(receiver.lids);
+        let index = match self.choice {
+            LidChoice::Base => 0,
+            LidChoice::Random => random.below(lids),
+            LidChoice::Striped => n % lids,
+            LidChoice::SameIndex => from as u64 % lids,
+            LidChoice::Shortest => {
+                let set = self.shortest[to * self.switches + net.hosts[from].switch.index()];
+                let pair = Random::new(from as u64, to as u64).below(u64::from(set.count_ones()));
+                let mut left = set;
+                for _ in 0..pair {
+                    left &= left - 1;
+                }
+                u64::from(left.trailing_zeros())
+            }
+        };
+        receiver.lid + index as u16
+    }
+}
+
+/// A host that sends.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    random: Random,
+    arrivals: Arrivals,
+    /// Mean femtoseconds between messages; 0: one as soon as the one before is through.
+    interval: u64,
+    /// When the next message is made, in femtoseconds; then, when the one in work was.
+    next: u64,
+    /// Bytes of a message.
+    message: u64,
+    /// Bytes that the message in work still has.
+    left: u64,
+    to: usize,
+    /// Messages to come.
+    messages: u64,
+    /// Messages and packets made.
+    made: u64,
+    packets: u64,
+    /// Packets in the send queues.
+    pub(super) waiting: u32,
+    /// The send queues are full.
+    pub(super) stalled: bool,
+}
+
+impl Sender {
+    /// - `message`: bytes of each.
+    pub(super) fn new(
+        net: &Network<'_>,
+        demand: &Demand,
+        host: usize,
+        seed: u64,
+        load: Load,
+        arrivals: Arrivals,
+        message: u64,
+    ) -> Self {
+        let mut random = Random::new(seed, host as u64);
+        let hosts = net.hosts.len();
+        let messages = demand.messages(host, hosts);
+        let (interval, next, messages) = match load {
+            Load::Messages => (0, 0, messages),
+            Load::Share(share) => {
+                let interval = (message as f64 * net.hosts[host].rate as f64 / share) as u64;
+                let next = match arrivals {
+                    Arrivals::Poisson => random.exponential(interval),
+                    Arrivals::Constant => random.below(interval.max(1)),
+                };
+                (interval, next, if messages == 0 { 0 } else { u64::MAX })
+            }
+        };
+        Self {
+            random,
+            arrivals,
+            interval,
+            next,
+            message,
+            left: 0,
+            to: 0,
+            messages,
+            made: 0,
+            packets: 0,
+            waiting: 0,
+            stalled: false,
+        }
+    }
+
+    /// Whether it sends at all.
+    pub(super) fn sends(&self) -> bool {
+        self.messages > 0 || self.left > 0
+    }
+
+    /// When it begins.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.next()
+    }
+
+    /// When the next packet is made; it may be past.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.sends().then_some(self.next / 1000)
+    }
+
+    /// Makes the next packet.
+    pub(super) fn make(&mut self, host: usize, net: &Network<'_>, demand: &Demand, lids: &Lids) -> Packet {
+        if self.left == 0 {
+            self.to = demand.receiver(host, net.hosts.len(), self.made, &mut self.random);
+            self.left = self.message;
+            self.messages -= 1;
+            self.made += 1;
+        }
+        let bytes = self.left.min(u64::from(net.model.packet));
+        self.left -= bytes;
+        let dlid = lids.choose(net, host, self.to, self.packets, &mut self.random);
+        self.packets += 1;
+        let packet = Packet {
+            made: self.next / 1000,
+            source: host as u16,
+            dlid,
+            bytes: bytes as u16,
+            sl: net.sl(host, dlid).0,
+            last: self.left == 0,
+            ..Packet::default()
+        };
+        if self.left == 0 {
+            self.next += match self.arrivals {
+                Arrivals::Poisson => self.random.exponential(self.interval),
+                Arrivals::Constant => self.interval,
+            };
+        }
+        packet
+    }
+}

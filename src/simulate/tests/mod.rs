@@ -1,0 +1,105 @@
+//! The simulator against closed forms, laws of conservation, and the judge.
+
+mod closed_forms;
+mod conservation;
+mod judge;
+mod refusals;
+
+use super::*;
+use crate::engine;
+use crate::fabric::{FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortNum, PortRef};
+use crate::tables::{Lft, PathSl, Sl2Vl, VlArb};
+
+/// Switches with cables between them and an adapter for each entry of `homes`, by number. The adapters
+/// of a switch have its first ports.
+fn network(
+    switches: usize,
+    cables: &[(usize, usize)],
+    homes: &[usize],
+    speed: impl Fn(usize) -> LinkSpeed,
+) -> Fabric {
+    let mut b = FabricBuilder::new();
+    let guid = |i: usize| Guid(i as u64 + 1);
+    let with = |mut node: Node, speed: Option<LinkSpeed>| {
+        for port in &mut node.ports {
+            (port.speed, port.width) = (speed, Some(4));
+        }
+        node
+    };
+    let mut list = Vec::new();
+    for i in 0..switches {
+        // What a cable's two ends have in common is said at its ends: an adapter's here.
+        list.push(Node::new(NodeKind::Switch, guid(i), 60, &format!("s{i}")));
+    }
+    let mut used = vec![0_u8; switches];
+    let mut port = |s: usize| {
+        used[s] += 1;
+        used[s]
+    };
+    let mut links = Vec::new();
+    for (i, &home) in homes.iter().enumerate() {
+        links.push((switches + i, 1, home, port(home)));
+    }
+    for (i, &(x, y)) in cables.iter().enumerate() {
+        let (a, b) = (port(x), port(y));
+        for (s, p) in [(x, a), (y, b)] {
+            let port = &mut list[s].ports[usize::from(p)];
+            (port.speed, port.width) = (Some(speed(i)), Some(4));
+        }
+        links.push((x, a, y, b));
+    }
+    for i in 0..homes.len() {
+        let node = Node::new(NodeKind::ChannelAdapter, Guid(1000 + 10 * i as u64), 1, &format!("h{i}"));
+        list.push(with(node, Some(LinkSpeed::Qdr)));
+    }
+    let nodes: Vec<_> = list.into_iter().map(|node| b.add(node).expect("few ports")).collect();
+    for (x, a, y, c) in links {
+        let end = |node: usize, port| PortRef { node: nodes[node], port: PortNum(port) };
+        b.connect(end(x, a), end(y, c)).expect("free ports");
+    }
+    b.finish(Lmc::default()).expect("a sound network")
+}
+
+/// A line of switches with `cas` adapters each.
+fn line(switches: usize, cas: usize) -> Fabric {
+    let cables: Vec<_> = (1..switches).map(|s| (s - 1, s)).collect();
+    let homes: Vec<_> = (0..switches * cas).map(|i| i / cas).collect();
+    network(switches, &cables, &homes, |_| LinkSpeed::Qdr)
+}
+
+fn routes(fabric: &Fabric, engine: &str) -> Routes {
+    let settings = engine::Settings { engine: engine.to_owned(), ..engine::Settings::default() };
+    engine::route(fabric, &settings).expect("it routes this fabric").routes
+}
+
+/// Shortest paths on one VL, without any care for cycles.
+fn minimal(fabric: &Fabric) -> Routes {
+    bare(fabric, crate::routing::minhop(fabric, &crate::routing::Hops::new(fabric).expect("it is connected")))
+}
+
+fn bare(fabric: &Fabric, lft: Lft) -> Routes {
+    Routes {
+        engine: "test".to_owned(),
+        lft,
+        sl2vl: Sl2Vl::new(fabric),
+        path_sl: PathSl::one(Sl(0)),
+        vlarb: VlArb::fair(1),
+        multicast: Vec::new(),
+        remarks: Vec::new(),
+    }
+}
+
+/// Models that differ in everything that the kernel tells apart.
+fn models() -> Vec<Model> {
+    let default = Model { buffer: Room::PerVl(70), ..Model::default() };
+    vec![
+        default.clone(),
+        Model { arbitration: Arbitration::Age, queues: Queues::PerOutPort, ..default.clone() },
+        Model { arbitration: Arbitration::FirstCome, reads: 1, ..default.clone() },
+        Model { arbitration: Arbitration::VlAge, queues: Queues::PerOutPort, reads: 2, ..default.clone() },
+        Model { output: Some(Room::PerVl(64)), speedup: 2, window: 3, ..default.clone() },
+        Model { sink: Some((Room::PerVl(40), 400_000)), ..default },
+        Model::named("schneider").expect("a name"),
+        Model::named("flich").expect("a name"),
+    ]
+}
