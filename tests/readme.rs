@@ -149,3 +149,21 @@ fn engines() {
         assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(script).is_file(), "{script}");
     }
 }
+
+/// Source files that the documentation names exist.
+#[test]
+fn source_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = fs::read_dir(root.join("docs")).expect("there is docs");
+    let pages = docs.map(|entry| format!("docs/{}", entry.expect("an entry").file_name().to_string_lossy()));
+    let mut named = 0;
+    for name in
+        pages.filter(|name| name.ends_with(".md")).chain(["README.md", "CONTRIBUTING.md"].map(str::to_owned))
+    {
+        for path in page(&name).split('`').skip(1).step_by(2).filter(|text| text.starts_with("src/")) {
+            assert!(root.join(path).exists(), "{name} names {path}");
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}");
+}
