@@ -167,6 +167,12 @@ fn helgrind_finds_no_race_with_opensm() {
             if error.contains("<fn>__cxa_thread_atexit_impl</fn>") {
                 return false;
             }
+            // OpenSM is never handed memory that the plugin allocated. Helgrind names an access from before the
+            // allocation then, as the thread that allocated was one of rayon's.
+            let allocated = error.split_once("alloc'd</auxwhat>").and_then(|(_, stack)| side(stack));
+            if allocated == Some(true) {
+                return false;
+            }
             let sides: Vec<bool> = error.split("<stack>").skip(1).filter_map(side).collect();
             sides.contains(&true) && sides.contains(&false)
         })
