@@ -10,6 +10,7 @@ use std::sync::Mutex;
 
 use super::abi;
 use super::host::{self, Host};
+use super::recheck::blocks;
 use super::recheck::clipped;
 use super::snapshot::{data_vls, maps_sls};
 use crate::fabric::{Guid, PortNum, SwitchId};
@@ -109,24 +110,11 @@ pub(super) fn faulty(host: &Host, programmed: &Programmed) -> (HashSet<Guid>, us
             Some(s) => has_rows(programmed, node, s),
             None => has_row(node, programmed.routes.sl2vl.adapters()),
         };
-        if !has_blocks(switch) || host::physp(node, 0).is_some_and(maps_sls) && !takes_rows() {
+        if blocks(switch).1 > 0 || host::physp(node, 0).is_some_and(maps_sls) && !takes_rows() {
             found.insert(guid);
         }
     }
     (found, switches)
-}
-
-/// Whether a switch acknowledged its forwarding table.
-fn has_blocks(switch: &abi::osm_switch_t) -> bool {
-    if switch.new_lft.is_null() || switch.lft.is_null() {
-        return true;
-    }
-    let length = usize::from(switch.lft_size).min(usize::from(switch.max_lid_ho) + 1);
-    // SAFETY: `new_lft` has `lft_size` bytes, which nobody changes while OpenSM's lock is held.
-    let wanted = unsafe { std::slice::from_raw_parts(switch.new_lft, length) };
-    // SAFETY: the same of `lft`.
-    let held = unsafe { std::slice::from_raw_parts(switch.lft, length) };
-    wanted == held
 }
 
 /// Whether a switch that is routed acknowledged its rows towards other switches.

@@ -93,25 +93,33 @@ pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
     found
 }
 
+/// How many blocks of 64 LIDs a switch was sent, and how many of them it did not acknowledge. Under OpenSM's lock.
+pub(super) fn blocks(switch: &abi::osm_switch_t) -> (usize, usize) {
+    const BLOCK: usize = 64;
+    if switch.new_lft.is_null() || switch.lft.is_null() {
+        return (0, 0);
+    }
+    let length = (usize::from(switch.max_lid_ho) + 1).min(usize::from(switch.lft_size));
+    // SAFETY: it has `lft_size` bytes, which OpenSM's lock keeps unchanged.
+    let wanted = unsafe { std::slice::from_raw_parts(switch.new_lft, length) };
+    // SAFETY: as above.
+    let there = unsafe { std::slice::from_raw_parts(switch.lft, length) };
+    let pairs = wanted.chunks(BLOCK).zip(there.chunks(BLOCK));
+    (length.div_ceil(BLOCK), pairs.filter(|(wanted, there)| wanted != there).count())
+}
+
 /// Compares what switches acknowledged of their forwarding tables with what they were sent. Of a switch that is
 /// left out nothing is asked: no entry leads to it.
 fn forwarding(host: &Host, programmed: &Programmed) -> Blocks {
-    const BLOCK: usize = 64;
     let mut found = Blocks::default();
-    for switch in host.switches().filter(|switch| !switch.new_lft.is_null() && !switch.lft.is_null()) {
+    for switch in host.switches() {
         // SAFETY: NULL or the node of the switch, which lives as long.
         let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
         if programmed.switch(host::node_guid(node)).is_none() {
             continue;
         }
-        let length = (usize::from(switch.max_lid_ho) + 1).min(usize::from(switch.lft_size));
-        // SAFETY: it has `lft_size` bytes, which OpenSM's lock keeps unchanged.
-        let wanted = unsafe { std::slice::from_raw_parts(switch.new_lft, length) };
-        // SAFETY: as above.
-        let there = unsafe { std::slice::from_raw_parts(switch.lft, length) };
-        found.compared += length.div_ceil(BLOCK);
-        let pairs = wanted.chunks(BLOCK).zip(there.chunks(BLOCK));
-        let missing = pairs.filter(|(wanted, there)| wanted != there).count();
+        let (compared, missing) = blocks(switch);
+        found.compared += compared;
         if missing == 0 {
             continue;
         }
