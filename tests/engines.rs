@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dfdn::engine::{ENGINES, EngineError, Settings, route};
-use dfdn::fabric::{Fabric, FabricBuilder, Lmc, NodeId};
+use dfdn::fabric::{Fabric, FabricBuilder, LinkState, Lmc, NodeId};
 use dfdn::lanes::LanesError;
 use dfdn::topology::{fail_links, small_members};
 
@@ -16,6 +16,16 @@ pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
     builder.finish(Lmc::new(lmc).expect("an LMC")).expect("a fabric")
 }
 
+/// The same fabric where every second switch has no LID: it forwards and is no end port.
+fn without_lids(fabric: &Fabric) -> Fabric {
+    let mut builder = FabricBuilder::from_fabric(fabric);
+    for s in fabric.switch_ids().step_by(2) {
+        let port0 = &mut builder.node_mut(fabric.switch_node_id(s)).ports[0];
+        (port0.lid, port0.state) = (None, LinkState::Down);
+    }
+    builder.finish(Lmc::default()).expect("a fabric")
+}
+
 /// The small members, each whole, with some links gone, and with all links gone that it can spare.
 fn fabrics() -> Vec<(String, Fabric)> {
     let mut list = Vec::new();
@@ -25,6 +35,9 @@ fn fabrics() -> Vec<(String, Fabric)> {
         for (gone, seed) in [(0, 1), (spare.min(2), 1), (spare.min(links / 4), 2), (spare, 3)] {
             let damaged = fail_links(&fabric, gone, seed).expect("links to spare");
             list.push((format!("{name} without {gone} links, LMC 1"), with_lmc(&damaged, 1)));
+            if seed == 1 {
+                list.push((format!("{name} without {gone} links and some LIDs"), without_lids(&damaged)));
+            }
             list.push((format!("{name} without {gone} links"), damaged));
         }
     }

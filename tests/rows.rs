@@ -128,8 +128,8 @@ fn rows_of_zeros_whose_mads_failed_are_sent_again() {
     let log = bench.sm.log();
     let until = log.find("dfdn: ERR DF26").expect("it was waited for");
     assert_eq!(log[..until].matches("dfdn: DF05").count(), before, "{log}");
-    // The switch is left out now, until it takes its tables.
-    bench.sm.wait_log("is left out: it does not take its tables", 1, Duration::from_secs(30));
+    // The switch is avoided now, until it takes its rows.
+    bench.sm.wait_log("is avoided: its SL2VL rows", 1, Duration::from_secs(30));
     bench.sim.command(&format!("Error \"S-{:016x}\" 0", switch.0));
     bench.sm.resweep();
     bench.sm.wait_log("no longer so", 1, Duration::from_secs(30));

@@ -181,7 +181,8 @@ impl FabricBuilder {
     /// Checks everything, sorts by GUID, gives LIDs to end ports that have none (in port GUID
     /// order, each the lowest free range, with LMC `lmc` for adapters and routers and 0 for
     /// switches), and builds the channel graph. A link counts where neither end is
-    /// [`LinkState::Down`].
+    /// [`LinkState::Down`]. A switch whose port 0 is down forwards packets and is no end port: it gets
+    /// no LID.
     ///
     /// # Errors
     /// Any [`FabricError`] but those of [`add`](Self::add) and [`connect`](Self::connect).
@@ -324,6 +325,9 @@ fn endports(
     let mut found = Vec::new();
     for (i, node) in nodes.iter().enumerate() {
         if let Some(s) = switch_of_node[i] {
+            if node.ports[0].state == LinkState::Down {
+                continue;
+            }
             let attachment = Some((s, PortNum::ZERO));
             found.push(Candidate { guid: node.ports[0].guid, node: i, port: 0, attachment });
             continue;

@@ -129,7 +129,8 @@ impl Fabric {
         self.switch_of_node[node.index()]
     }
 
-    /// All end ports, in port GUID order: those of switches, adapters and routers whose link is up.
+    /// All end ports, in port GUID order: those of switches, adapters and routers whose link is up. The port 0
+    /// of a switch counts as up, except where a subnet manager found no LID for it.
     pub fn endports(&self) -> &[EndPort] {
         &self.endports
     }
@@ -148,7 +149,7 @@ impl Fabric {
             .map(|(i, e)| (EndPortId::at(i), e))
     }
 
-    /// The end ports on a switch: its own port 0 and the adapters on it, in port GUID order.
+    /// The end ports on a switch: its own port 0, if it has a LID, and the adapters on it, in port GUID order.
     pub fn endports_on(&self, switch: SwitchId) -> &[EndPortId] {
         let s = switch.index();
         &self.endports_by_switch[self.endports_first[s] as usize..self.endports_first[s + 1] as usize]

@@ -4,17 +4,20 @@
 //!
 //! 1. The subnet manager's table of LIDs says who owns a LID. An end port that answers a base LID of
 //!    another has none; of its range by LMC it keeps the largest part that is its own. An adapter port
-//!    without a LID is left out, and a switch without one. OpenSM takes a LID away from its owner where
-//!    another port answers it: the owner, which was given it and answered it, has it back.
+//!    without a LID is left out. A switch without one forwards for others, and no packet is routed to its
+//!    port 0. OpenSM takes a LID away from its owner where another port answers it: the owner, which was
+//!    given it and answered it, has it back.
 //! 2. A left-out switch may forward by old tables: no entry leads to it, and the ports of other switches
 //!    that lead to it are [untrusted](super::Port::untrusted). Adapters that hang off it are left out. What
 //!    nobody knows behind a port that is up may be such a switch.
 //! 3. Which VL a switch without SL2VL tables sends on nobody can know, and one with a single data VL needs no
 //!    such tables: its links have one VL. All VLs of a link count as that one then, which is never less
 //!    strict. Where it has an untrusted port it cannot keep foreign packets back and is left out too.
-//! 4. Of a fabric in parts the one of the subnet manager counts. Where it is on none, that with the most
+//! 4. Links and switches that are in doubt carry packets only where nothing else leads (`avoid.rs`).
+//! 5. Of a fabric in parts the one of the subnet manager counts. Where it is on none, that with the most
 //!    adapters, and of several that with the lowest GUID.
 
+mod avoid;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +25,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::builder::live_peer;
 use super::ids::{Guid, Lid, Lmc, NodeId, PortNum};
-use super::node::{Node, NodeKind, PortRef};
+use super::node::{LinkState, Node, NodeKind, PortRef};
 use super::{Fabric, FabricBuilder, FabricError};
 
 /// What a subnet manager found, with what is known to be bad. Nodes are the builder's.
@@ -39,8 +42,12 @@ pub struct Survey {
     /// The same for switches that must stay where the subnet manager hangs off them: nothing would be left
     /// to manage.
     pub doubtful: BTreeMap<NodeId, String>,
-    /// Switches without SL2VL tables.
-    pub one_vl: Vec<NodeId>,
+    /// Switches without SL2VL tables that anybody knows, and why, in words that follow "it ".
+    pub one_vl: BTreeMap<NodeId, String>,
+    /// Switches to be avoided, and why, in words that follow "avoided: ".
+    pub avoid: BTreeMap<NodeId, String>,
+    /// The same for links, each by one of its ends.
+    pub avoid_links: BTreeMap<PortRef, String>,
     /// Ports that are up and of whose other end nothing is known.
     pub unknown: Vec<PortRef>,
     /// The end port of the subnet manager.
@@ -67,7 +74,18 @@ pub struct Sifted {
 ///
 /// Cost: O(n log n) in nodes and ports; O(ports) more for each round of rule 3.
 pub fn sift(survey: Survey) -> Result<Sifted, FabricError> {
-    let Survey { builder, mut owners, answered, mut bad, doubtful, one_vl, unknown, home } = survey;
+    let Survey {
+        builder,
+        mut owners,
+        answered,
+        mut bad,
+        doubtful,
+        one_vl,
+        avoid,
+        avoid_links,
+        unknown,
+        home,
+    } = survey;
     let mut sieve = Sieve {
         nodes: builder.nodes,
         gone: Vec::new(),
@@ -84,13 +102,12 @@ pub fn sift(survey: Survey) -> Result<Sifted, FabricError> {
         }
     }
     sieve.give_back(&mut owners, &answered);
-    for (node, why) in sieve.claims(&owners) {
-        bad.entry(NodeId::at(node)).or_insert(why);
-    }
+    sieve.claims(&owners, &bad);
     for (&node, why) in &bad {
         sieve.remove_switch(node.index(), why);
     }
     sieve.one_vl(&one_vl);
+    sieve.avoid(&avoid, &avoid_links);
     sieve.keep_one_part(here);
     sieve.finish()
 }
@@ -153,9 +170,8 @@ impl Sieve {
         }
     }
 
-    /// Takes LIDs away from those that do not own them. Returns the switches without one, and why.
-    fn claims(&mut self, owners: &[Option<PortRef>]) -> Vec<(usize, String)> {
-        let mut bad = Vec::new();
+    /// Takes LIDs away from those that do not own them. Says nothing of switches that are `bad` anyway.
+    fn claims(&mut self, owners: &[Option<PortRef>], bad: &BTreeMap<NodeId, String>) {
         for node in 0..self.nodes.len() {
             let switch = self.nodes[node].is_switch();
             let ports = if switch { 0..1 } else { 1..self.nodes[node].ports.len() };
@@ -167,12 +183,14 @@ impl Sieve {
                 let me = PortRef { node: NodeId::at(node), port: PortNum(number as u8) };
                 let (lid, lmc) = (port.lid, port.lmc);
                 let Some(lid) = lid else {
-                    let why =
-                        "it has no LID: it answered no PortInfo, or did not take the LID that it was given";
                     if switch {
-                        bad.push((node, why.to_owned()));
+                        self.forget_port0(node, bad, "it did not take the LID that it was given, or lost it");
                     } else {
-                        self.left_out.push(format!("{} port {number} is left out: {why}", self.name(node)));
+                        self.left_out.push(format!(
+                            "{} port {number} is left out: it has no LID: it answered no PortInfo, or did not take \
+                             the LID that it was given",
+                            self.name(node)
+                        ));
                         self.lose(node, number);
                     }
                     continue;
@@ -202,8 +220,7 @@ impl Sieve {
                         1 << part
                     ));
                 } else if switch {
-                    self.nodes[node].ports[0].lid = None;
-                    bad.push((node, format!("{answer}, and {theirs}")));
+                    self.forget_port0(node, bad, &format!("{answer}, and {theirs}"));
                 } else {
                     self.left_out.push(format!(
                         "{} port {number} is left out: {answer}, and {theirs}",
@@ -213,7 +230,20 @@ impl Sieve {
                 }
             }
         }
-        bad
+    }
+
+    /// A switch without a LID forwards; its port 0 is no end port.
+    fn forget_port0(&mut self, node: usize, bad: &BTreeMap<NodeId, String>, why: &str) {
+        let port0 = &mut self.nodes[node].ports[0];
+        (port0.lid, port0.state) = (None, LinkState::Down);
+        if bad.contains_key(&NodeId::at(node)) {
+            return;
+        }
+        self.lost.push(self.nodes[node].ports[0].guid);
+        self.left_out.push(format!(
+            "switch {} has no LID: {why}. Packets are routed through it, and none to itself",
+            self.name(node)
+        ));
     }
 
     /// Takes an adapter's port out.
@@ -262,28 +292,22 @@ impl Sieve {
     }
 
     /// Gives all links of these switches one VL, or leaves them out where foreign packets may come in.
-    fn one_vl(&mut self, switches: &[NodeId]) {
+    fn one_vl(&mut self, switches: &BTreeMap<NodeId, String>) {
         loop {
-            let exposed = switches
-                .iter()
-                .map(|id| id.index())
-                .find(|&node| !self.gone[node] && self.nodes[node].ports.iter().any(|port| port.untrusted));
-            let Some(node) = exposed else { break };
-            self.remove_switch(
-                node,
-                "it has no SL to VL mapping tables (IsSLMappingSupported of port 0), so it cannot keep back what a \
-                 left-out switch beside it may send",
-            );
+            let exposed = switches.iter().find(|(id, _)| {
+                let node = id.index();
+                !self.gone[node] && self.nodes[node].ports.iter().any(|port| port.untrusted)
+            });
+            let Some((node, why)) = exposed else { break };
+            let why = format!("it {why}, so it cannot keep back what a left-out switch beside it may send");
+            self.remove_switch(node.index(), &why);
         }
-        for node in switches.iter().map(|id| id.index()) {
+        for (node, why) in switches.iter().map(|(id, why)| (id.index(), why)) {
             if self.gone[node] {
                 continue;
             }
             self.nodes[node].ports.iter_mut().for_each(|port| port.data_vls = Some(1));
-            self.left_out.push(format!(
-                "switch {} has no SL to VL mapping tables (IsSLMappingSupported of port 0): its links carry VL 0 alone",
-                self.name(node)
-            ));
+            self.left_out.push(format!("switch {} {why}: its links count as one VL", self.name(node)));
         }
     }
 

@@ -1,45 +1,76 @@
-//! Switches that do not take their tables.
+//! Switches that do not take their tables, and links that do not come up.
 //!
-//! A switch whose forwarding blocks or SL2VL rows stay without an answer, or other than they were sent, sweep
-//! after sweep forwards by tables that nobody proved. It is left out of the next tables, as a switch without
-//! a LID is: see [`sift`](crate::fabric::sift). OpenSM goes on to send it tables, which have no path then;
-//! as soon as it takes them it is routed again.
+//! A switch whose forwarding blocks stay without an answer, or other than they were sent, sweep after sweep
+//! forwards by tables that nobody proved: it is left out of the next ones. One whose SL2VL rows do so sends on
+//! VLs that nobody knows; one that does not raise its LinearFDBTop drops packets; so does a link that OpenSM
+//! does not get to ACTIVE. These are avoided: see [`sift`](crate::fabric::sift). OpenSM goes on to send tables
+//! and states; as soon as they are taken the switch or the link is used again.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Mutex;
 
 use super::abi;
 use super::host::{self, Host};
-use super::recheck::blocks;
-use super::recheck::clipped;
+use super::recheck::{blocks, clipped, short_top};
 use super::snapshot::{data_vls, maps_sls};
 use crate::fabric::{Guid, PortNum, SwitchId};
 use crate::tables::{Programmed, SlVlRow};
 
-/// Sweeps in a row that a switch has to take its tables. More than pass before SL2VL rows are in place that
-/// OpenSM clipped at first.
-const SWEEPS: u32 = 4;
+/// What is wrong with a switch, or with a link at one of its ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Fault {
+    /// Blocks of its forwarding table are not as they were sent.
+    Blocks,
+    /// SL2VL rows are not.
+    Rows,
+    /// Its LinearFDBTop is below the largest LID.
+    Top,
+    /// The link at this port, the end with the lower GUID and port, is not ACTIVE at both ends.
+    Link(PortNum),
+}
 
-/// What is known of switches that did not take their tables.
+impl Fault {
+    /// Sweeps in a row before it counts. Rows that OpenSM clipped at first take more than two to be in place.
+    fn patience(self) -> u32 {
+        match self {
+            Self::Blocks | Self::Rows => 4,
+            Self::Top | Self::Link(_) => 2,
+        }
+    }
+}
+
+/// Faults of switches, by GUID.
+pub(super) type Faults = BTreeSet<(Guid, Fault)>;
+
+/// When a fault is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// When tables were sent and answered: all faults but those of links.
+    TablesSent,
+    /// At the end of a sweep: faults of links.
+    SubnetUp,
+}
+
+/// What is known of faults.
 #[derive(Debug, Default)]
-pub(super) struct Distrust(Mutex<BTreeMap<Guid, Record>>);
+pub(super) struct Distrust(Mutex<BTreeMap<(Guid, Fault), Record>>);
 
 #[derive(Debug, Default)]
 struct Record {
-    /// Sweeps in a row without its tables.
+    /// Sweeps in a row with the fault.
     bad: u32,
-    /// Sweeps in a row with them since it is distrusted.
+    /// Sweeps in a row without it since it counts.
     good: u32,
     distrusted: bool,
-    /// How often it was distrusted.
+    /// How often it came to count.
     times: u32,
 }
 
 impl Record {
-    /// Counts a sweep. A switch that relapses has to take its tables twice as often as the time before.
-    fn count(&mut self, faulty: bool) {
+    /// Counts a sweep. What relapses has to be in order twice as often as the time before.
+    fn count(&mut self, faulty: bool, patience: u32) {
         (self.bad, self.good) = if faulty { (self.bad + 1, 0) } else { (0, self.good + 1) };
-        if !self.distrusted && self.bad >= SWEEPS {
+        if !self.distrusted && self.bad >= patience {
             self.distrusted = true;
             self.times += 1;
         } else if self.distrusted && self.good >= 1 << (self.times - 1).min(16) {
@@ -53,30 +84,37 @@ impl Record {
 pub(super) enum Change {
     /// Nothing.
     None,
-    /// A distrusted switch took its tables, and has to do so again: another heavy sweep would tell.
+    /// What is distrusted was in order, and has to be so again: another heavy sweep would tell.
     Waits,
-    /// A switch is distrusted that was not before, or no longer is: the fabric has to be routed again.
+    /// Something is distrusted that was not before, or no longer is: the fabric has to be routed again.
     Routes,
 }
 
 impl Distrust {
-    /// Counts a sweep whose tables were sent and answered, as far as they are.
+    /// Counts a sweep.
     ///
-    /// - `faulty`: switches that do not have what was sent.
-    /// - `switches`: how many there are. Where half of them or more are faulty the fault is none of theirs,
-    ///   and nothing is counted.
-    pub(super) fn count(&self, faulty: &HashSet<Guid>, switches: usize) -> Change {
+    /// - `found`: the faults that were found.
+    /// - `of`: how many switches there are, or links at the end of a sweep. Where half of them or more are
+    ///   faulty the fault is none of theirs, and nothing is counted.
+    pub(super) fn count(&self, when: When, found: &Faults, of: usize) -> Change {
         let mut records = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if faulty.len() * 2 >= switches.max(1) {
+        let faulty = match when {
+            When::TablesSent => found.iter().map(|&(guid, _)| guid).collect::<HashSet<_>>().len(),
+            When::SubnetUp => found.len(),
+        };
+        if faulty * 2 >= of.max(1) {
             return Change::None;
         }
-        for &guid in faulty {
-            records.entry(guid).or_default();
+        for &fault in found {
+            records.entry(fault).or_default();
         }
         let mut change = Change::None;
-        for (guid, record) in records.iter_mut() {
+        for (fault, record) in records.iter_mut() {
+            if matches!(fault.1, Fault::Link(_)) != (when == When::SubnetUp) {
+                continue;
+            }
             let before = record.distrusted;
-            record.count(faulty.contains(guid));
+            record.count(found.contains(fault), fault.1.patience());
             if record.distrusted != before {
                 change = Change::Routes;
             } else if record.distrusted && record.good > 0 && change == Change::None {
@@ -87,19 +125,19 @@ impl Distrust {
         change
     }
 
-    /// The switches that are to be left out, by GUID.
-    pub(super) fn switches(&self) -> HashSet<Guid> {
+    /// The faults that count.
+    pub(super) fn faults(&self) -> Faults {
         let records = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        records.iter().filter(|(_, record)| record.distrusted).map(|(&guid, _)| guid).collect()
+        records.iter().filter(|(_, record)| record.distrusted).map(|(&fault, _)| fault).collect()
     }
 }
 
-/// The switches that do not have the forwarding blocks and SL2VL rows that were sent, and how many switches
-/// there are. For the event that OpenSM reports when it has waited for all answers, under its lock.
+/// The faults of switches, and how many switches there are. For the event that OpenSM reports when it has waited
+/// for all answers, under its lock.
 ///
 /// Cost: O(LIDs + ports^2) for each switch.
-pub(super) fn faulty(host: &Host, programmed: &Programmed) -> (HashSet<Guid>, usize) {
-    let mut found = HashSet::new();
+pub(super) fn faulty_switches(host: &Host, programmed: &Programmed) -> (Faults, usize) {
+    let mut found = Faults::new();
     let mut switches = 0;
     for switch in host.switches() {
         // SAFETY: NULL or the node of the switch, which lives as long.
@@ -110,11 +148,50 @@ pub(super) fn faulty(host: &Host, programmed: &Programmed) -> (HashSet<Guid>, us
             Some(s) => has_rows(programmed, node, s),
             None => has_row(node, programmed.routes.sl2vl.adapters()),
         };
-        if blocks(switch).1 > 0 || host::physp(node, 0).is_some_and(maps_sls) && !takes_rows() {
-            found.insert(guid);
+        if blocks(switch).1 > 0 {
+            found.insert((guid, Fault::Blocks));
+        }
+        if host::physp(node, 0).is_some_and(maps_sls) && !takes_rows() {
+            found.insert((guid, Fault::Rows));
+        }
+        if short_top(switch).is_some() {
+            found.insert((guid, Fault::Top));
         }
     }
     (found, switches)
+}
+
+/// Links between switches that are up and not ACTIVE at both ends, and how many are up. At the end of a sweep,
+/// under OpenSM's lock. Links of switches that are left out do not count.
+///
+/// Cost: O(ports).
+pub(super) fn faulty_links(host: &Host, programmed: &Programmed) -> (Faults, usize) {
+    let mut found = Faults::new();
+    let mut links = 0;
+    for node in host.nodes() {
+        let guid = host::node_guid(node);
+        if programmed.switch(guid).is_none() {
+            continue;
+        }
+        for physp in (1..node.physp_tbl_size as usize).filter_map(|port| host::physp(node, port)) {
+            let Some(remote) = host::remote(physp) else { continue };
+            let there = host::node_of(remote).map(host::node_guid).unwrap_or_default();
+            let lower = (guid, physp.port_num) < (there, remote.port_num);
+            if !lower || guid == there || programmed.switch(there).is_none() {
+                continue;
+            }
+            let states = [physp, remote].map(host::link_state);
+            let healthy = [physp, remote].iter().all(|port| port.healthy == abi::TRUE);
+            if !healthy || states.contains(&abi::IB_LINK_DOWN) {
+                continue;
+            }
+            links += 1;
+            if states != [abi::IB_LINK_ACTIVE; 2] {
+                found.insert((guid, Fault::Link(PortNum(physp.port_num))));
+            }
+        }
+    }
+    (found, links)
 }
 
 /// Whether a switch that is routed acknowledged its rows towards other switches.
@@ -136,66 +213,85 @@ fn has_row(node: &abi::osm_node_t, row: SlVlRow) -> bool {
     let ports = node.physp_tbl_size as usize;
     (1..ports).filter_map(|port| host::physp(node, port)).all(|physp| {
         // SAFETY: only reads the port's own PortInfo.
-        let state = u32::from(unsafe { abi::ib_port_info_get_port_state(&physp.port_info) });
-        // SAFETY: only reads the port's own PortInfo.
         let operates = data_vls(unsafe { abi::ib_port_info_get_op_vls(&physp.port_info) });
         let wanted = clipped(row, operates);
-        state == abi::IB_LINK_DOWN
+        host::link_state(physp) == abi::IB_LINK_DOWN
             || (0..ports).all(|in_port| host::row(physp, in_port as u8).is_none_or(|held| held == wanted))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use super::{Change, Distrust, Fault, Faults, When};
+    use crate::fabric::{Guid, PortNum};
 
-    use super::{Change, Distrust, SWEEPS};
-    use crate::fabric::Guid;
+    const PATIENCE: u32 = 4;
+
+    fn count(distrust: &Distrust, found: &Faults, of: usize) -> Change {
+        distrust.count(When::TablesSent, found, of)
+    }
 
     #[test]
     fn a_switch_is_distrusted_after_several_sweeps_in_a_row() {
         let distrust = Distrust::default();
-        let (one, none) = (HashSet::from([Guid(7)]), HashSet::new());
-        for _ in 1..SWEEPS {
-            assert_eq!(distrust.count(&one, 5), Change::None);
+        let (one, none) = (Faults::from([(Guid(7), Fault::Rows)]), Faults::new());
+        for _ in 1..PATIENCE {
+            assert_eq!(count(&distrust, &one, 5), Change::None);
         }
         // One good sweep starts the count anew.
-        assert_eq!(distrust.count(&none, 5), Change::None);
-        for sweep in 1..=SWEEPS {
-            assert!(distrust.switches().is_empty());
-            let change = if sweep == SWEEPS { Change::Routes } else { Change::None };
-            assert_eq!(distrust.count(&one, 5), change);
+        assert_eq!(count(&distrust, &none, 5), Change::None);
+        for sweep in 1..=PATIENCE {
+            assert!(distrust.faults().is_empty());
+            let change = if sweep == PATIENCE { Change::Routes } else { Change::None };
+            assert_eq!(count(&distrust, &one, 5), change);
         }
-        assert_eq!(distrust.switches(), one);
-        assert_eq!(distrust.count(&one, 5), Change::None);
-        assert_eq!(distrust.count(&none, 5), Change::Routes);
-        assert!(distrust.switches().is_empty());
+        assert_eq!(distrust.faults(), one);
+        assert_eq!(count(&distrust, &one, 5), Change::None);
+        assert_eq!(count(&distrust, &none, 5), Change::Routes);
+        assert!(distrust.faults().is_empty());
     }
 
     #[test]
-    fn who_relapses_waits_twice_as_long() {
+    fn what_relapses_waits_twice_as_long() {
         let distrust = Distrust::default();
-        let (one, none) = (HashSet::from([Guid(7)]), HashSet::new());
+        let (one, none) = (Faults::from([(Guid(7), Fault::Blocks)]), Faults::new());
         for times in 0..4 {
-            (0..SWEEPS).for_each(|_| _ = distrust.count(&one, 5));
+            (0..PATIENCE).for_each(|_| _ = count(&distrust, &one, 5));
             for _ in 1..1 << times {
-                assert_eq!(distrust.count(&none, 5), Change::Waits);
-                assert_eq!(distrust.switches(), one);
+                assert_eq!(count(&distrust, &none, 5), Change::Waits);
+                assert_eq!(distrust.faults(), one);
             }
-            assert_eq!(distrust.count(&none, 5), Change::Routes);
-            assert!(distrust.switches().is_empty());
+            assert_eq!(count(&distrust, &none, 5), Change::Routes);
+            assert!(distrust.faults().is_empty());
         }
     }
 
     #[test]
     fn where_half_of_the_switches_are_faulty_none_is_distrusted() {
         let distrust = Distrust::default();
-        let two = HashSet::from([Guid(7), Guid(8)]);
-        for _ in 0..2 * SWEEPS {
-            assert_eq!(distrust.count(&two, 4), Change::None);
+        let two = Faults::from([(Guid(7), Fault::Blocks), (Guid(7), Fault::Rows), (Guid(8), Fault::Blocks)]);
+        for _ in 0..2 * PATIENCE {
+            assert_eq!(count(&distrust, &two, 4), Change::None);
         }
-        assert!(distrust.switches().is_empty());
-        (0..SWEEPS).for_each(|_| _ = distrust.count(&two, 5));
-        assert_eq!(distrust.switches(), two);
+        assert!(distrust.faults().is_empty());
+        (0..PATIENCE).for_each(|_| _ = count(&distrust, &two, 5));
+        assert_eq!(distrust.faults(), two);
+    }
+
+    #[test]
+    fn links_and_tables_are_counted_apart() {
+        let distrust = Distrust::default();
+        let link = Faults::from([(Guid(7), Fault::Link(PortNum(3)))]);
+        let top = Faults::from([(Guid(7), Fault::Top)]);
+        let none = Faults::new();
+        assert_eq!(distrust.count(When::SubnetUp, &link, 5), Change::None);
+        // That no table is missing says nothing of links.
+        assert_eq!(count(&distrust, &none, 5), Change::None);
+        assert_eq!(distrust.count(When::SubnetUp, &link, 5), Change::Routes);
+        assert_eq!(count(&distrust, &top, 5), Change::None);
+        assert_eq!(count(&distrust, &top, 5), Change::Routes);
+        assert_eq!(distrust.faults(), &link | &top);
+        assert_eq!(distrust.count(When::SubnetUp, &none, 5), Change::Routes);
+        assert_eq!(distrust.faults(), top);
     }
 }

@@ -25,6 +25,7 @@
 
 use super::abi;
 use super::cables;
+use super::distrust::Faults;
 use super::host::{self, Host};
 use crate::fabric::{EndPort, Guid, Lid, PortNum, SwitchId};
 use crate::tables::{Lft, PortSet, Programmed, SlVlRow};
@@ -38,6 +39,8 @@ const DROP: SlVlRow = SlVlRow(u64::MAX);
 pub(super) struct InForce {
     /// The tables as they were proven.
     pub(super) programmed: std::sync::Arc<Programmed>,
+    /// The faults that they heed.
+    pub(super) faults: Faults,
     /// What of them is not in use; `None` if the fabric was routed in the last sweep.
     pub(super) hold: Option<Hold>,
 }

@@ -455,6 +455,20 @@ pub(super) fn remote(physp: &osm_physp_t) -> Option<&osm_physp_t> {
     unsafe { physp.p_remote_physp.as_ref() }
 }
 
+/// The logical state of a port's link, as PortInfo codes it.
+pub(super) fn link_state(physp: &osm_physp_t) -> u32 {
+    // SAFETY: only reads the port's own PortInfo.
+    u32::from(unsafe { abi::ib_port_info_get_port_state(&physp.port_info) })
+}
+
+/// Whether the node answered PortInfo of a port, of which no answer is all zeros.
+pub(super) fn answered_port_info(physp: &osm_physp_t) -> bool {
+    let info = (&raw const physp.port_info).cast::<u8>();
+    // SAFETY: PortInfo as it is on the wire, a packed structure of bytes that are all initialized.
+    let bytes = unsafe { std::slice::from_raw_parts(info, size_of_val(&physp.port_info)) };
+    bytes.iter().any(|&byte| byte != 0)
+}
+
 /// The node of a port.
 pub(super) fn node_of(physp: &osm_physp_t) -> Option<&osm_node_t> {
     // SAFETY: NULL or the node that holds the port.

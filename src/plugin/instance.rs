@@ -10,7 +10,7 @@ use arc_swap::ArcSwapOption;
 
 use super::abi;
 use super::configuration::Configuration;
-use super::distrust::Distrust;
+use super::distrust::{Distrust, Faults};
 use super::drill::Drill;
 use super::hold::{self, InForce};
 use super::hooks::mcast_build_stree;
@@ -51,11 +51,15 @@ pub(super) struct Plugin {
     pub(super) failures: AtomicU32,
     /// The same of rows towards and of adapters alone.
     pub(super) failures_at_adapters: AtomicU32,
+    /// The same of a LinearFDBTop alone.
+    pub(super) failures_of_tops: AtomicU32,
+    /// The same of links between switches.
+    pub(super) failures_of_links: AtomicU32,
     /// Asks for sweeps because of these.
     pub(super) retry: Retry,
     /// Whether the next regular sweep is to be a heavy one.
     pub(super) retry_later: AtomicBool,
-    /// Switches that do not take their tables.
+    /// Switches that do not take their tables, and links that do not come up.
     pub(super) distrust: Distrust,
     /// LIDs as they were answered in the last discovery.
     discovered: Mutex<Discovered>,
@@ -110,6 +114,8 @@ struct Pending {
     fabric: Fabric,
     /// GUIDs of switches and of adapter ports that are left out, ascending.
     left_out: (Vec<Guid>, Vec<Guid>),
+    /// The faults that were heeded.
+    faults: Faults,
     routed: Routed,
     started: Instant,
     /// What the snapshot took.
@@ -148,6 +154,8 @@ impl Plugin {
             known_rows: KnownRows::default(),
             failures: AtomicU32::new(0),
             failures_at_adapters: AtomicU32::new(0),
+            failures_of_tops: AtomicU32::new(0),
+            failures_of_links: AtomicU32::new(0),
             retry: Retry::new(),
             retry_later: AtomicBool::new(false),
             distrust: Distrust::default(),
@@ -214,8 +222,9 @@ impl Plugin {
         let settings = self.settings(engine)?;
         self.tell_ignored();
         Size::of(&self.host).check().map_err(|error| (Message::TooLittleMemory, error))?;
+        let faults = self.distrust.faults();
         let Sifted { fabric, left_out, switches, adapters } =
-            snapshot(&self.host, &self.distrust.switches(), &locked(&self.discovered))
+            snapshot(&self.host, &faults, &locked(&self.discovered))
                 .map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
         let reading = started.elapsed();
         let notes = fabric.notes().iter().map(|note| fabric.explain(note));
@@ -232,7 +241,7 @@ impl Plugin {
         }
         let writing = writing.elapsed();
         let left_out = (switches, adapters);
-        *pending = Some(Pending { fabric, left_out, routed, started, reading, writing });
+        *pending = Some(Pending { fabric, left_out, faults, routed, started, reading, writing });
         Ok(())
     }
 
@@ -289,10 +298,10 @@ impl Plugin {
         written.map_err(|error| (Message::CommitFailed, error.to_string()))?;
         pending.writing += start.elapsed();
         self.host.log(Message::Routed, &summary(&pending));
-        let Pending { fabric, left_out: (switches, adapters), routed, .. } = pending;
+        let Pending { fabric, left_out: (switches, adapters), faults, routed, .. } = pending;
         let left_out = switches.into_iter().chain(adapters);
         let programmed = Arc::new(Programmed::new(fabric, routed.routes).without(left_out));
-        self.publish(engine, InForce { programmed, hold: None });
+        self.publish(engine, InForce { programmed, faults, hold: None });
         Ok(())
     }
 
@@ -346,7 +355,7 @@ impl Plugin {
             extent.in_words()
         );
         self.host.log(Message::Held, &text);
-        self.publish(engine, InForce { programmed, hold: Some(hold) });
+        self.publish(engine, InForce { programmed, faults: in_force.faults.clone(), hold: Some(hold) });
         Ok(())
     }
 

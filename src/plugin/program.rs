@@ -89,14 +89,14 @@ pub(super) fn write_hops(
 ) -> Result<(), CommitError> {
     let hops = &routed.hops;
     let switches = switches(host, fabric, left_out)?;
-    let lids: Vec<Lid> = fabric.switch_ids().map(|s| switch_lid(fabric, s)).collect();
+    let lids: Vec<Option<Lid>> = fabric.switch_ids().map(|s| switch_lid(fabric, s)).collect();
     let one = |(s, switch): (usize, &OneSwitch)| {
         let from = SwitchId::at(s);
         // Distances are the same in both directions, so a row of them tells those through a channel.
         let through: Vec<_> =
             fabric.channels().out(from).map(|(_, c)| (c.out_port.index(), hops.row(c.to))).collect();
         let least = hops.row(from);
-        lids.iter().enumerate().all(|(target, &lid)| {
+        lids.iter().enumerate().filter_map(|(target, &lid)| Some((target, lid?))).all(|(target, lid)| {
             with_hops_row(host, switch, lid, least[target], |row| {
                 for (port, distances) in through.iter().filter(|_| target != s) {
                     if let Some(hops) = row.get_mut(*port) {
@@ -147,9 +147,10 @@ fn with_hops_row(host: &Host, switch: &OneSwitch, lid: Lid, least: u8, fill: imp
     true
 }
 
-fn switch_lid(fabric: &Fabric, switch: SwitchId) -> Lid {
+/// `None` of a switch that has no LID.
+fn switch_lid(fabric: &Fabric, switch: SwitchId) -> Option<Lid> {
     let port0 = fabric.endports_on(switch).iter().map(|&e| fabric.endport(e)).find(|e| !e.is_adapter());
-    port0.map(|e| e.lid).expect("every switch has an end port: FabricBuilder makes one")
+    port0.map(|e| e.lid)
 }
 
 /// Takes hop counts back after a failure, as the next engine expects to find them.

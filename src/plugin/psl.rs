@@ -2,7 +2,6 @@
 //! ibdmchk and `dfdn verify` can judge the dumps of stock engines too. Switches are sources and
 //! destinations beside the adapters: ibdmchk passes over their lines, `dfdn verify` needs them.
 
-use std::collections::HashSet;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -11,6 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use super::distrust::Faults;
 use super::host::Host;
 use super::snapshot::{Discovered, snapshot};
 use crate::fabric::{Lid, Sl};
@@ -48,7 +48,7 @@ pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, Stri
         return skip("every SL serves every pair".to_owned());
     }
     let fabric =
-        snapshot(host, &HashSet::new(), &Discovered::new()).map_err(|error| error.to_string())?.fabric;
+        snapshot(host, &Faults::new(), &Discovered::new()).map_err(|error| error.to_string())?.fabric;
     let endports = fabric.endports().len();
     let lids: usize = fabric.endports().iter().map(|e| usize::from(e.lmc.lids())).sum();
     if endports * lids > MAX_LINES {

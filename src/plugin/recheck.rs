@@ -7,6 +7,7 @@
 //! blocks of forwarding tables that a switch did not acknowledge.
 
 use super::abi;
+use super::distrust::Fault;
 use super::hold::InForce;
 use super::host::{self, Host};
 use super::rows::UNKNOWN;
@@ -24,6 +25,8 @@ pub(super) struct Recheck {
     pub(super) at_adapters: Rows,
     /// Forwarding tables of switches.
     pub(super) forwarding: Blocks,
+    /// Switches with a LinearFDBTop below the largest LID, in words.
+    pub(super) short_tops: Vec<String>,
 }
 
 /// Blocks of 64 LIDs of forwarding tables.
@@ -78,7 +81,11 @@ impl Rows {
 ///
 /// Rows that were not acknowledged are [`UNKNOWN`], which differs from all that are wanted.
 pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
-    let mut found = Recheck { forwarding: forwarding(host, &in_force.programmed), ..Recheck::default() };
+    let mut found = Recheck {
+        forwarding: forwarding(host, &in_force.programmed),
+        short_tops: short_tops(host, in_force),
+        ..Recheck::default()
+    };
     let programmed = &in_force.programmed;
     let adapters_matter = matches!(programmed.routes.path_sl, PathSl::Classes(_));
     for node in host.nodes() {
@@ -106,6 +113,30 @@ pub(super) fn blocks(switch: &abi::osm_switch_t) -> (usize, usize) {
     let there = unsafe { std::slice::from_raw_parts(switch.lft, length) };
     let pairs = wanted.chunks(BLOCK).zip(there.chunks(BLOCK));
     (length.div_ceil(BLOCK), pairs.filter(|(wanted, there)| wanted != there).count())
+}
+
+/// LinearFDBTop of a switch and the largest LID that it was sent an entry for, if that is larger. Under OpenSM's
+/// lock.
+pub(super) fn short_top(switch: &abi::osm_switch_t) -> Option<(u16, u16)> {
+    let top = u16::from_be(switch.switch_info.lin_top);
+    (top < switch.max_lid_ho).then_some((top, switch.max_lid_ho))
+}
+
+/// Of a switch that is left out or avoided nothing is asked.
+fn short_tops(host: &Host, in_force: &InForce) -> Vec<String> {
+    let mut found = Vec::new();
+    for switch in host.switches() {
+        // SAFETY: NULL or the node of the switch, which lives as long.
+        let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };
+        let guid = host::node_guid(node);
+        let Some((top, largest)) = short_top(switch) else { continue };
+        if in_force.programmed.switch(guid).is_none() || in_force.faults.contains(&(guid, Fault::Top)) {
+            continue;
+        }
+        let name = host::c_string(node.print_desc).unwrap_or_default();
+        found.push(format!("LinearFDBTop of '{name}' ({guid}) is {top}, and LIDs go up to {largest}"));
+    }
+    found
 }
 
 /// Compares what switches acknowledged of their forwarding tables with what they were sent. Of a switch that is
@@ -145,7 +176,8 @@ fn of_switch(
     let fabric = &in_force.programmed.fabric;
     // Tables of OpenSM's cache may be older than the node.
     let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
-    if !host::physp(node, 0).is_some_and(maps_sls) {
+    let unmapped = in_force.faults.contains(&(host::node_guid(node), Fault::Rows));
+    if unmapped || !host::physp(node, 0).is_some_and(maps_sls) {
         return;
     }
     let cabled: Vec<usize> =

@@ -1,8 +1,9 @@
 //! When tables were sent: did they arrive?
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use super::distrust::{Change, faulty};
+use super::distrust::{Change, When, faulty_links, faulty_switches};
 use super::hold::InForce;
 use super::instance::{Plugin, Sent};
 use super::message::Message;
@@ -41,16 +42,38 @@ impl Plugin {
 
     /// Counts the switches that do not take their tables. One that is left out, or routed again, takes a sweep.
     fn count_faulty(&self, in_force: &InForce) {
-        let (faulty, switches) = self.host.locked(|| faulty(&self.host, &in_force.programmed));
-        match self.distrust.count(&faulty, switches) {
+        let (faults, switches) = self.host.locked(|| faulty_switches(&self.host, &in_force.programmed));
+        match self.distrust.count(When::TablesSent, &faults, switches) {
             Change::Routes => self.host.force_heavy_sweep(),
             Change::Waits => self.retry_later.store(true, Ordering::Relaxed),
             Change::None => {}
         }
     }
 
+    /// Counts the links that did not come up. One that is avoided, or used again, takes a sweep.
+    fn count_links(&self) {
+        let in_force = self.in_force.load();
+        let Some(in_force) = in_force.as_deref().filter(|_| self.is_ours()) else { return };
+        let (faults, links) = self.host.locked(|| faulty_links(&self.host, &in_force.programmed));
+        let change = self.distrust.count(When::SubnetUp, &faults, links);
+        let new = faults.difference(&in_force.faults).count();
+        match change {
+            Change::Routes => _ = self.retry.after(&self.host, Duration::ZERO),
+            Change::Waits => self.retry_later.store(true, Ordering::Relaxed),
+            Change::None => {}
+        }
+        if new == 0 {
+            self.failures_of_links.store(0, Ordering::Relaxed);
+        } else if change != Change::Routes {
+            let text =
+                format!("{new} of {links} links between switches are not in state ACTIVE at both ends");
+            self.out_of_place(&text, &self.failures_of_links, "packets over them are lost");
+        }
+    }
+
     /// The sweep is over.
     pub(super) fn subnet_up(&self) {
+        self.count_links();
         if self.retry_later.swap(false, Ordering::Relaxed) {
             self.host.make_next_sweep_heavy();
         }
@@ -68,7 +91,7 @@ impl Plugin {
 
     /// Looks for tables that were clipped or not acknowledged, and asks for another sweep where there are any.
     fn recheck(&self, in_force: &InForce) {
-        let Recheck { between_switches, at_adapters, forwarding } =
+        let Recheck { between_switches, at_adapters, forwarding, short_tops } =
             self.host.locked(|| recheck(&self.host, in_force));
         let rows = between_switches.compared + at_adapters.compared;
         let safe = between_switches.different == 0 && forwarding.missing == 0;
@@ -78,13 +101,19 @@ impl Plugin {
         if at_adapters.different == 0 {
             self.failures_at_adapters.store(0, Ordering::Relaxed);
         }
-        if safe && at_adapters.different == 0 {
+        if short_tops.is_empty() {
+            self.failures_of_tops.store(0, Ordering::Relaxed);
+        }
+        if safe && at_adapters.different == 0 && short_tops.is_empty() {
             self.retry.cancel();
             let text = format!(
                 "all {rows} SL2VL rows that matter and all {} blocks of forwarding tables are in place as verified",
                 forwarding.compared
             );
             self.host.log(Message::Programmed, &text);
+        } else if safe && at_adapters.different == 0 {
+            let danger = "such a switch drops packets";
+            self.out_of_place(&short_tops.join("; "), &self.failures_of_tops, danger);
         } else if safe {
             let danger = "links to adapters do not keep classes of service apart, which makes no credit loop";
             self.out_of_place(&at_adapters.in_words(), &self.failures_at_adapters, danger);

@@ -1,10 +1,11 @@
 //! OpenSM's view of the subnet as a [`Fabric`](crate::fabric::Fabric).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use thiserror::Error;
 
 use super::abi;
+use super::distrust::{Fault, Faults};
 use super::host::{self, Host};
 use crate::fabric::{
     FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeKind, PortNum, PortRef, Sifted, Survey, sift,
@@ -44,7 +45,7 @@ pub(super) fn discovered(host: &Host) -> Discovered {
 /// - Links that are down or that OpenSM holds for unhealthy are in the fabric as down.
 /// - Ports of switches that are up and of whose other end OpenSM knows nothing are untrusted.
 /// - `discovered`: what [`discovered`] found in this sweep, before OpenSM took LIDs away.
-/// - `distrusted`: switches that do not take their tables, by GUID. That of the subnet manager stays.
+/// - `faults`: those of switches and links that count. The switch of the subnet manager stays.
 ///
 /// # Errors
 /// [`SnapshotError`].
@@ -52,7 +53,7 @@ pub(super) fn discovered(host: &Host) -> Discovered {
 /// Cost: O(ports) time and memory, and O(n log n) to sort n nodes; some 100 bytes a port.
 pub(super) fn snapshot(
     host: &Host,
-    distrusted: &HashSet<Guid>,
+    faults: &Faults,
     discovered: &Discovered,
 ) -> Result<Sifted, SnapshotError> {
     let mut survey = Survey::default();
@@ -68,13 +69,34 @@ pub(super) fn snapshot(
         }
         if node.sw.is_null() {
             survey.bad.insert(id, "it answered no SwitchInfo".to_owned());
-        } else if distrusted.contains(&guid) {
-            let why =
-                "it does not take its tables (LFT blocks or SL2VL rows stay without an answer or differ)";
-            survey.doubtful.insert(id, why.to_owned());
+        } else if !host::physp(node, 0).is_some_and(host::answered_port_info) {
+            survey.bad.insert(id, "it answered no PortInfo of its port 0".to_owned());
         }
         if !host::physp(node, 0).is_some_and(maps_sls) {
-            survey.one_vl.push(id);
+            let why = "has no SL to VL mapping tables (IsSLMappingSupported of port 0)";
+            survey.one_vl.insert(id, why.to_owned());
+        }
+    }
+    for &(guid, fault) in faults {
+        let Some(&id) = ids.get(&guid) else { continue };
+        match fault {
+            Fault::Blocks => {
+                let why = "it does not take its tables (LFT blocks stay without an answer or differ)";
+                survey.doubtful.insert(id, why.to_owned());
+            }
+            Fault::Rows => {
+                let why = "does not take its SL2VL rows (they stay without an answer or differ)";
+                survey.one_vl.insert(id, why.to_owned());
+                survey.avoid.insert(id, "its SL2VL rows may drop packets".to_owned());
+            }
+            Fault::Top => {
+                let why = "its LinearFDBTop stays below the largest LID, so it drops packets";
+                survey.avoid.insert(id, why.to_owned());
+            }
+            Fault::Link(port) => {
+                let why = "it does not come to state ACTIVE at both ends";
+                survey.avoid_links.insert(PortRef { node: id, port }, why.to_owned());
+            }
         }
     }
     for node in host.nodes() {
@@ -89,9 +111,8 @@ pub(super) fn snapshot(
                     survey.connect(here, PortRef { node: there, port: PortNum(remote.port_num) });
                 }
                 None => {
-                    // SAFETY: only reads the port's own PortInfo.
-                    let state = u32::from(unsafe { abi::ib_port_info_get_port_state(&physp.port_info) });
-                    if [abi::IB_LINK_INIT, abi::IB_LINK_ARMED, abi::IB_LINK_ACTIVE].contains(&state) {
+                    let up = [abi::IB_LINK_INIT, abi::IB_LINK_ARMED, abi::IB_LINK_ACTIVE];
+                    if up.contains(&host::link_state(physp)) {
                         survey.unknown.push(here);
                     }
                 }
@@ -153,9 +174,7 @@ fn read_node(node: &abi::osm_node_t, max_op_vls: u8) -> Option<Node> {
             // SAFETY: only reads the port's own PortInfo.
             port.lmc = Lmc::new(unsafe { abi::ib_port_info_get_lmc(info) }).unwrap_or_default();
         }
-        // SAFETY: only reads the port's own PortInfo.
-        let state = u32::from(unsafe { abi::ib_port_info_get_port_state(info) });
-        port.state = match state {
+        port.state = match host::link_state(physp) {
             _ if number > 0 && physp.healthy != abi::TRUE => LinkState::Down,
             abi::IB_LINK_DOWN if number > 0 => LinkState::Down,
             abi::IB_LINK_INIT => LinkState::Initialize,

@@ -94,25 +94,32 @@ impl Senders {
         // What is told where any SL serves depends on no source.
         if let Some(sls) = policy.same(path_sl).filter(|_| pairs == Pairs::All) {
             let adapters = plan.adapters.iter().map(|&n| n as usize).sum::<usize>();
+            let all = fabric.endports().iter().filter(|end| end.attachment.is_some()).count();
             for d in destinations {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 let told = match policy {
                     SlPolicy::Fixed(_) | SlPolicy::Any => lowest(sls),
                     SlPolicy::AsTold | SlPolicy::WithReplies => path_sl.told(fabric, d.owner, d.lid),
                 };
-                note(told, adapters.saturating_sub(1), adapters + fabric.num_switches() - 1, to_adapter);
+                note(told, adapters.saturating_sub(1), all - 1, to_adapter);
             }
             return (Self::Same(merge[usize::from(sls)]), used);
         }
         if policy == SlPolicy::AsTold && path_sl.is_by_switch() && pairs == Pairs::All {
             let mut table = Vec::with_capacity(destinations.len() * fabric.num_switches());
-            let on: Vec<(EndPortId, usize, usize)> = fabric
+            // A switch without a LID and without adapters sends nothing.
+            let on: Vec<(Option<EndPortId>, usize, usize)> = fabric
                 .switch_ids()
-                .map(|s| (fabric.endports_on(s)[0], fabric.num_adapters_on(s), fabric.endports_on(s).len()))
+                .map(|s| (fabric.endports_on(s), fabric.num_adapters_on(s)))
+                .map(|(ends, adapters)| (ends.first().copied(), adapters, ends.len()))
                 .collect();
             for d in destinations {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 for (s, &(source, adapters, all)) in on.iter().enumerate() {
+                    let Some(source) = source else {
+                        table.push(0);
+                        continue;
+                    };
                     let own = usize::from(s == d.root);
                     let told = path_sl.told(fabric, source, d.lid);
                     note(told, adapters.saturating_sub(own), all - own, to_adapter);

@@ -158,17 +158,75 @@ fn a_doubtful_switch_stays_where_the_subnet_manager_hangs_off_it() {
 #[test]
 fn without_sl2vl_tables_links_have_one_vl_unless_foreign_packets_may_come() {
     let mut survey = ring(5);
-    survey.one_vl.push(NodeId(2));
+    survey.one_vl.insert(NodeId(2), "has no tables".to_owned());
     let sifted = sift(survey).unwrap();
     let fabric = &sifted.fabric;
     assert!(fabric.switch(crate::fabric::SwitchId(2)).ports.iter().all(|p| p.data_vls == Some(1)));
     assert_eq!((fabric.num_switches(), sifted.left_out.len()), (5, 1));
     let mut survey = ring(6);
-    survey.one_vl.extend([NodeId(2), NodeId(3)]);
+    survey.one_vl.extend([NodeId(2), NodeId(3)].map(|id| (id, "has no tables".to_owned())));
     survey.bad.insert(NodeId(1), "it is bad".to_owned());
     let sifted = sift(survey).unwrap();
     let kept: Vec<_> = sifted.fabric.switch_ids().map(|s| sifted.fabric.switch(s).guid.0).collect();
     assert_eq!(kept, [1, 5, 6]);
+}
+
+/// GUIDs of the switches at the ends of each channel.
+fn channels(fabric: &Fabric) -> Vec<(u64, u64)> {
+    let guid = |s| fabric.switch(s).guid.0;
+    let mut ends: Vec<_> = fabric.channels().iter().map(|(_, c)| (guid(c.from), guid(c.to))).collect();
+    ends.sort_unstable();
+    ends
+}
+
+#[test]
+fn a_switch_that_is_avoided_becomes_a_leaf_where_others_lead_around_it() {
+    let mut survey = ring(5);
+    survey.avoid.insert(NodeId(2), "it drops packets".to_owned());
+    let sifted = sift(survey).unwrap();
+    // Of its links to switches 2 and 4 the first one stays, as the ring is a path then.
+    let path = [(1, 2), (1, 5), (2, 1), (2, 3), (3, 2), (4, 5), (5, 1), (5, 4)];
+    assert_eq!(channels(&sifted.fabric), path);
+    assert_eq!(sifted.fabric.adapters().count(), 5);
+    let [note] = &sifted.left_out[..] else { panic!("{:?}", sifted.left_out) };
+    assert!(note.contains("'S3'") && note.contains("it drops packets. 1 of its links"), "{note}");
+    assert!(sifted.switches.is_empty() && sifted.adapters.is_empty());
+}
+
+#[test]
+fn what_nothing_leads_around_is_used_although_it_is_in_doubt() {
+    // Switch 3 lies between 2 and 4, as the link from 5 to 1 is gone.
+    let mut survey = ring(5);
+    survey.builder.disconnect(PortRef { node: NodeId(4), port: PortNum(1) });
+    survey.avoid.insert(NodeId(2), "it drops packets".to_owned());
+    let sifted = sift(survey).unwrap();
+    assert_eq!(channels(&sifted.fabric).len(), 8);
+    assert!(sifted.left_out[0].contains("2 of its links"), "{:?}", sifted.left_out);
+    // The same of links. One of two in doubt is used, whichever end names it.
+    let end = |i, port| PortRef { node: NodeId(i), port: PortNum(port) };
+    let mut survey = ring(5);
+    survey.avoid_links = [end(1, 1), end(4, 2)].map(|end| (end, "it is down".to_owned())).into();
+    let sifted = sift(survey).unwrap();
+    assert_eq!(channels(&sifted.fabric), [(1, 2), (1, 5), (2, 1), (2, 3), (3, 2), (3, 4), (4, 3), (5, 1)]);
+}
+
+#[test]
+fn a_switch_without_a_lid_forwards_for_others() {
+    for (lid, owner) in [(None, None), (Lid::new(9), Some(6))] {
+        let mut survey = ring(5);
+        survey.builder.node_mut(NodeId(2)).ports[0].lid = lid;
+        survey.owners[3] = None;
+        let sifted = sift(survey).unwrap();
+        let fabric = &sifted.fabric;
+        let switch = fabric.switch_ids().nth(2).unwrap();
+        assert_eq!((fabric.num_switches(), channels(fabric).len(), fabric.endports().len()), (5, 10, 9));
+        assert_eq!((fabric.num_adapters_on(switch), fabric.endports_on(switch).len()), (1, 1));
+        assert_eq!(fabric.owner_of(Lid::new(3).unwrap()), None);
+        let [note] = &sifted.left_out[..] else { panic!("{:?}", sifted.left_out) };
+        assert!(note.contains("'S3'") && note.contains("has no LID"), "{note}");
+        assert!(owner.is_none() || note.contains("LID 9 belongs to 'H4'"), "{note}");
+        assert_eq!((sifted.switches.len(), sifted.adapters.as_slice()), (0, &[Guid(3)][..]));
+    }
 }
 
 #[test]
