@@ -19,7 +19,7 @@ use arc_swap::ArcSwapOption;
 use dfdn::engine::{self, Settings};
 use dfdn::fabric::{Fabric, SwitchId};
 use dfdn::formats::{ibnetdiscover, read_fabric};
-use dfdn::lanes::{self, Offer};
+use dfdn::lanes::{self, LaneLimits};
 use dfdn::ordering::{Rule, global_links_first, host_levels, up_down_rank};
 use dfdn::routing::{Forwarding, Hops, Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
 use dfdn::tables::{PathSl, Programmed, Routes, VlArb};
@@ -189,8 +189,8 @@ fn routing(
 fn d_search(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);
     let work = ItemsCount::new(case.entries() + case.minimal);
-    let offer = Settings::default().offer(&case.fabric).expect("lanes");
-    bencher.counter(work).bench(|| engine::orders_tried(&case.fabric, &case.hops, offer));
+    let limits = Settings::default().lane_limits(&case.fabric).expect("lanes");
+    bencher.counter(work).bench(|| engine::orders_tried(&case.fabric, &case.hops, limits));
 }
 
 /// SL2VL tables, and SLs for what breaks the rule. Model: rows, the sum of (ports + 1)^2.
@@ -199,10 +199,10 @@ fn e_lanes(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);
     let rows = ItemsCount::new(case.routes().sl2vl.rows().len());
     let ranked = case.ranked();
-    let offer = Offer { vls: 15, sls: 16 };
+    let limits = LaneLimits { vls: 15, sls: 16 };
     bencher
         .counter(rows)
-        .bench(|| lanes::ordered(&case.fabric, &case.rule, &ranked.lft, &ranked.broken, offer));
+        .bench(|| lanes::ordered(&case.fabric, &case.rule, &ranked.lft, &ranked.broken, limits));
 }
 
 /// The judge, where one SL serves every pair. Model: D S.

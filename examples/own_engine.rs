@@ -9,7 +9,7 @@
 use std::error::Error;
 
 use dfdn::fabric::Fabric;
-use dfdn::lanes::{self, Offer};
+use dfdn::lanes::{self, LaneLimits};
 use dfdn::routing::Hops;
 use dfdn::tables::{Lft, Routes, VlArb};
 use dfdn::{topology::Dragonfly, verify};
@@ -34,7 +34,7 @@ fn next_hops(fabric: &Fabric, hops: &Hops) -> Lft {
 fn main() -> Result<(), Box<dyn Error>> {
     let fabric = Dragonfly::balanced(2).build()?;
     let lft = next_hops(&fabric, &Hops::new(&fabric)?);
-    let lanes = lanes::df_dn(&fabric, &lft, Offer { vls: 8, sls: 16 })?;
+    let lanes = lanes::df_dn(&fabric, &lft, LaneLimits { vls: 8, sls: 16 })?;
     let routes = Routes {
         engine: "smallest-guid".to_owned(),
         lft,

@@ -64,14 +64,14 @@ fn no_sl_leads_onto_the_vls_of_another_class() {
     each(|label, fabric, settings, routed| {
         let parts = routed.classes;
         assert_eq!(parts.classes, settings.classes, "{label}");
-        assert!(parts.ways == 1 || settings.spread, "{label}");
+        assert!(parts.vl_sets == 1 || settings.spread, "{label}");
         assert!(parts.blocks() * parts.vls <= 8 && parts.blocks() * parts.sls <= 16, "{label}");
         // What is left over after spreading is too little for another way.
         if settings.spread {
-            let vls_left = 8 / parts.classes - parts.ways * parts.vls < parts.vls;
-            let sls_left = 16 / parts.classes - parts.ways * parts.sls < parts.sls;
+            let vls_left = 8 / parts.classes - parts.vl_sets * parts.vls < parts.vls;
+            let sls_left = 16 / parts.classes - parts.vl_sets * parts.sls < parts.sls;
             assert!(vls_left || sls_left, "{label}: {parts:?}");
-            spread_over.insert(parts.ways);
+            spread_over.insert(parts.vl_sets);
         }
         let vls = vls_by_sl(fabric, &routed.routes);
         for a in 0..Sl::COUNT {
@@ -146,7 +146,7 @@ fn every_wish_is_answered_within_its_class_and_safely() {
             for lid in fabric.adapters().flat_map(|(_, to)| to.lids()) {
                 let allowed = table.allowed(fabric, source, lid);
                 let answers: Vec<u8> = (0..16)
-                    .map(|wish| table.answer(switches, on, lid, Sl(wish)).expect("our tables know").0)
+                    .map(|wish| table.path_record_sl(switches, on, lid, Sl(wish)).expect("our tables know").0)
                     .collect();
                 for (wish, &answer) in answers.iter().enumerate() {
                     assert_eq!(answer % parts.classes, wish as u8 % parts.classes, "{label}");
@@ -155,14 +155,14 @@ fn every_wish_is_answered_within_its_class_and_safely() {
                 assert_eq!(table.get(fabric, source, lid).0, answers[0], "{label}");
                 if table.any().is_some() {
                     // Any SL is granted, but those that name a class where destinations are spread.
-                    let named = if parts.ways > 1 { parts.classes } else { 0 };
+                    let named = if parts.vl_sets > 1 { parts.classes } else { 0 };
                     assert!((named..16).all(|wish| answers[usize::from(wish)] == wish), "{label}");
                 }
                 told.insert(parts.block_of(Sl(answers[0])).0);
             }
         }
         if fabric.adapters().count() >= 16 {
-            assert_eq!(told.len(), usize::from(parts.ways), "{label}: all ways are used");
+            assert_eq!(told.len(), usize::from(parts.vl_sets), "{label}: all VL sets are used");
         }
         assert!(settings.classes > 1 || settings.spread || !matches!(table, PathSl::Classes(_)), "{label}");
     });
@@ -209,7 +209,7 @@ fn too_many_classes_are_refused_with_how_many_fit() {
                     let label = format!("{engine} on {name}, {classes} classes of {vls} VLs");
                     let Err(error) = route(&fabric, &settings) else { continue };
                     let text = error.to_string();
-                    let EngineError::Classes { fit, takes, offer, part, .. } = error else {
+                    let EngineError::Classes { fit, takes, limits, part, .. } = error else {
                         // Then one class is too much as well.
                         let one = route(&fabric, &Settings { classes: 1, ..settings }).unwrap_err();
                         assert_eq!(one.to_string(), text, "{label}");
@@ -218,7 +218,7 @@ fn too_many_classes_are_refused_with_how_many_fit() {
                     numbers += 1;
                     assert!(fit >= 1 && fit < classes, "{label}: {text}");
                     assert_eq!(
-                        (offer.vls, part.vls, part.sls),
+                        (limits.vls, part.vls, part.sls),
                         (vls, vls / classes, 16 / classes),
                         "{label}"
                     );
@@ -269,8 +269,10 @@ fn classes_are_written_and_read_again() {
         }
         for (source, _) in fabric.adapters() {
             for lid in fabric.adapters().flat_map(|(_, to)| to.lids()) {
-                let (read, wrote) =
-                    (back.path_sl.told(&fabric, source, lid), routes.path_sl.told(&fabric, source, lid));
+                let (read, wrote) = (
+                    back.path_sl.assigned_sls(&fabric, source, lid),
+                    routes.path_sl.assigned_sls(&fabric, source, lid),
+                );
                 assert_eq!(read, wrote, "{engine}");
                 assert_eq!(wrote.count_ones(), 2, "one SL for each class");
             }
@@ -317,7 +319,7 @@ fn the_command_says_what_each_class_has() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = |words: &str| dfdn(folder.path(), words);
     assert_eq!(run("generate dragonfly --p 2 -o fabric.net").0, Some(0));
-    for (words, [classes, vls_per_class, sls_per_class, ways, vls, sls]) in [
+    for (words, [classes, vls_per_class, sls_per_class, vl_sets, vls, sls]) in [
         ("", [1, 2, 1, 1, 2, 1]),
         ("--classes 4", [4, 2, 1, 1, 8, 4]),
         ("--classes 2 --spread", [2, 4, 2, 2, 8, 4]),
@@ -332,7 +334,7 @@ fn the_command_says_what_each_class_has() {
             ("classes", classes),
             ("vls_per_class", vls_per_class),
             ("sls_per_class", sls_per_class),
-            ("ways", ways),
+            ("ways", vl_sets),
             ("vls", vls),
             ("sls", sls),
         ] {

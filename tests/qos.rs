@@ -57,7 +57,7 @@ impl Subnet {
         for &(from, source) in adapters.iter().step_by(3) {
             for (_, target) in adapters.iter().filter(|(to, _)| *to != from) {
                 let sl = saquery::path_sl_for(&self.sim, source.lid.get(), target.lid.get(), components);
-                answers.push((sl, self.computed.routes.path_sl.told(&self.fabric, from, target.lid)));
+                answers.push((sl, self.computed.routes.path_sl.assigned_sls(&self.fabric, from, target.lid)));
             }
         }
         answers
@@ -224,7 +224,7 @@ fn destinations_are_spread_within_their_class() {
     let test = "spreading";
     let Some(subnet) = Subnet::up(test, "classes 2\nspread yes\n", &[PARTITIONS]) else { return };
     let parts = subnet.computed.classes;
-    assert_eq!((parts.vls, parts.ways), (2, 2));
+    assert_eq!((parts.vls, parts.vl_sets), (2, 2));
     subnet.assert_in_place(test);
     let mut seen = 0_u16;
     for (class, key) in [(0, "0xffff"), (1, "0x8010")] {
@@ -238,7 +238,7 @@ fn destinations_are_spread_within_their_class() {
             seen |= 1 << sl.0;
         }
     }
-    assert_eq!(seen, 0b1111, "two ways in each of two classes");
+    assert_eq!(seen, 0b1111, "two VL sets in each of two classes");
     // SLs beyond those that name a class are granted.
     assert!(subnet.answers(&["--sl", "5"]).iter().all(|&(sl, _)| sl == Some(5)), "{test}");
     let verdict = verify_with(&subnet.fabric, &subnet.held, SlPolicy::Any);

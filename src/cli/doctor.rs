@@ -291,7 +291,8 @@ fn fabric(path: &Path, settings: &Settings, found: &mut Findings) -> Result<(), 
     let fabric = super::load_fabric(path)?;
     match engine::route(&fabric, settings) {
         Ok(routed) => {
-            let text = format!("{fabric}: {} of {} VLs are needed", routed.verdict.vls_all, routed.offer.vls);
+            let text =
+                format!("{fabric}: {} of {} VLs are needed", routed.verdict.vls_all, routed.limits.vls);
             found.add(Level::Ok, "fabric", text);
         }
         Err(error) => found.add(Level::Fault, "fabric", error.to_string()),

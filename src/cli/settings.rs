@@ -17,12 +17,12 @@ impl EngineArgs {
         let detours = format!("{:.3} % of the adapter pairs take longer paths", 100.0 * v.nonminimal_share);
         let mut unmet = Vec::new();
         if prefer == Prefer::Minimal && !v.minimal {
-            unmet.push(format!("--prefer minimal is not met with {}: {detours}", routed.offer));
+            unmet.push(format!("--prefer minimal is not met with {}: {detours}", routed.limits));
         }
         if let Some(limit) = max_nonminimal.filter(|&limit| v.nonminimal_share > limit) {
-            unmet.push(format!("--max-nonminimal {limit} is not met with {}: {detours}", routed.offer));
+            unmet.push(format!("--max-nonminimal {limit} is not met with {}: {detours}", routed.limits));
         }
-        let least = u32::from(routed.classes.classes) * u32::from(routed.classes.ways);
+        let least = u32::from(routed.classes.classes) * u32::from(routed.classes.vl_sets);
         if prefer == Prefer::OneSl && v.sls > least {
             unmet.push(format!("--prefer one-sl is not met: {} SLs are in use between adapters", v.sls));
         }

@@ -100,8 +100,8 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
     let mut table = PathSl::ByEndPort(table);
     if let Some(classes) = classes.filter(|&n| n > 1) {
         // Ways are not told apart: which VLs there are is for the SL2VL tables to say.
-        let classes = Classes { classes, ways: 1, vls: 1, sls: Sl::COUNT as u8 / classes };
-        table = PathSl::Classes(ClassSl { classes, own: Box::new(table), ways: Vec::new() });
+        let classes = Classes { classes, vl_sets: 1, vls: 1, sls: Sl::COUNT as u8 / classes };
+        table = PathSl::Classes(ClassSl { classes, own: Box::new(table), vl_set_of: Vec::new() });
     }
     Ok((table, warnings.0))
 }

@@ -200,16 +200,16 @@ fn path_sls(fabric: &Fabric) -> [PathSl; 5] {
         PathSl::BySwitch((0..lids * switches).map(sl).collect())
     };
     let by_end_port = (0..ends * lids).map(|i| if i % 5 == 0 { PathSl::UNKNOWN } else { (i % 16) as u8 });
-    let classes = Classes { classes: 2, ways: 2, vls: 1, sls: 3 };
+    let classes = Classes { classes: 2, vl_sets: 2, vls: 1, sls: 3 };
     let spread = ClassSl {
         classes,
         own: Box::new(by_switch(3)),
-        ways: (0..lids).map(|lid| (lid % 2) as u8).collect(),
+        vl_set_of: (0..lids).map(|lid| (lid % 2) as u8).collect(),
     };
     let one = ClassSl {
-        classes: Classes { classes: 3, ways: 1, vls: 2, sls: 2 },
+        classes: Classes { classes: 3, vl_sets: 1, vls: 2, sls: 2 },
         own: Box::new(PathSl::Any(u16::MAX)),
-        ways: Vec::new(),
+        vl_set_of: Vec::new(),
     };
     [
         by_switch(16),

@@ -415,7 +415,7 @@ fn summary(pending: &Pending) -> String {
          {:.3} s from snapshot to commit ({:.3} s reading, {:.3} s computing, {:.3} s verifying, {:.3} s writing)",
         routed.routes.remarks.join("; "),
         verdict.vls_all,
-        routed.offer.vls,
+        routed.limits.vls,
         verdict.sls_all,
         if verdict.multicast.is_some() { " together with multicast" } else { "" },
         routed.safety.describe(),

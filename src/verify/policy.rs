@@ -98,7 +98,7 @@ impl Senders {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 let told = match policy {
                     SlPolicy::Fixed(_) | SlPolicy::Any => lowest(sls),
-                    SlPolicy::AsTold | SlPolicy::WithReplies => path_sl.told(fabric, d.owner, d.lid),
+                    SlPolicy::AsTold | SlPolicy::WithReplies => path_sl.assigned_sls(fabric, d.owner, d.lid),
                 };
                 note(told, adapters.saturating_sub(1), adapters + fabric.num_switches() - 1, to_adapter);
             }
@@ -114,7 +114,7 @@ impl Senders {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 for (s, &(source, adapters, all)) in on.iter().enumerate() {
                     let own = usize::from(s == d.root);
-                    let told = path_sl.told(fabric, source, d.lid);
+                    let told = path_sl.assigned_sls(fabric, source, d.lid);
                     note(told, adapters.saturating_sub(own), all - own, to_adapter);
                     table.push(merge[usize::from(path_sl.allowed(fabric, source, d.lid))]);
                 }
@@ -133,7 +133,7 @@ impl Senders {
                 if pairs == Pairs::Adapters && !(to_adapter && port.is_adapter()) {
                     continue;
                 }
-                let told = path_sl.told(fabric, source, d.lid);
+                let told = path_sl.assigned_sls(fabric, source, d.lid);
                 note(told, usize::from(port.is_adapter()), 1, to_adapter);
                 table[i * len + e] = merge[usize::from(policy.mask(fabric, path_sl, source, d.lid))];
             }

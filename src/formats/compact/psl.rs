@@ -28,29 +28,30 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
     let form = file.u8()?;
     let mut numbers = [0; 4];
     file.take(&mut numbers)?;
-    let [classes, ways, vls, sls] = numbers;
+    let [classes, vl_sets, vls, sls] = numbers;
     let classes = match classes {
         0 => None,
         _ => {
-            let blocks = u32::from(classes) * u32::from(ways);
+            let blocks = u32::from(classes) * u32::from(vl_sets);
             if !(1..=16).contains(&(blocks * u32::from(sls)))
                 || !(1..=15).contains(&(blocks * u32::from(vls)))
             {
-                let reason =
-                    format!("{classes} classes of {ways} ways with {vls} VLs and {sls} SLs each cannot be");
+                let reason = format!(
+                    "{classes} classes of {vl_sets} VL sets with {vls} VLs and {sls} SLs each exceed the limits"
+                );
                 return Err(FormatError::new(0, reason));
             }
-            Some(Classes { classes, ways, vls, sls })
+            Some(Classes { classes, vl_sets, vls, sls })
         }
     };
-    let mut way_of = Vec::new();
-    if let Some(classes) = classes.filter(|c| c.ways > 1) {
-        way_of = vec![0; head.lids];
-        file.take(&mut way_of)?;
-        if let Some(way) = way_of.iter().find(|&&way| way >= classes.ways) {
-            return Err(FormatError::new(0, format!("way {way} of {}, counted from 0", classes.ways)));
+    let mut vl_set_of = Vec::new();
+    if let Some(classes) = classes.filter(|c| c.vl_sets > 1) {
+        vl_set_of = vec![0; head.lids];
+        file.take(&mut vl_set_of)?;
+        if let Some(set) = vl_set_of.iter().find(|&&set| set >= classes.vl_sets) {
+            return Err(FormatError::new(0, format!("VL set {set} of {}, counted from 0", classes.vl_sets)));
         }
-        way_of.resize(fabric.lid_table_len(), 0);
+        vl_set_of.resize(fabric.lid_table_len(), 0);
     }
     let most = classes.map_or(Sl::COUNT as u8, |c| c.sls);
     let own = match form {
@@ -65,7 +66,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
     file.end()?;
     let table = match classes {
         None => own,
-        Some(classes) => PathSl::Classes(ClassSl { classes, own: Box::new(own), ways: way_of }),
+        Some(classes) => PathSl::Classes(ClassSl { classes, own: Box::new(own), vl_set_of }),
     };
     Ok((table, warnings.0))
 }
@@ -162,11 +163,13 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Res
         PathSl::Classes(_) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "classes of classes")),
     };
     file.put(&[form])?;
-    file.put(&classes.map_or([0; 4], |c| [c.classes.classes, c.classes.ways, c.classes.vls, c.classes.sls]))?;
-    if let Some(c) = classes.filter(|c| c.classes.ways > 1) {
-        let mut ways = c.ways.clone();
-        ways.resize(fabric.lid_table_len(), 0);
-        file.put(&ways)?;
+    file.put(
+        &classes.map_or([0; 4], |c| [c.classes.classes, c.classes.vl_sets, c.classes.vls, c.classes.sls]),
+    )?;
+    if let Some(c) = classes.filter(|c| c.classes.vl_sets > 1) {
+        let mut vl_set_of = c.vl_set_of.clone();
+        vl_set_of.resize(fabric.lid_table_len(), 0);
+        file.put(&vl_set_of)?;
     }
     match own {
         PathSl::Any(set) => file.put(&set.to_le_bytes())?,
