@@ -370,7 +370,7 @@ fn path_sls_of_many_pairs_are_written_in_little_room() {
     assert_eq!(desk.json("verify fabric.net tables", 1)["safe"], false, "path SLs do matter");
     let bytes = fs::read(desk.path("tables/guid2lid")).expect("a file");
     desk.write("tables/psl.dfdn", bytes);
-    desk.refused("verify fabric.net tables", &["tables/psl.dfdn: it is none of dfdn's compact tables"]);
+    desk.refused("verify fabric.net tables", &["tables/psl.dfdn: not one of dfdn's compact tables"]);
 }
 
 /// The command lines for ibdmchk in the help, with and without path SLs.

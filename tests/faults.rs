@@ -222,7 +222,7 @@ fn check(what: &str, sim: &Ibsim, sm: &OpenSm, left: &Fabric, settings: &Setting
     let (fabric, held) = formats::load_tables(back.folder(), left.clone()).expect("the tables load");
     // Entries for LIDs and switches that are not there any more, switches without a table, ...
     // In psl an adapter with two ports on two switches is one source with two SLs for a pair.
-    let usual = ["no psl", "LIDs of", "pair that was stated before with another SL"];
+    let usual = ["no psl", "LIDs of", "pair stated before with another SL"];
     let strange: Vec<_> = held.remarks.iter().filter(|r| !usual.iter().any(|u| r.contains(u))).collect();
     assert!(strange.is_empty(), "{what}: {strange:?}");
     let routed = engine::route(&fabric, settings).expect("OpenSM could route it");

@@ -97,8 +97,8 @@ mod tests {
             for s in (0..3 * n).filter(|&s| lower(s)) {
                 let paths = probe::paths(&f, SwitchId::at(s));
                 for t in (0..3 * n).filter(|&t| lower(t) && t != s) {
-                    let ways = if t % n == s % n { k as u64 } else { 1 };
-                    assert_eq!(paths[t], Some((2, ways)), "k={k} {s} {t}");
+                    let count = if t % n == s % n { k as u64 } else { 1 };
+                    assert_eq!(paths[t], Some((2, count)), "k={k} {s} {t}");
                 }
             }
         }

@@ -20,13 +20,13 @@ pub(super) fn paths(fabric: &Fabric, from: SwitchId) -> Vec<Option<(u32, u64)>> 
     found[from.index()] = Some((0, 1));
     let mut queue = std::collections::VecDeque::from([from]);
     while let Some(s) = queue.pop_front() {
-        let Some((hops, ways)) = found[s.index()] else { continue };
+        let Some((hops, count)) = found[s.index()] else { continue };
         for (_, c) in fabric.channels().out(s) {
             match &mut found[c.to.index()] {
-                Some((h, w)) if *h == hops + 1 => *w += ways,
+                Some((h, w)) if *h == hops + 1 => *w += count,
                 Some(_) => {}
                 unseen => {
-                    *unseen = Some((hops + 1, ways));
+                    *unseen = Some((hops + 1, count));
                     queue.push_back(c.to);
                 }
             }

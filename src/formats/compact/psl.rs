@@ -1,15 +1,15 @@
-//! `psl.dfdn`: path SLs as a [`PathSl`] holds them, by the source's switch where that tells them.
+//! `psl.dfdn`: path SLs as a [`PathSl`] holds them, by the source's switch if that is enough.
 //!
-//! The body, after the head that all compact tables have:
+//! The body follows the header of all compact tables:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 1 | `A`: any SL of a set serves every pair; `S`: by the source's switch; `E`: by the source's end port |
-//! | 1, 1, 1, 1 | classes of service; ways, VLs and SLs of each, as [`Classes`] has them. All are 0 where SLs belong to no classes |
-//! | with more than one way: LIDs | the way of each LID |
+//! | 1, 1, 1, 1 | classes of service; VL sets per class, VLs and SLs per VL set, as in [`Classes`]. All are 0 without classes |
+//! | with several VL sets: LIDs | the VL set of each LID |
 //! | `A`: 2 | the set, bit n for SL n |
-//! | `S`: LIDs x switches | for each LID from 0 on the SL by switch, a byte each, 255 where it is not known |
-//! | `E`: end ports x LIDs | for each end port the SL by LID |
+//! | `S`: LIDs x switches | for each LID from 0 on, the SL by switch, a byte each, 255 if unknown |
+//! | `E`: end ports x LIDs | for each end port, the SL by LID |
 
 use std::io::{self, BufRead, Write};
 
@@ -21,7 +21,7 @@ use crate::tables::{ClassSl, Classes, PathSl};
 /// Reads the SLs; pairs that are not stated are [`PathSl::UNKNOWN`].
 ///
 /// # Errors
-/// What is no such file, is cut off or damaged; numbers out of range.
+/// A file that is not in this format, truncated or damaged; numbers out of range.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning>), FormatError> {
     let mut warnings = Warnings::default();
     let (mut file, head) = Unpacker::begin(input, Kind::Psl)?;
@@ -61,7 +61,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
         },
         b'S' => PathSl::BySwitch(by_switch(&mut file, &head, fabric, most, &mut warnings)?),
         b'E' => PathSl::ByEndPort(by_end_port(&mut file, &head, fabric, most, &mut warnings)?),
-        other => return Err(FormatError::new(0, format!("there is no form of path SLs {other}"))),
+        other => return Err(FormatError::new(0, format!("unknown form of path SLs: {other}"))),
     };
     file.end()?;
     let table = match classes {
@@ -71,7 +71,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
     Ok((table, warnings.0))
 }
 
-/// The table of [`PathSl::BySwitch`]. `most`: how many SLs there are.
+/// The table of [`PathSl::BySwitch`]. `most`: number of SLs.
 fn by_switch(
     file: &mut Unpacker<impl BufRead>,
     head: &Head,
@@ -122,7 +122,7 @@ fn by_end_port(
                 let shared = stride.min(head.lids);
                 table[port * stride..][..shared].copy_from_slice(&row[..shared]);
             }
-            None => warnings.add(0, "source that the fabric does not have"),
+            None => warnings.add(0, "source not in the fabric"),
         }
     }
     Ok(table)
@@ -130,16 +130,16 @@ fn by_end_port(
 
 fn in_range(row: &[u8], most: u8) -> Result<(), FormatError> {
     match row.iter().find(|&&sl| sl >= most && sl != PathSl::UNKNOWN) {
-        Some(sl) => Err(FormatError::new(0, format!("SL {sl} is more than {}", most - 1))),
+        Some(sl) => Err(FormatError::new(0, format!("SL {sl} is above {}", most - 1))),
         None => Ok(()),
     }
 }
 
-/// The LID of a row, if the fabric has it.
+/// The LID of a row, if it is in the fabric.
 fn owned(fabric: &Fabric, raw: usize, row: &[u8], warnings: &mut Warnings) -> Option<Lid> {
     let lid = Lid::new(raw as u16).filter(|&lid| fabric.owner_of(lid).is_some());
     if lid.is_none() && row.iter().any(|&sl| sl != PathSl::UNKNOWN) {
-        warnings.add(0, "destination LID that the fabric does not have");
+        warnings.add(0, "destination LID not in the fabric");
     }
     lid
 }
@@ -149,7 +149,7 @@ fn owned(fabric: &Fabric, raw: usize, row: &[u8], warnings: &mut Warnings) -> Op
 /// # Errors
 /// Those of the output.
 ///
-/// Cost: that of the table, packed on all cores.
+/// Cost: that of the table, compressed on all cores.
 pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Result<()> {
     let mut file = Packer::begin(out, Kind::Psl, fabric)?;
     let (own, classes) = match path_sl {
