@@ -347,7 +347,7 @@ fn tables_survive_their_compact_form() {
     }
     std::fs::write(dir.path().join("lfts.dfdn"), "").unwrap();
     let e = load_tables(dir.path(), f).unwrap_err();
-    assert!(e.to_string().contains("both there"), "{e}");
+    assert!(e.to_string().contains("there are both"), "{e}");
 }
 
 /// A truncated file, or one with a flipped bit, is never read as another table.
@@ -371,7 +371,7 @@ fn damaged_compact_tables_are_refused() {
     }
     let mut longer = unpacked(&file);
     longer.push(0);
-    assert!(compact::lfts::read(&packed(&longer)[..], &f).unwrap_err().to_string().contains("follows"));
+    assert!(compact::lfts::read(&packed(&longer)[..], &f).unwrap_err().to_string().contains("after the tables"));
     let e = compact::sl2vl::read(&file[..], &f).unwrap_err();
     assert!(e.to_string().contains("another table"), "{e}");
     // Tables of another fabric with larger switches.
