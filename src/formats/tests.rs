@@ -371,7 +371,9 @@ fn damaged_compact_tables_are_refused() {
     }
     let mut longer = unpacked(&file);
     longer.push(0);
-    assert!(compact::lfts::read(&packed(&longer)[..], &f).unwrap_err().to_string().contains("after the tables"));
+    assert!(
+        compact::lfts::read(&packed(&longer)[..], &f).unwrap_err().to_string().contains("after the tables")
+    );
     let e = compact::sl2vl::read(&file[..], &f).unwrap_err();
     assert!(e.to_string().contains("another table"), "{e}");
     // Tables of another fabric with larger switches.

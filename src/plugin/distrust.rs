@@ -1,9 +1,9 @@
 //! Switches that do not take their tables.
 //!
-//! A switch whose forwarding blocks or SL2VL rows stay without an answer, or other than they were sent, sweep
-//! after sweep forwards by tables that nobody proved. It is left out of the next tables, as a switch without
-//! a LID is: see [`sift`](crate::fabric::sift). OpenSM goes on to send it tables, which have no path then;
-//! as soon as it takes them it is routed again.
+//! A switch that, sweep after sweep, does not acknowledge forwarding blocks or SL2VL rows as they
+//! were sent forwards by tables that nobody proved. It is left out of the next tables, like a
+//! switch without a LID: see [`sift`](crate::fabric::sift). OpenSM continues to send it tables, in
+//! which every LID is unreachable; as soon as it takes them it is routed again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -16,27 +16,28 @@ use super::snapshot::{data_vls, maps_sls};
 use crate::fabric::{Guid, PortNum, SwitchId};
 use crate::tables::{Programmed, SlVlRow};
 
-/// Sweeps in a row that a switch has to take its tables. More than pass before SL2VL rows are in place that
-/// OpenSM clipped at first.
+/// Number of consecutive sweeps within which a switch has to take its tables. SL2VL rows that
+/// OpenSM clipped at first are in place sooner.
 const SWEEPS: u32 = 4;
 
-/// What is known of switches that did not take their tables.
+/// What is known about switches that did not take their tables.
 #[derive(Debug, Default)]
 pub(super) struct Distrust(Mutex<BTreeMap<Guid, Record>>);
 
 #[derive(Debug, Default)]
 struct Record {
-    /// Sweeps in a row without its tables.
+    /// Consecutive sweeps without its tables.
     bad: u32,
-    /// Sweeps in a row with them since it is distrusted.
+    /// Consecutive sweeps with them since it has been distrusted.
     good: u32,
     distrusted: bool,
-    /// How often it was distrusted.
+    /// How many times it was distrusted.
     times: u32,
 }
 
 impl Record {
-    /// Counts a sweep. A switch that relapses has to take its tables twice as often as the time before.
+    /// Counts a sweep. A switch that fails again then has to take its tables in twice as many
+    /// sweeps.
     fn count(&mut self, faulty: bool) {
         (self.bad, self.good) = if faulty { (self.bad + 1, 0) } else { (0, self.good + 1) };
         if !self.distrusted && self.bad >= SWEEPS {
@@ -48,22 +49,23 @@ impl Record {
     }
 }
 
-/// What a sweep changes.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Nothing.
     None,
-    /// A distrusted switch took its tables, and has to do so again: another heavy sweep would tell.
+    /// A distrusted switch took its tables and has to do so again: another heavy sweep would show
+    /// it.
     Waits,
-    /// A switch is distrusted that was not before, or no longer is: the fabric has to be routed again.
+    /// A switch is newly distrusted or trusted again: the fabric has to be routed again.
     Routes,
 }
 
 impl Distrust {
-    /// Counts a sweep whose tables were sent and answered, as far as they are.
+    /// Counts a sweep whose tables were sent and answered, as far as they were.
     ///
     /// - `faulty`: switches that do not have what was sent.
-    /// - `switches`: how many there are. Where half of them or more are faulty the fault is none of theirs,
+    /// - `switches`: number of switches. If half of them or more are faulty, the cause is elsewhere
     ///   and nothing is counted.
     pub(super) fn count(&self, faulty: &HashSet<Guid>, switches: usize) -> Change {
         let mut records = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -87,15 +89,16 @@ impl Distrust {
         change
     }
 
-    /// The switches that are to be left out, by GUID.
+    /// The GUIDs of the switches to leave out.
     pub(super) fn switches(&self) -> HashSet<Guid> {
         let records = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         records.iter().filter(|(_, record)| record.distrusted).map(|(&guid, _)| guid).collect()
     }
 }
 
-/// The switches that do not have the forwarding blocks and SL2VL rows that were sent, and how many switches
-/// there are. For the event that OpenSM reports when it has waited for all answers, under its lock.
+/// The switches that do not have the forwarding blocks and SL2VL rows that were sent, and the
+/// number of switches. For the event that OpenSM reports after it has waited for all answers, under
+/// its lock.
 ///
 /// Cost: O(LIDs + ports^2) for each switch.
 pub(super) fn faulty(host: &Host, programmed: &Programmed) -> (HashSet<Guid>, usize) {
@@ -117,7 +120,7 @@ pub(super) fn faulty(host: &Host, programmed: &Programmed) -> (HashSet<Guid>, us
     (found, switches)
 }
 
-/// Whether a switch that is routed acknowledged its rows towards other switches.
+/// Whether a routed switch acknowledged its rows towards other switches.
 fn has_rows(programmed: &Programmed, node: &abi::osm_node_t, s: SwitchId) -> bool {
     let fabric = &programmed.fabric;
     let ports = &fabric.switch(s).ports;
@@ -131,7 +134,7 @@ fn has_rows(programmed: &Programmed, node: &abi::osm_node_t, s: SwitchId) -> boo
     })
 }
 
-/// Whether a switch that is left out acknowledged the row that it is sent for all its ports.
+/// Whether a left-out switch acknowledged the one row that it is sent for all its ports.
 fn has_row(node: &abi::osm_node_t, row: SlVlRow) -> bool {
     let ports = node.physp_tbl_size as usize;
     (1..ports).filter_map(|port| host::physp(node, port)).all(|physp| {
@@ -159,7 +162,7 @@ mod tests {
         for _ in 1..SWEEPS {
             assert_eq!(distrust.count(&one, 5), Change::None);
         }
-        // One good sweep starts the count anew.
+        // One good sweep restarts the count.
         assert_eq!(distrust.count(&none, 5), Change::None);
         for sweep in 1..=SWEEPS {
             assert!(distrust.switches().is_empty());
