@@ -1,4 +1,5 @@
-//! Every engine on every family of fabrics, whole and damaged, with one LID an adapter and several.
+//! Every engine on every family of fabrics, whole and damaged, with one LID per adapter and with
+//! several.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use dfdn::fabric::{Fabric, FabricBuilder, Lmc, NodeId};
 use dfdn::lanes::LanesError;
 use dfdn::topology::{fail_links, small_members};
 
-/// The same fabric with 2^`lmc` LIDs for each adapter.
+/// The same fabric with 2^`lmc` LIDs per adapter.
 pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
     let mut builder = FabricBuilder::from_fabric(fabric);
     for i in 0..builder.len() {
@@ -16,7 +17,7 @@ pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
     builder.finish(Lmc::new(lmc).expect("an LMC")).expect("a fabric")
 }
 
-/// The small members, each whole, with some links gone, and with all links gone that it can spare.
+/// The small members: whole, with some links removed, and with as many removed as possible.
 fn fabrics() -> Vec<(String, Fabric)> {
     let mut list = Vec::new();
     for (name, fabric) in small_members() {
@@ -63,7 +64,7 @@ fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
                 Err(EngineError::Lanes { source, .. }) => {
                     let diameter = dfdn::routing::Hops::new(&fabric).expect("all is connected").diameter();
                     match source {
-                        // Where links state 8 VLs, the setting is not what limits them.
+                        // Links state 8 VLs, so the setting is not the limit.
                         LanesError::TooFewVls { needed, offered } => {
                             assert_eq!((needed, offered), (usize::from(diameter), 8), "{label}");
                             assert!(needed > 8, "{label}");

@@ -1,4 +1,4 @@
-//! Two OpenSMs on one fabric: what a master leaves behind, a standby carries on.
+//! Two OpenSMs on one fabric: a standby takes over what a master leaves.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::host::{self, Tools, plugin, saquery};
 enum Way {
     /// SIGKILL while nothing happens.
     Killed,
-    /// SIGKILL in the middle of a sweep that a cut cable made it begin.
+    /// SIGKILL during a sweep that a cut cable caused.
     KilledInASweep,
-    /// A master of higher priority comes and is handed the subnet.
+    /// A master of higher priority starts and takes over the subnet.
     HandedOver,
 }
 
@@ -30,9 +30,9 @@ fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// The default waits of a standby, 50 s in all, made short.
-/// With a library that keeps the time as the kernel does: a request between two subnet managers that the
-/// simulator loses on a busy machine would be waited for without end.
+/// Shortens the default waits of a standby, 50 s in total.
+/// Uses a library that keeps time as the kernel does: on a busy machine the simulator may lose a
+/// request between two subnet managers, and OpenSM would wait for it forever.
 fn config(engine: &str, priority: u8) -> Config {
     let extra = format!("sm_priority {priority}\nsminfo_polling_timeout 300\npolling_retry_number 2\n");
     let timeouts = readback::compile_shared("timeouts").expect("a C compiler");
@@ -41,7 +41,7 @@ fn config(engine: &str, priority: u8) -> Config {
     Config { engine: format!("{engine},no_fallback"), extra, under, ..plugin::config(engine) }
 }
 
-/// SLs of some pairs, as the SA tells them.
+/// SLs of some pairs, as the SA reports them.
 fn sls(sim: &Ibsim, fabric: &Fabric) -> Vec<Option<u8>> {
     let lids: Vec<u16> = fabric.adapters().map(|(_, e)| e.lid.get()).collect();
     let pairs = lids.iter().flat_map(|&a| lids.iter().map(move |&b| (a, b))).filter(|(a, b)| a != b);
@@ -49,7 +49,7 @@ fn sls(sim: &Ibsim, fabric: &Fabric) -> Vec<Option<u8>> {
     all.iter().step_by((all.len() / 30).max(1)).map(|&(a, b)| saquery::path_sl(sim, a, b)).collect()
 }
 
-/// Everything that switches and the SA hold.
+/// The state of switches and SA.
 struct Held {
     tables: [String; 3],
     sls: Vec<Option<u8>>,
@@ -84,11 +84,11 @@ fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
     if way != Way::HandedOver {
         let mut sm = OpenSm::start_on(&sim, far, &config(engine, priority));
         sm.wait_log("ENTERING STANDBY STATE", 1, Duration::from_secs(20));
-        // It has told the master of itself, which makes the master sweep.
+        // It has announced itself to the master, which makes the master sweep.
         sweeps.rest(&mut master, before);
         standby = Some(sm);
     }
-    // What the master has lived through the standby has not.
+    // The standby has not seen what the master has.
     let cable = net(fabric).lines().filter(|l| l.starts_with("Switch")).nth(1).map(|l| {
         let switch = l.split('"').nth(1).expect("a name");
         let ports: u8 = l.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("its ports");

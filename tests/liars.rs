@@ -1,8 +1,9 @@
-//! One node that lies, keeps silent or refuses is left out; the rest is routed, and it is said once.
+//! A node that lies, does not answer or refuses is left out; the rest is routed, and the log says
+//! so once.
 //!
-//! After some heavy sweeps the tables are read back from the simulated switches, past the falsifier. They
-//! must be those that `engine::route` computes for what is left of the fabric, and safe with whatever comes
-//! from what was left out. What is left the test says itself.
+//! After some heavy sweeps the tables are read back from the simulated switches, bypassing the
+//! falsifier. They must be those that `engine::route` computes for the remaining fabric, and safe
+//! with any packets from what was left out. The test itself states what remains.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ fn torus() -> Fabric {
     Torus { dims: vec![3, 5], cas: 1 }.build().expect("a torus")
 }
 
-/// A fabric under an OpenSM that hears lies.
+/// A fabric under an OpenSM that receives false answers.
 struct Case {
     fabric: Fabric,
     sim: Ibsim,
@@ -40,7 +41,7 @@ struct Case {
 }
 
 impl Case {
-    /// Starts OpenSM where these lies hold from the beginning. `None` without the tools.
+    /// Starts OpenSM with these lies in force from the beginning. `None` without the tools.
     fn new(test: &str, lies: impl Fn(&Fabric) -> Vec<String>) -> Option<Self> {
         let tools = host::tools(test)?;
         let fabric = torus();
@@ -62,7 +63,7 @@ impl Case {
         self.sm.log().matches(what).count()
     }
 
-    /// Has OpenSM sweep until what is true now has been found out and is in place.
+    /// Makes OpenSM sweep until the current state has been found and is in place.
     fn settle(&mut self) {
         let limit = Duration::from_secs(90);
         let mut placed = 0;
@@ -75,13 +76,13 @@ impl Case {
         self.sm.wait_log("dfdn: DF05", placed + 1, limit);
     }
 
-    /// Notes on the fabric that were said.
+    /// Remarks logged about the fabric.
     fn notes(&self) -> Vec<String> {
         let log = self.sm.log();
         log.lines().filter_map(|line| Some(line.split_once("dfdn: DF04: ")?.1.to_owned())).collect()
     }
 
-    /// What is left without these switches.
+    /// The fabric without these switches.
     fn without(&self, switches: &[u32]) -> Fabric {
         let builder = FabricBuilder::from_fabric(&self.fabric);
         let mut owners = vec![None; self.fabric.lid_table_len()];
@@ -101,7 +102,7 @@ impl Case {
         self.assert_holds_but(left, None);
     }
 
-    /// The same where one switch has no SL2VL tables to be read, and sends on VL 0.
+    /// The same if one switch has no readable SL2VL tables and sends on VL 0.
     fn assert_holds_but(&mut self, left: Fabric, on_vl_0: Option<SwitchId>) {
         let (left, mut held) = formats::load_tables(Readback::of(&self.sim).folder(), left)
             .unwrap_or_else(|e| panic!("{e}\n{}", self.sm.log()));
@@ -121,7 +122,7 @@ impl Case {
         }
     }
 
-    /// What was said of a node was said once, and it names all of these.
+    /// A remark about a node appears once and contains all of these.
     fn assert_said_once(&self, words: &[&str]) {
         let notes = self.notes();
         let fit: Vec<_> = notes.iter().filter(|note| words.iter().all(|word| note.contains(word))).collect();
@@ -129,7 +130,7 @@ impl Case {
     }
 }
 
-/// A switch with a foreign M_Key: it answers nothing that it is asked for of one kind, or takes no LID.
+/// A switch with a foreign M_Key: it does not answer one kind of request, or takes no LID.
 #[test]
 fn a_switch_that_does_not_answer_is_left_out() {
     let lies = ["lose get switchinfo * 100", "lose get portinfo 0 100", "lid 0 0"];
@@ -142,7 +143,7 @@ fn a_switch_that_does_not_answer_is_left_out() {
         assert!(!case.falsifier.seen().is_empty(), "{lie}");
         let (name, host) = (case.switch(5).to_string(), case.fabric.adapters().nth(5).unwrap().1.node);
         let host = case.fabric.node(host).guid.to_string();
-        // Of one that does not answer OpenSM forgets all but the ports that lead to it.
+        // Of a switch that does not answer, OpenSM forgets all but the ports that lead to it.
         let forgotten = lie.contains("info");
         if forgotten {
             let behind = case.notes().iter().filter(|note| note.starts_with("what is behind switch")).count();
@@ -150,7 +151,7 @@ fn a_switch_that_does_not_answer_is_left_out() {
         } else {
             case.assert_said_once(&["is left out: ", &name, &host]);
         }
-        // It tells the truth at last, and is back.
+        // Finally it tells the truth and is routed again.
         case.falsifier.order::<&str>(&[]);
         case.settle();
         let left = case.without(&[]);
@@ -161,7 +162,7 @@ fn a_switch_that_does_not_answer_is_left_out() {
     }
 }
 
-/// A switch that takes no tables is left out after some sweeps, and comes back when it takes them.
+/// A switch that takes no tables is left out after some sweeps, and returns when it takes them.
 #[test]
 fn a_switch_that_takes_no_tables_is_left_out() {
     for lie in ["lose set lft * 100", "refuse set sl2vl * 0x1c"] {
@@ -180,8 +181,8 @@ fn a_switch_that_takes_no_tables_is_left_out() {
     }
 }
 
-/// An adapter that answers the LID of another one costs the two of them, as OpenSM takes the LID away from both; one
-/// that answers a wrong LMC keeps the LIDs that are its own.
+/// An adapter that claims the LID of another one costs both, as OpenSM takes the LID away from
+/// both; one that reports a wrong LMC keeps its own LIDs.
 #[test]
 fn a_lid_that_another_has_and_a_wrong_lmc() {
     const HONEST: usize = 4;
@@ -213,7 +214,8 @@ fn a_lid_that_another_has_and_a_wrong_lmc() {
     }
 }
 
-/// A switch without SL2VL tables and one port with one VL: everybody is routed, on VL 0 over these links.
+/// A switch without SL2VL tables and one port with one VL: everybody is routed, on VL 0 over these
+/// links.
 #[test]
 fn a_switch_without_sl2vl_tables_and_a_narrow_port() {
     type Apply = fn(&mut FabricBuilder, NodeId);
@@ -237,7 +239,7 @@ fn a_switch_without_sl2vl_tables_and_a_narrow_port() {
         let left = builder.finish(Default::default()).unwrap();
         let on_vl_0 = lie.starts_with("cap").then_some(SwitchId(5));
         case.assert_holds_but(left, on_vl_0);
-        // One VL for all would send 8 % of the pairs on detours.
+        // One VL for all would put 8 % of the pairs on detours.
         let said = case.sm.log();
         let said = said.lines().rfind(|line| line.contains("dfdn: DF03")).unwrap_or_default();
         assert!(said.contains("links with fewer than 8 VLs"), "{said}");
@@ -248,7 +250,8 @@ fn a_switch_without_sl2vl_tables_and_a_narrow_port() {
     }
 }
 
-/// Members behind a left-out switch are left out of a group, under way; it is no gap, and the others stay.
+/// Members behind a left-out switch are left out of a group while running; that is not a gap, and
+/// the others stay.
 #[test]
 fn members_that_are_left_out_make_no_gap() {
     let Some(mut case) = Case::new("members left out", |_| Vec::new()) else { return };
