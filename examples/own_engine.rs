@@ -1,8 +1,8 @@
-//! An engine of your own on the public interface: your next hops, somebody's VLs, and the judge.
+//! An engine of your own on the public interface: your next hops, existing VLs, and the judge.
 //!
-//! This one sends each LID over the neighbour with the smallest GUID among those that are nearest, without any
-//! balance. Alone it may have credit loops. DF-DN (Schneider et al., section V) gives it the VLs and SLs that close
-//! none, and the judge proves it.
+//! This one routes each LID over the nearest neighbour with the smallest GUID, without any
+//! balancing. Alone it may have credit loops. DF-DN (Schneider et al., section V) adds VLs and SLs
+//! that exclude them, and the judge proves it.
 //!
 //! `cargo run --release --example own_engine`
 

@@ -25,7 +25,7 @@ fn balanced(fabric: &Fabric, balance: Balance) -> Routed {
 fn blocks(before: &Routed, damaged: &Fabric, after: &Routed) -> (usize, usize) {
     let (mut changed, mut must) = (HashSet::new(), HashSet::new());
     for end in damaged.endports() {
-        let home = end.attachment.expect("all hang off a switch").0;
+        let home = end.attachment.expect("all are attached to a switch").0;
         let entries = end.lids().flat_map(|lid| damaged.switch_ids().map(move |s| (lid, s)));
         for (lid, s) in entries.filter(|&(_, s)| s != home) {
             let block = (s, lid.get() / 64);

@@ -15,7 +15,7 @@ use crate::host::{self, Tools, plugin, saquery};
 
 /// How a master ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Takeover {
     /// SIGKILL while nothing happens.
     Killed,
     /// SIGKILL during a sweep that a cut cable caused.
@@ -66,8 +66,8 @@ fn held(what: &str, sim: &Ibsim, fabric: &Fabric) -> Held {
     Held { tables: [back.lfts(), back.sl2vl(), back.text("vlarb")], sls, fabric }
 }
 
-fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
-    let what = format!("{engine}, {way:?}");
+fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, takeover: Takeover) {
+    let what = format!("{engine}, {takeover:?}");
     let mut sim = Ibsim::start(tools, &net(fabric));
     let hosts: Vec<String> = net(fabric)
         .lines()
@@ -78,10 +78,10 @@ fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
     let mut master = OpenSm::start(&sim, &config(engine, 8));
     let mut sweeps = Sweeps::of(&master);
     assert_eq!(sweeps.rest(&mut master, 0), End::Up, "{what}: {}", master.log());
-    let priority = if way == Way::HandedOver { 12 } else { 4 };
+    let priority = if takeover == Takeover::HandedOver { 12 } else { 4 };
     let before = sweeps.started();
     let mut standby = None;
-    if way != Way::HandedOver {
+    if takeover != Takeover::HandedOver {
         let mut sm = OpenSm::start_on(&sim, far, &config(engine, priority));
         sm.wait_log("ENTERING STANDBY STATE", 1, Duration::from_secs(20));
         // It has announced itself to the master, which makes the master sweep.
@@ -101,12 +101,12 @@ fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
     assert_eq!(sweeps.settle(&mut master), End::Up, "{what}: {}", master.log());
     let before = held(&what, &sim, fabric);
 
-    let mut standby = match way {
-        Way::Killed => {
+    let mut standby = match takeover {
+        Takeover::Killed => {
             master.kill();
             standby.expect("it was started")
         }
-        Way::KilledInASweep => {
+        Takeover::KilledInASweep => {
             let begun = master.log().matches("INITIATING HEAVY SWEEP").count();
             sim.commands(&[format!("Unlink {cable}")]);
             master.wait_log("INITIATING HEAVY SWEEP", begun + 1, Duration::from_secs(20));
@@ -114,7 +114,7 @@ fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
             sim.commands(&[format!("ReLink {cable}")]);
             standby.expect("it was started")
         }
-        Way::HandedOver => OpenSm::start_on(&sim, far, &config(engine, priority)),
+        Takeover::HandedOver => OpenSm::start_on(&sim, far, &config(engine, priority)),
     };
     standby.wait_log("ENTERING SM MASTER STATE", 1, Duration::from_secs(30));
     let mut sweeps = Sweeps::of(&standby);
@@ -143,14 +143,14 @@ fn a_standby_takes_over_from_a_master_that_was_killed_and_changes_nothing() {
     let Some(tools) = host::tools("handover") else { return };
     let dragonfly = Dragonfly::balanced(2).build().expect("a Dragonfly");
     let ring = Ring { switches: 9, cas: 1 }.build().expect("a ring");
-    take_over(tools, &dragonfly, "dfdn", Way::Killed);
-    take_over(tools, &ring, "dfdn-paper", Way::Killed);
-    take_over(tools, &ring, "dfdn-paper", Way::KilledInASweep);
+    take_over(tools, &dragonfly, "dfdn", Takeover::Killed);
+    take_over(tools, &ring, "dfdn-paper", Takeover::Killed);
+    take_over(tools, &ring, "dfdn-paper", Takeover::KilledInASweep);
 }
 
 #[test]
 fn a_master_of_higher_priority_takes_over_and_changes_nothing() {
     let Some(tools) = host::tools("handover by priority") else { return };
     let ring = Ring { switches: 9, cas: 1 }.build().expect("a ring");
-    take_over(tools, &ring, "dfdn-paper", Way::HandedOver);
+    take_over(tools, &ring, "dfdn-paper", Takeover::HandedOver);
 }

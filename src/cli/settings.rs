@@ -1,16 +1,16 @@
-//! The options that every subcommand with an engine takes: one for each of the [`KEYS`].
+//! The options of every subcommand with an engine: one for each of the [`KEYS`].
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use crate::engine::{KEYS, Key, Prefer, Routed, Settings, Values};
 
-/// What an engine may use: all settings but the engine itself, which each subcommand names in its own way.
+/// The settings of an engine except its name, for which each subcommand has its own argument.
 #[derive(Clone, Debug)]
 pub(super) struct EngineArgs(Settings);
 
 impl EngineArgs {
-    /// What was asked for and does not hold of the tables, a sentence each.
+    /// Requests that the tables do not meet, one sentence each.
     pub(super) fn unmet(&self, routed: &Routed) -> Vec<String> {
         let Settings { prefer, max_nonminimal, .. } = self.0;
         let v = &routed.verdict;
