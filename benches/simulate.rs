@@ -1,11 +1,11 @@
-//! The packet simulator: packet-hops a second, and its event queue beside a binary heap.
+//! The packet simulator: packet-hops per second, and its event queue beside a binary heap.
 //!
 //! ```sh
 //! cargo bench --bench simulate                       # a minute
 //! DFDN_BENCH=all cargo bench --bench simulate        # Dragonfly p=6 and Slim Fly q=11 too
 //! ```
 //!
-//! The column behind the times counts switches that packets leave (`packet_hops`), and for the queues
+//! The rate beside the times counts switches that packets leave (`packet_hops`), and for the queues
 //! events.
 
 use std::cmp::Reverse;
@@ -54,11 +54,11 @@ fn half_load(bencher: Bencher, name: &str) {
     let simulation = Simulation::new(&fabric, &routes, &settings).expect("sound tables");
     let run = || simulation.run(Load::Share(0.5), 1).expect("it runs");
     let settled = run().packet_hops;
-    // What counts is three quarters of the time.
+    // Three quarters of the time are counted.
     bencher.counter(ItemsCount::new(settled * 4 / 3)).bench_local(run);
 }
 
-/// Times as the simulator has them: most a packet, a cable and a switch ahead, some a packet.
+/// Times as in the simulator: most a packet, a cable and a switch ahead, some a packet.
 fn ahead(n: u64) -> u64 {
     let random = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     if n.is_multiple_of(3) { 512_000 } else { 125_000 + random % 600_000 }
@@ -67,7 +67,7 @@ fn ahead(n: u64) -> u64 {
 const HELD: [u64; 3] = [100, 2_000, 20_000];
 const EVENTS: u64 = 1_000_000;
 
-/// Takes an event and puts one down, a million times, with so many under way.
+/// Removes an event and inserts one, a million times, with this many pending.
 #[divan::bench(args = HELD, sample_count = 10, sample_size = 1)]
 fn queue_calendar(bencher: Bencher, held: u64) {
     bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {

@@ -7,9 +7,9 @@
 //! DFDN_BENCH=dragonfly-8,fat-tree-36 cargo bench    # some fabrics
 //! ```
 //!
-//! The column behind the times is how fast a stage gets through what its cost model counts (see the
-//! table in `docs/performance.md`): where it stays the same from one size to the next, the stage grows
-//! as the model says. Times are wall-clock time; `RAYON_NUM_THREADS=1` keeps to one core.
+//! The rate beside the times is that of the items in the stage's cost model (see the table in
+//! `docs/performance.md`): if it stays the same from one size to the next, the stage grows as the
+//! model says. Times are wall-clock time; `RAYON_NUM_THREADS=1` uses only one core.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use arc_swap::ArcSwapOption;
 use dfdn::engine::{self, Settings};
 use dfdn::fabric::{Fabric, SwitchId};
 use dfdn::formats::{ibnetdiscover, read_fabric};
-use dfdn::lanes::{self, Offer};
+use dfdn::lanes::{self, LaneLimits};
 use dfdn::ordering::{Rule, global_links_first, host_levels, up_down_rank};
 use dfdn::routing::{Forwarding, Hops, Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
 use dfdn::tables::{PathSl, Programmed, Routes, VlArb};
@@ -55,7 +55,7 @@ const SERIES: &[(&str, u32, bool)] = &[
     ("torus", 16, false),
 ];
 
-/// The fabrics that this run is about, as `family-size`.
+/// The fabrics of this run, as `family-size`.
 fn fabrics() -> Vec<&'static str> {
     let asked = std::env::var("DFDN_BENCH").unwrap_or_default();
     let wanted = |name: &str, small: bool| match asked.as_str() {
@@ -67,14 +67,14 @@ fn fabrics() -> Vec<&'static str> {
     named.filter(|(name, small)| wanted(name, *small)).map(|(name, _)| &*name.leak()).collect()
 }
 
-/// A fabric and what the stages before one need to have done; made once.
+/// A fabric and what the stages need from earlier ones; made once.
 struct Case {
     fabric: Fabric,
     hops: Hops,
     rule: Rule,
     ranked: OnceLock<Forwarding>,
     routes: OnceLock<Routes>,
-    /// Channels on minimal paths to each switch, those to a switch as often as it has LIDs.
+    /// Channels on minimal paths to each switch, counted once for each LID of the switch.
     minimal: u64,
 }
 
@@ -166,7 +166,7 @@ fn c_sssp(bencher: Bencher<'_, '_>, name: &str) {
     routing(bencher, name, ranked_sssp);
 }
 
-/// The same where a failed link is to change few tables. Model: the same.
+/// The same for stable routing, in which a failed link changes few tables. Model: the same.
 #[divan::bench(args = fabrics(), max_time = 5)]
 fn c_stable(bencher: Bencher<'_, '_>, name: &str) {
     routing(bencher, name, stable_sssp);
@@ -189,23 +189,23 @@ fn routing(
 fn d_search(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);
     let work = ItemsCount::new(case.entries() + case.minimal);
-    let offer = Settings::default().offer(&case.fabric).expect("lanes");
-    bencher.counter(work).bench(|| engine::orders_tried(&case.fabric, &case.hops, offer));
+    let limits = Settings::default().lane_limits(&case.fabric).expect("lanes");
+    bencher.counter(work).bench(|| engine::orders_tried(&case.fabric, &case.hops, limits));
 }
 
-/// SL2VL tables, and SLs for what breaks the rule. Model: rows, the sum of (ports + 1)^2.
+/// SL2VL tables, and SLs for paths that break the rule. Model: rows, the sum of (ports + 1)^2.
 #[divan::bench(args = fabrics(), max_time = 3)]
 fn e_lanes(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);
     let rows = ItemsCount::new(case.routes().sl2vl.rows().len());
     let ranked = case.ranked();
-    let offer = Offer { vls: 15, sls: 16 };
+    let limits = LaneLimits { vls: 15, sls: 16 };
     bencher
         .counter(rows)
-        .bench(|| lanes::ordered(&case.fabric, &case.rule, &ranked.lft, &ranked.broken, offer));
+        .bench(|| lanes::ordered(&case.fabric, &case.rule, &ranked.lft, &ranked.broken, limits));
 }
 
-/// The judge, where one SL serves every pair. Model: D S.
+/// The judge, when one SL serves every pair. Model: D S.
 #[divan::bench(args = fabrics(), max_time = 5)]
 fn f_verify(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);
@@ -245,7 +245,7 @@ fn h_copy(bencher: Bencher<'_, '_>, name: &str) {
 }
 
 /// One answer to a PathRecord query, with the guard and the hand-over to other threads of OpenSM's
-/// callback around it, over LIDs in no particular order.
+/// callback around it, over random LIDs.
 #[divan::bench(args = fabrics(), max_time = 1)]
 fn i_path_sl(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);
@@ -263,7 +263,7 @@ fn i_path_sl(bencher: Bencher<'_, '_>, name: &str) {
     });
 }
 
-/// All of it but reading and table fill: what `dfdn route` and the plugin do.
+/// All except reading and table fill: what `dfdn route` and the plugin do.
 #[divan::bench(args = fabrics(), max_time = 10)]
 fn j_route(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);

@@ -1,7 +1,7 @@
 # Shared by the scripts in this folder, which source it first; it moves to the package's root.
 # shellcheck shell=bash
 set -euo pipefail
-# What a script says of itself is the comment that it begins with.
+# --help prints the comment at the head of a script.
 case ${1:-} in -h | --help) sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0" && exit 0 ;; esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,9 +11,9 @@ die() { echo "${0##*/}: $*" >&2; exit 1; }
 packages=(opensm libopensm-dev infiniband-diags ibutils ibsim-utils libibumad-dev libibmad-dev
   clang libclang-dev gcc libc6-dev pkg-config util-linux dpkg-dev valgrind)
 
-# Installs what is missing; asks no network where nothing is.
+# Installs what is missing; uses no network if nothing is.
 install_missing() {
-  command -v cargo >/dev/null || die "there is no cargo: install Rust, see https://rustup.rs"
+  command -v cargo >/dev/null || die "cargo not found: install Rust, see https://rustup.rs"
   local need have
   need=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
   have=$(rustc --version | cut -d' ' -f2)
@@ -21,7 +21,7 @@ install_missing() {
     die "Rust $have is too old, $need is needed (rustup update)"
   local missing=() p
   { command -v dpkg-query && command -v apt-get; } >/dev/null ||
-    die "there is no apt here: install what Debian calls ${packages[*]}, then use cargo"
+    die "apt not found: install Debian's ${packages[*]} or their equivalents, then use cargo"
   for p in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
   done
@@ -33,17 +33,18 @@ install_missing() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 }
 
-# Tests that take long; ci/test leaves them to ci/test --all.
+# Tests that take long; only ci/test --all runs them.
 # shellcheck disable=SC2034 # for who sources this
 slow_tests=(load:: memory:: falsified:: readme::scripts readme::times hold::one_adapter handover:: command::path_sls)
 
-# host_tests: the modules of tests that start a simulator, a line each.
+# host_tests: the modules of tests that start a simulator, one per line.
 host_tests() {
   grep -l 'Ibsim::start' tests/*.rs | sed -E 's|tests/(.*)\.rs|\1::|'
   echo host::
 }
 
-# What the scripts that run OpenSM over ibsim share. "work" is a folder that is gone when they end.
+# Shared by the scripts that run OpenSM over ibsim. "work" is a folder that is removed when they
+# end.
 pids=() simulated=() console=''
 stop() {
   [ ${#pids[@]} = 0 ] || { kill -9 "${pids[@]}" && wait "${pids[@]}"; } 2>/dev/null || true
@@ -70,8 +71,8 @@ within() {
   return 1
 }
 
-# simulate FABRIC FOLDER: starts ibsim; "${simulated[@]}" before a command lets it see the subnet
-# from the first adapter, with FOLDER as OpenSM's. "stop" ends it.
+# simulate FABRIC FOLDER: starts ibsim; "${simulated[@]}" before a command attaches it to the subnet
+# at the first adapter, with FOLDER as OpenSM's. "stop" ends it.
 simulate() {
   local fabric=$1 d=$2 socket host
   socket=dfdn-$$-$(basename "$d")
@@ -101,5 +102,5 @@ between() {
 # window LOG: seconds from the first 'building routing' to the first 'tables configured'.
 window() { between 'building routing' 'tables configured' "$1"; }
 
-# value FILE KEY: of flat JSON.
+# value FILE KEY: from flat JSON.
 value() { sed -nE "/^ *\"$2\":/ { s/^[^:]*: *([^,]*),?$/\1/; p; q }" "$1"; }

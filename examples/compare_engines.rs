@@ -1,4 +1,4 @@
-//! Compares two engines on one fabric by the figures that researchers print.
+//! Compares two engines on one fabric by the usual figures of papers.
 //!
 //! `cargo run --release --example compare_engines -- dfdn sssp`
 

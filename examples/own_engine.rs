@@ -1,15 +1,15 @@
-//! An engine of your own on the public interface: your next hops, somebody's VLs, and the judge.
+//! An engine of your own on the public interface: your next hops, existing VLs, and the judge.
 //!
-//! This one sends each LID over the neighbour with the smallest GUID among those that are nearest, without any
-//! balance. Alone it may have credit loops. DF-DN (Schneider et al., section V) gives it the VLs and SLs that close
-//! none, and the judge proves it.
+//! This one routes each LID over the nearest neighbour with the smallest GUID, without any
+//! balancing. Alone it may have credit loops. DF-DN (Schneider et al., section V) adds VLs and SLs
+//! that exclude them, and the judge proves it.
 //!
 //! `cargo run --release --example own_engine`
 
 use std::error::Error;
 
 use dfdn::fabric::Fabric;
-use dfdn::lanes::{self, Offer};
+use dfdn::lanes::{self, LaneLimits};
 use dfdn::routing::Hops;
 use dfdn::tables::{Lft, Routes, VlArb};
 use dfdn::{topology::Dragonfly, verify};
@@ -34,7 +34,7 @@ fn next_hops(fabric: &Fabric, hops: &Hops) -> Lft {
 fn main() -> Result<(), Box<dyn Error>> {
     let fabric = Dragonfly::balanced(2).build()?;
     let lft = next_hops(&fabric, &Hops::new(&fabric)?);
-    let lanes = lanes::df_dn(&fabric, &lft, Offer { vls: 8, sls: 16 })?;
+    let lanes = lanes::df_dn(&fabric, &lft, LaneLimits { vls: 8, sls: 16 })?;
     let routes = Routes {
         engine: "smallest-guid".to_owned(),
         lft,

@@ -3,12 +3,11 @@
  *
  *   LD_PRELOAD="wildcards.so libumad2sim.so" WILDCARDS_COUNT=FILE opensm ...
  *
- * Stands between OpenSM and the simulator: sets the capability's bit in each SwitchInfo that passes; takes a Set of
- * an SLtoVLMappingTable for "all in ports" or "all out ports" apart into one for each pair, as the switch would do
- * inside; and answers OpenSM when the simulator has answered all of them. What the simulated switches hold is
- * thus what the wildcards mean, read from the specification and not from the patch: all ports are 1 to the last, and
- * port 0 too if it is an enhanced one. At the end the number of Sets that OpenSM sent is written to FILE, in all
- * and with wildcards.
+ * Loaded between OpenSM and the simulator. It sets the capability's bit in each SwitchInfo that passes, splits a Set of
+ * an SLtoVLMappingTable for "all in ports" or "all out ports" into one for each pair, as the switch would do
+ * internally, and answers OpenSM when the simulator has answered all of them. So the simulated switches hold what the
+ * wildcards mean by the specification, not by the patch: all ports are 1 to the last, and port 0 too if it is an
+ * enhanced one. At the end the number of Sets that OpenSM sent is written to FILE, in total and with wildcards.
  *
  * cc -O2 -shared -fPIC -o wildcards.so wildcards.c -ldl -lpthread
  */

@@ -1,4 +1,4 @@
-//! Which module may use which: the table of the architecture, enforced.
+//! Which module may use which: enforces the architecture's table.
 //!
 //! Change the table and the code together.
 
@@ -117,7 +117,7 @@ fn modules_use_only_what_they_may() {
             wrong.push(format!("module {module} is not in the table"));
             continue;
         };
-        // Test modules in files of their own may use anything: they compare modules.
+        // Test modules in their own files may use anything: they compare modules.
         if inside.iter().any(|part| part == "tests.rs" || part == "tests") {
             continue;
         }
@@ -132,7 +132,7 @@ fn modules_use_only_what_they_may() {
     assert!(seen.contains("fabric") && seen.contains("verify"), "the sources were not found");
 }
 
-/// The lint `unsafe_code` is denied for the crate; here it is seen who lifts it.
+/// The lint `unsafe_code` is denied for the crate; this finds the modules that allow it.
 #[test]
 fn unsafe_stays_in_the_plugin() {
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! Few tables change: what a failed link does to those of the engine `dfdn`, by default or with `balance stable`.
+//! A failed link changes few tables of the engine `dfdn`, by default or with `balance stable`.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -20,12 +20,12 @@ fn balanced(fabric: &Fabric, balance: Balance) -> Routed {
     routed
 }
 
-/// Blocks of 64 LIDs that differ, and those with an entry that has to change: its channel is gone, or no
-/// longer leads nearer.
+/// Number of blocks of 64 LIDs that differ, and of those with an entry that has to change because
+/// its channel is gone or no longer leads nearer.
 fn blocks(before: &Routed, damaged: &Fabric, after: &Routed) -> (usize, usize) {
     let (mut changed, mut must) = (HashSet::new(), HashSet::new());
     for end in damaged.endports() {
-        let home = end.attachment.expect("all hang off a switch").0;
+        let home = end.attachment.expect("all are attached to a switch").0;
         let entries = end.lids().flat_map(|lid| damaged.switch_ids().map(move |s| (lid, s)));
         for (lid, s) in entries.filter(|&(_, s)| s != home) {
             let block = (s, lid.get() / 64);
@@ -38,7 +38,7 @@ fn blocks(before: &Routed, damaged: &Fabric, after: &Routed) -> (usize, usize) {
                 .channels()
                 .at_port(s, was)
                 .is_some_and(|c| hops.get(damaged.channels().get(c).to, home) < hops.get(s, home));
-            // What took a longer way before did so for the rule, not for the link.
+            // A path that was longer before was so because of the rule, not the link.
             let minimal = before.hops.get(s, home) as usize == length(before, damaged, s, lid, home);
             if !nearer && minimal {
                 must.insert(block);
@@ -48,8 +48,8 @@ fn blocks(before: &Routed, damaged: &Fabric, after: &Routed) -> (usize, usize) {
     (changed.len(), must.len())
 }
 
-/// Switches that a way passes in the tables of before, as far as the damaged fabric has its channels; 0 where
-/// it does not.
+/// Number of switches on a path of the old tables, if the damaged fabric still has its channels;
+/// otherwise 0.
 fn length(before: &Routed, fabric: &Fabric, from: SwitchId, lid: Lid, home: SwitchId) -> usize {
     let (mut at, mut length) = (from, 0);
     while at != home {
@@ -62,7 +62,7 @@ fn length(before: &Routed, fabric: &Fabric, from: SwitchId, lid: Lid, home: Swit
     length
 }
 
-/// Blocks changed, of all failed links together, at most `most` times what must change.
+/// Blocks changed, in total over all failed links: at most `most` times what must change.
 fn holds(balance: Balance, name: &str, whole: &Fabric, links: u64, most: f64) {
     let stable = |fabric: &Fabric| balanced(fabric, balance);
     let before = stable(whole);
@@ -92,7 +92,7 @@ fn few_blocks_change() {
     holds("torus", Torus { dims: vec![4, 4, 4], cas: 4 }.build().unwrap(), 3.0);
 }
 
-/// More detours and VLs than that have to be asked for.
+/// More detours and VLs than that have to be requested.
 #[test]
 fn by_default_few_changes_cost_next_to_nothing() {
     let vls = |routed: &Routed| routed.routes.sl2vl.rows().iter().flat_map(|row| row.vls()).max();
@@ -107,7 +107,7 @@ fn by_default_few_changes_cost_next_to_nothing() {
     }
 }
 
-/// What a switch that is left without a legal way needs is a detour, and no further VL.
+/// A switch that is left without a legal path needs a detour, but no further VL.
 #[test]
 fn others_make_room_for_a_detour() {
     let whole = Dragonfly::balanced(4).build().unwrap();
@@ -116,8 +116,8 @@ fn others_make_room_for_a_detour() {
     assert_eq!(most(&stable(&damaged)), most(&stable(&whole)));
 }
 
-/// Bandwidth at least 95 % of what the same fabric has when it is balanced anew; on Deimos a little less, see
-/// docs/changes.md.
+/// At least 95 % of the bandwidth that the same fabric has after a full rebalance; a little less on
+/// Deimos, see docs/changes.md.
 #[test]
 fn the_balance_is_near_that_of_full() {
     let odin = Odin.build().unwrap();
@@ -147,7 +147,7 @@ fn the_balance_is_near_that_of_full() {
     }
 }
 
-/// Of P-SSSP without a rule fat trees that have lost some links keep nearly all bandwidth.
+/// Fat trees that have lost some links keep nearly all the bandwidth of P-SSSP without a rule.
 #[test]
 fn damaged_fat_trees_are_balanced() {
     let whole = FatTree { k: 12, levels: 3, down: None, cas: None }.build().unwrap();

@@ -1,4 +1,4 @@
-//! Classes of service, and destinations spread over idle VLs.
+//! Classes of service, and destinations spread over unused VLs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ fn settings(engine: &str, classes: u8, spread: bool) -> Settings {
 }
 
 /// Calls `visit` with every fabric, engine, number of classes and choice of spreading that can be
-/// routed with 8 VLs; the number of those that cannot.
+/// routed with 8 VLs; returns the number of those that cannot.
 fn each(mut visit: impl FnMut(&str, &Fabric, &Settings, &Routed)) -> usize {
     let mut refused = 0;
     for (name, fabric) in small_members() {
@@ -44,7 +44,7 @@ fn each(mut visit: impl FnMut(&str, &Fabric, &Settings, &Routed)) -> usize {
     refused
 }
 
-/// The VLs by SL of all rows that lead from a switch to a switch, as a set for each SL.
+/// The VLs that each SL has in any row between switches, as a set.
 fn vls_by_sl(fabric: &Fabric, routes: &Routes) -> [u16; Sl::COUNT] {
     let mut vls = [0; Sl::COUNT];
     for (_, c) in fabric.channels().iter() {
@@ -64,14 +64,14 @@ fn no_sl_leads_onto_the_vls_of_another_class() {
     each(|label, fabric, settings, routed| {
         let parts = routed.classes;
         assert_eq!(parts.classes, settings.classes, "{label}");
-        assert!(parts.ways == 1 || settings.spread, "{label}");
+        assert!(parts.vl_sets == 1 || settings.spread, "{label}");
         assert!(parts.blocks() * parts.vls <= 8 && parts.blocks() * parts.sls <= 16, "{label}");
-        // What is left over after spreading is too little for another way.
+        // What is left after spreading is too little for another VL set.
         if settings.spread {
-            let vls_left = 8 / parts.classes - parts.ways * parts.vls < parts.vls;
-            let sls_left = 16 / parts.classes - parts.ways * parts.sls < parts.sls;
+            let vls_left = 8 / parts.classes - parts.vl_sets * parts.vls < parts.vls;
+            let sls_left = 16 / parts.classes - parts.vl_sets * parts.sls < parts.sls;
             assert!(vls_left || sls_left, "{label}: {parts:?}");
-            spread_over.insert(parts.ways);
+            spread_over.insert(parts.vl_sets);
         }
         let vls = vls_by_sl(fabric, &routed.routes);
         for a in 0..Sl::COUNT {
@@ -93,7 +93,7 @@ fn no_sl_leads_onto_the_vls_of_another_class() {
             usize::from(parts.blocks() * parts.vls),
             "{label}: all have a turn"
         );
-        // Adapters tell classes apart too, those of four VLs as well, on VLs that have a turn.
+        // Adapters separate classes too, even those with four VLs, on VLs that arbitration serves.
         let at_adapters = routed.routes.sl2vl.adapters().vls();
         let distinct = |kept: u8| at_adapters.iter().map(|vl| vl.0 & kept).collect::<BTreeSet<u8>>();
         assert!(distinct(15).iter().all(|&vl| vl < parts.blocks() * parts.vls), "{label}");
@@ -134,7 +134,7 @@ fn a_class_is_what_the_engine_makes_of_its_share() {
     });
 }
 
-/// What a sender on a switch is told for each wish, by the rule in words.
+/// The SL assigned to a sender for each requested SL, by the documented rule.
 #[test]
 fn every_wish_is_answered_within_its_class_and_safely() {
     each(|label, fabric, settings, routed| {
@@ -146,7 +146,7 @@ fn every_wish_is_answered_within_its_class_and_safely() {
             for lid in fabric.adapters().flat_map(|(_, to)| to.lids()) {
                 let allowed = table.allowed(fabric, source, lid);
                 let answers: Vec<u8> = (0..16)
-                    .map(|wish| table.answer(switches, on, lid, Sl(wish)).expect("our tables know").0)
+                    .map(|wish| table.path_record_sl(switches, on, lid, Sl(wish)).expect("our tables know").0)
                     .collect();
                 for (wish, &answer) in answers.iter().enumerate() {
                     assert_eq!(answer % parts.classes, wish as u8 % parts.classes, "{label}");
@@ -154,15 +154,16 @@ fn every_wish_is_answered_within_its_class_and_safely() {
                 }
                 assert_eq!(table.get(fabric, source, lid).0, answers[0], "{label}");
                 if table.any().is_some() {
-                    // Any SL is granted, but those that name a class where destinations are spread.
-                    let named = if parts.ways > 1 { parts.classes } else { 0 };
+                    // Any SL is granted, except those that name a class when destinations are
+                    // spread.
+                    let named = if parts.vl_sets > 1 { parts.classes } else { 0 };
                     assert!((named..16).all(|wish| answers[usize::from(wish)] == wish), "{label}");
                 }
                 told.insert(parts.block_of(Sl(answers[0])).0);
             }
         }
         if fabric.adapters().count() >= 16 {
-            assert_eq!(told.len(), usize::from(parts.ways), "{label}: all ways are used");
+            assert_eq!(told.len(), usize::from(parts.vl_sets), "{label}: all VL sets are used");
         }
         assert!(settings.classes > 1 || settings.spread || !matches!(table, PathSl::Classes(_)), "{label}");
     });
@@ -182,7 +183,7 @@ fn where_one_sl_suffices_every_sl_is_safe_whatever_the_classes() {
     assert!(one_sl > 200, "{one_sl}");
 }
 
-/// The judge sees what the proof forbids: two blocks that share VLs.
+/// The judge detects what the proof excludes: two blocks that share VLs.
 #[test]
 fn blocks_that_meet_are_found_out() {
     let fabric = Ring { switches: 7, cas: 1 }.build().expect("a ring");
@@ -191,7 +192,8 @@ fn blocks_that_meet_are_found_out() {
     assert!(verify(&fabric, &routes).is_safe() && classes.vls > 1);
     let mut meets = routes;
     for row in meets.sl2vl.rows_mut() {
-        // The second VL of class 0 becomes the first, and so on around: a VL falls along a path.
+        // The second VL of class 0 becomes the first, and so on in rotation: a VL descends along a
+        // path.
         let vls = row.vls().map(|vl| if vl.0 < classes.vls { Vl((vl.0 + 1) % 2) } else { vl });
         *row = SlVlRow::from_vls(vls);
     }
@@ -209,8 +211,8 @@ fn too_many_classes_are_refused_with_how_many_fit() {
                     let label = format!("{engine} on {name}, {classes} classes of {vls} VLs");
                     let Err(error) = route(&fabric, &settings) else { continue };
                     let text = error.to_string();
-                    let EngineError::Classes { fit, takes, offer, part, .. } = error else {
-                        // Then one class is too much as well.
+                    let EngineError::Classes { fit, takes, limits, part, .. } = error else {
+                        // Then even one class is too much.
                         let one = route(&fabric, &Settings { classes: 1, ..settings }).unwrap_err();
                         assert_eq!(one.to_string(), text, "{label}");
                         continue;
@@ -218,7 +220,7 @@ fn too_many_classes_are_refused_with_how_many_fit() {
                     numbers += 1;
                     assert!(fit >= 1 && fit < classes, "{label}: {text}");
                     assert_eq!(
-                        (offer.vls, part.vls, part.sls),
+                        (limits.vls, part.vls, part.sls),
                         (vls, vls / classes, 16 / classes),
                         "{label}"
                     );
@@ -269,8 +271,10 @@ fn classes_are_written_and_read_again() {
         }
         for (source, _) in fabric.adapters() {
             for lid in fabric.adapters().flat_map(|(_, to)| to.lids()) {
-                let (read, wrote) =
-                    (back.path_sl.told(&fabric, source, lid), routes.path_sl.told(&fabric, source, lid));
+                let (read, wrote) = (
+                    back.path_sl.assigned_sls(&fabric, source, lid),
+                    routes.path_sl.assigned_sls(&fabric, source, lid),
+                );
                 assert_eq!(read, wrote, "{engine}");
                 assert_eq!(wrote.count_ones(), 2, "one SL for each class");
             }
@@ -280,7 +284,7 @@ fn classes_are_written_and_read_again() {
             (verdict.sls_all, u32::from(classes.blocks() * classes.vls)),
             "{engine}"
         );
-        // An SL of class 1 where those of class 0 are promised, and no number of classes.
+        // An SL of class 1 where only class 0 is allowed, and an invalid number of classes.
         let text = fs::read_to_string(&psl).expect("psl is read");
         for (from, to, place) in
             [("classes 2", "classes two", "line 1:"), (" 0\n", " 1\n", "is not of class 0")]
@@ -317,7 +321,7 @@ fn the_command_says_what_each_class_has() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = |words: &str| dfdn(folder.path(), words);
     assert_eq!(run("generate dragonfly --p 2 -o fabric.net").0, Some(0));
-    for (words, [classes, vls_per_class, sls_per_class, ways, vls, sls]) in [
+    for (words, [classes, vls_per_class, sls_per_class, vl_sets, vls, sls]) in [
         ("", [1, 2, 1, 1, 2, 1]),
         ("--classes 4", [4, 2, 1, 1, 8, 4]),
         ("--classes 2 --spread", [2, 4, 2, 2, 8, 4]),
@@ -332,7 +336,7 @@ fn the_command_says_what_each_class_has() {
             ("classes", classes),
             ("vls_per_class", vls_per_class),
             ("sls_per_class", sls_per_class),
-            ("ways", ways),
+            ("ways", vl_sets),
             ("vls", vls),
             ("sls", sls),
         ] {
@@ -369,7 +373,7 @@ fn the_command_says_what_each_class_has() {
         assert_eq!((code, out.as_str()), (Some(2), ""), "{words}");
         assert!(err.contains(reason), "{words}: {err}");
     }
-    // What an engine says that it lacks may be far from the least: only what fits is said.
+    // What an engine says it lacks may be far above the minimum: only what fits is reported.
     assert_eq!(run("generate ring --switches 50 -o ring.net").0, Some(0));
     let err = run("route ring.net --classes 4").2;
     assert!(

@@ -15,10 +15,10 @@ use dfdn::topology::{Dragonfly, Topology, small};
 
 use crate::host;
 
-/// A folder to run the command in.
+/// A folder for running the command.
 struct Desk(TempDir);
 
-/// What the command did.
+/// Result of a run.
 struct Ran {
     code: Option<i32>,
     out: String,
@@ -30,7 +30,7 @@ impl Desk {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
 
-    /// With `fabric.net`, as `dfdn generate` and these words write it.
+    /// A folder with `fabric.net`, as `dfdn generate` and these words write it.
     fn with(words: &str) -> Self {
         let desk = Self::new();
         let ran = desk.run(&format!("generate {words} -o fabric.net"));
@@ -52,14 +52,14 @@ impl Desk {
         ran(self.command(words).output().expect("dfdn starts"))
     }
 
-    /// Runs it with `--json`, and expects an exit code and one object.
+    /// Runs it with `--json` and expects an exit code and one object.
     fn json(&self, words: &str, code: i32) -> Value {
         let ran = self.run(&format!("{words} --json"));
         assert_eq!(ran.code, Some(code), "{words}: {}", ran.err);
         serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{words}: {e}: {}", ran.out))
     }
 
-    /// Runs it, and expects exit code 2, nothing on standard output, and some words of the reason.
+    /// Runs it and expects exit code 2, nothing on standard output, and some words of the reason.
     fn refused(&self, words: &str, reason: &[&str]) {
         let ran = self.run(words);
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{words}: {}", ran.err);
@@ -223,7 +223,7 @@ fn a_closed_pipe_is_no_error_and_changes_no_verdict() {
     ] {
         let mut child =
             desk.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dfdn starts");
-        // The reader is gone before or at the first line.
+        // The reader exits before or at the first line.
         let mut line = String::new();
         let out = child.stdout.take().expect("a pipe");
         if words.starts_with("generate") {
@@ -253,7 +253,7 @@ fn tables_that_may_deadlock_are_written_only_when_asked() {
     let judged = desk.json("verify fabric.net tables", 1);
     assert_eq!((&judged["deadlock_free"], &judged["reachable"]), (&false.into(), &true.into()));
     check_credit_loop(&judged["witness"]);
-    // Safe tables take their place: all files are of one set, and none of the old is left.
+    // Safe tables replace them: all files are of one set, and none of the old ones is left.
     assert!(!desk.path("tables/psl").exists());
     assert_eq!(desk.run("route fabric.net --engine dfdn-paper -o tables").code, Some(0));
     let mut all = TABLE_FILES.map(str::to_owned).to_vec();
@@ -265,7 +265,7 @@ fn tables_that_may_deadlock_are_written_only_when_asked() {
     assert!(!desk.path("tables/psl").exists(), "one SL serves, and the old psl would say otherwise");
 }
 
-/// The channels of a credit loop in a circle, each wait with a pair of adapters.
+/// Checks that the channels of a credit loop form a cycle, each wait with a pair of adapters.
 pub(crate) fn check_credit_loop(witness: &Value) {
     assert_eq!(witness["kind"], "credit_loop", "{witness}");
     let waits = witness["waits"].as_array().expect("waits");
@@ -294,7 +294,7 @@ fn nothing_is_left_of_an_interrupted_run() {
         let mut child =
             desk.command("route fabric.net -o tables").stdout(Stdio::null()).spawn().expect("dfdn");
         let staged = || desk.files(".").into_iter().find(|n| n.starts_with(".dfdn-"));
-        // While it writes: at least one table is there.
+        // While it writes: at least one table exists.
         let writing = host::wait_for(Duration::from_secs(120), || {
             let ended = child.try_wait().expect("it can be asked").is_some();
             let tables =
@@ -315,7 +315,7 @@ fn nothing_is_left_of_an_interrupted_run() {
     }
 }
 
-/// Whenever an interruption comes, what is there is a whole folder of tables or nothing.
+/// Whenever it is interrupted, the folder has all tables or none.
 #[test]
 fn interruptions_at_any_moment_leave_nothing_behind() {
     let desk = Desk::with("torus --dims 4,4");
@@ -328,7 +328,7 @@ fn interruptions_at_any_moment_leave_nothing_behind() {
     for i in 0..60_u32 {
         let mut command = desk.command("route fabric.net -o tables");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dfdn");
-        // Most moments lie in the second half, in which files come into being.
+        // Most of these moments are in the second half, when the files are written.
         std::thread::sleep(usual * (20 + i * 37 % 100) / 100);
         let kill =
             Command::new("kill").args(["-s", "INT", &child.id().to_string()]).stderr(Stdio::null()).status();
@@ -346,8 +346,8 @@ fn interruptions_at_any_moment_leave_nothing_behind() {
     println!("{interrupted} of 60 runs were interrupted");
 }
 
-/// Path SLs would take 530 MB as text. Without them every SL would have to be safe on every path, which is
-/// not so here.
+/// Path SLs would take 530 MB as text. Without them every SL would have to be safe on every path,
+/// which is not the case here.
 #[test]
 fn path_sls_of_many_pairs_are_written_in_little_room() {
     let desk = Desk::with("mesh --dims 4,4 --cas 34");
@@ -370,7 +370,7 @@ fn path_sls_of_many_pairs_are_written_in_little_room() {
     assert_eq!(desk.json("verify fabric.net tables", 1)["safe"], false, "path SLs do matter");
     let bytes = fs::read(desk.path("tables/guid2lid")).expect("a file");
     desk.write("tables/psl.dfdn", bytes);
-    desk.refused("verify fabric.net tables", &["tables/psl.dfdn: it is none of dfdn's compact tables"]);
+    desk.refused("verify fabric.net tables", &["tables/psl.dfdn: not one of dfdn's compact tables"]);
 }
 
 /// The command lines for ibdmchk in the help, with and without path SLs.
@@ -379,7 +379,7 @@ fn ibdmchk_takes_what_the_help_of_route_says() {
     let Some(tools) = host::tools("ibdmchk as the help says") else { return };
     let desk = Desk::with("torus --dims 4,4");
     let help = desk.run("route --help").out;
-    // It goes on behind a backslash, as in a shell.
+    // A backslash continues the line, as in a shell.
     let joined = help.replace("\\\n", " ");
     let line = joined.lines().find(|l| l.trim_start().starts_with("ibdmchk -s")).expect("a line for ibdmchk");
     for (engine, needs_psl) in [("dfdn", false), ("dfdn-paper", true), ("apot", false)] {
@@ -397,7 +397,7 @@ fn ibdmchk_takes_what_the_help_of_route_says() {
     }
 }
 
-/// What was asked for and is not there is said, and is the exit code; the tables are safe and written.
+/// A request that is not met is reported and sets the exit code; the tables are safe and written.
 #[test]
 fn a_preference_that_is_not_met_is_said() {
     let desk = Desk::with("torus --dims 6,6");
@@ -414,7 +414,7 @@ fn a_preference_that_is_not_met_is_said() {
     assert_eq!(desk.json("verify fabric.net tables", 0)["minimal"], false, "they are written");
     let unmet = desk.json(words, 1);
     assert!(unmet["unmet"][0].as_str().is_some_and(|s| s.starts_with(said)), "{unmet}");
-    // Nothing was asked for: the same detours are nothing to complain of.
+    // Without a request, the same detours are not reported.
     let ran = desk.run("route fabric.net --vls 1");
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     let ran = desk.run("route fabric.net --engine updn-trees --prefer one-sl");
@@ -441,7 +441,7 @@ fn a_fabric_with_all_adapters_on_one_switch_uses_no_vl_between_switches() {
     assert!(ran.out.contains("none between switches, 1 (with switches as ends: 1, 1)"), "{}", ran.out);
 }
 
-/// JSON is a fabric like any other, and is named wherever the others are.
+/// JSON fabrics are accepted, and named, wherever others are.
 #[test]
 fn json_is_named_where_fabrics_are() {
     let desk = Desk::new();
@@ -520,7 +520,7 @@ fn every_family_is_generated_routed_and_verified() {
     }
 }
 
-/// The arguments of each family, with the counts that they must give: (switches, adapters, links).
+/// The arguments of each family, with the expected counts: (switches, adapters, links).
 #[test]
 fn every_family_takes_its_arguments() {
     let desk = Desk::new();
@@ -565,7 +565,7 @@ fn completions_and_manual_name_what_there_is() {
         assert_eq!(ran.code, Some(0));
         assert!(ran.out.contains("allow-unsafe") && ran.out.contains("slim-fly"), "{shell}");
     }
-    // Bash itself takes them, and offers subcommands.
+    // Bash itself accepts them and offers subcommands.
     let script = format!(
         "{}\nCOMP_WORDS=(dfdn ver); COMP_CWORD=1; _dfdn dfdn ver dfdn; echo \"${{COMPREPLY[@]}}\"",
         desk.run("completions bash").out
@@ -600,7 +600,7 @@ fn progress_is_for_terminals() {
     assert!(table.contains("minhop") && !table.contains('\x1b'), "{table}");
 }
 
-/// The folder of fabrics that others made; `None`, after saying so, where it is not there.
+/// The folder of foreign fabrics; `None`, after saying so, if it does not exist.
 fn foreign() -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fabrics");
     let folder = std::env::var_os("DFDN_FABRICS").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -619,7 +619,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Every fabric that others made is routed safely; what is no fabric is refused with its reason.
+/// Every foreign fabric is routed safely; other files are refused with a reason.
 #[test]
 fn fabrics_of_others() {
     let Some(folder) = foreign() else { return };
@@ -648,7 +648,7 @@ fn fabrics_of_others() {
         routed += 1;
     }
     assert!(routed > 0, "no fabric in {}", folder.display());
-    // Tables that an old OpenSM left: all arrive, and there is a credit loop.
+    // Tables of an old OpenSM: all packets arrive, and there is a credit loop.
     let old = folder.join("ibutils/osm.fdbs");
     if old.is_file() {
         fs::create_dir(desk.path("old")).expect("a folder");
@@ -660,7 +660,7 @@ fn fabrics_of_others() {
     }
 }
 
-/// A pipe in the place of a table is not waited for.
+/// A pipe in place of a table does not block.
 #[test]
 fn a_pipe_is_no_table() {
     let desk = Desk::with("torus --dims 4,4");
@@ -675,14 +675,14 @@ fn a_pipe_is_no_table() {
         desk.refused("verify fabric.net tables", &[name, "no regular file"]);
         fs::remove_dir_all(desk.path("tables")).expect("removed");
     }
-    // What does not end is no fabric either.
+    // Endless input is not a fabric either.
     let command = format!("ulimit -v 6000000; exec {} route /dev/zero", env!("CARGO_BIN_EXE_dfdn"));
     let ran = ran(Command::new("bash").args(["-c", &command]).output().expect("there is bash"));
     assert_eq!(ran.code, Some(2), "{}", ran.err);
     assert!(ran.err.contains("/dev/zero: more than 1 GiB"), "{}", ran.err);
 }
 
-/// A file that does not end is not read for ever, and one that promises much does not get it.
+/// An endless file is not read forever, and one that claims a huge size gets no memory for it.
 #[test]
 fn hostile_files_are_refused_within_bounds() {
     let desk = Desk::new();
@@ -692,7 +692,7 @@ fn hostile_files_are_refused_within_bounds() {
     let ports: String = (0..60_000).map(|i| format!("Switch 254 \"s{i}\"\n")).collect();
     desk.write("many.net", ports);
     for name in ["line", "braces", "deep.json", "many.net"] {
-        // Of address space, which threads reserve a good part of.
+        // Limits the address space, of which threads reserve a large part.
         let command = format!("ulimit -v 1000000; exec {} route {name}", env!("CARGO_BIN_EXE_dfdn"));
         let output = Command::new("bash").args(["-c", &command]).current_dir(&desk.0).output();
         let ran = ran(output.expect("there is bash"));

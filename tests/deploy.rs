@@ -1,5 +1,5 @@
-//! What `docs/deploy.md` shows. `packaging/test` runs its blocks for the subnet manager's host, in a
-//! container; here is what needs none.
+//! The contents of `docs/deploy.md`. `packaging/test` runs its blocks for the subnet manager's host
+//! in a container; this tests what needs none.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,7 +10,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The fenced blocks of a file: what stands behind the fence, and the text.
+/// The fenced blocks of a file: the info string after the fence, and the text.
 fn blocks(file: &str) -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join(file)).expect("there is the file");
     let mut pieces = text.split("```");
@@ -18,7 +18,7 @@ fn blocks(file: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     while let (Some(inside), Some(_)) = (pieces.next(), pieces.next()) {
         let (kind, block) = inside.split_once('\n').expect("a fence ends its line");
-        // Inline code has no line end behind the backquotes and only one of them: never a fence.
+        // Inline code has one backquote and no line end after it: never a fence.
         blocks.push((kind.to_owned(), block.to_owned()));
     }
     blocks
@@ -51,16 +51,16 @@ fn scripts_that_build_exist_and_ci_runs_them() {
     assert!(shown.len() >= 3, "{shown:?}");
     for line in shown.iter().flat_map(|(_, text)| text.lines()) {
         assert!(root().join(line).is_file(), "{line}");
-        // ci/install is what install_missing of ci/lib.sh does.
+        // ci/install does what install_missing of ci/lib.sh does.
         let run = ci.lines().any(|run| run == line || run.starts_with(&format!("{line} ")));
         assert!(run || line == "ci/install" && ci.contains("install_missing"), "{line}");
     }
 }
 
-/// Every script says what it is for and how to call it, and does nothing else then.
+/// Every script answers --help with its purpose and usage, and does nothing else then.
 #[test]
 fn scripts_say_what_they_are_for() {
-    // Those that others run inside containers and packages take no options.
+    // Scripts that run inside containers and packages take no options.
     let inside = ["lib.sh", "role", "manager", "postinst", "prerm"];
     let mut asked = 0;
     for folder in ["ci", "docker", "packaging", "opensm-patches"] {
@@ -81,7 +81,7 @@ fn scripts_say_what_they_are_for() {
     assert!(asked >= 20, "{asked}");
 }
 
-/// The two lines are the same wherever an administrator meets them.
+/// The two lines are the same in all places where an administrator finds them.
 #[test]
 fn the_two_lines_of_the_configuration() {
     for file in ["README.md", "docs/deploy.md", "packaging/postinst"] {

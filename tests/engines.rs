@@ -1,4 +1,5 @@
-//! Every engine on every family of fabrics, whole and damaged, with one LID an adapter and several.
+//! Every engine on every family of fabrics, whole and damaged, with one LID per adapter and with
+//! several.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use dfdn::fabric::{Fabric, FabricBuilder, LinkState, Lmc, NodeId};
 use dfdn::lanes::LanesError;
 use dfdn::topology::{fail_links, small_members};
 
-/// The same fabric with 2^`lmc` LIDs for each adapter.
+/// The same fabric with 2^`lmc` LIDs per adapter.
 pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
     let mut builder = FabricBuilder::from_fabric(fabric);
     for i in 0..builder.len() {
@@ -76,7 +77,7 @@ fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
                 Err(EngineError::Lanes { source, .. }) => {
                     let diameter = dfdn::routing::Hops::new(&fabric).expect("all is connected").diameter();
                     match source {
-                        // Where links state 8 VLs, the setting is not what limits them.
+                        // Links state 8 VLs, so the setting is not the limit.
                         LanesError::TooFewVls { needed, offered } => {
                             assert_eq!((needed, offered), (usize::from(diameter), 8), "{label}");
                             assert!(needed > 8, "{label}");

@@ -1,10 +1,11 @@
-//! Nodes that lie: every field of every answer that counts, on a switch and on an adapter, before OpenSM starts and
-//! while it runs, under minhop and under dfdn.
+//! Lying nodes: every field of every answer that matters, on a switch and on an adapter, before
+//! OpenSM starts and while it runs, under minhop and under dfdn.
 //!
-//! Wherever minhop ends in SUBNET UP, dfdn does too. The tables are read back from the switches, packets walk through
-//! them over the cables that are there, and none between two nodes that tell the truth is missing that minhop has, if
-//! there is a path for it that leads over no liar. What minhop cannot do is found out by the same run. A packet that
-//! arrives under minhop arrives under dfdn, and no packets wait for each other in a cycle, whoever lies.
+//! Whenever minhop reaches SUBNET UP, dfdn does too. The tables are read back from the switches and
+//! packets are walked over the real cables. Between two honest nodes, no path of minhop's is
+//! missing if there is one that avoids liars. The same run shows what minhop cannot do. A packet
+//! that arrives under minhop arrives under dfdn, and no packets wait for each other in a cycle,
+//! whoever lies.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -28,7 +29,7 @@ const SWEEPS_BY_CHANCE: usize = 10;
 /// How long they may take in all where minhop comes to an end, and where it is not known to.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_WITH_STOCK: Duration = Duration::from_secs(8);
-/// Falsifications that one OpenSM sees one after another.
+/// Number of falsifications that one OpenSM sees in sequence.
 const IN_A_ROW: usize = 12;
 
 /// Orders for a switch; `%` stands for its GUID, `@` for another node's.
@@ -157,28 +158,28 @@ const ADAPTER: &[&str] = &[
     "% refuse set vlarb * 0x1c",
 ];
 
-/// How a falsification ended.
+/// Result of a falsification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     Up,
     Errors,
     Refused,
-    /// No sweep ended, or sweep followed sweep.
+    /// No sweep ended, or sweeps never stopped.
     Endless,
-    /// OpenSM is gone.
+    /// OpenSM exited.
     Died,
 }
 
-/// What one engine made of one falsification.
+/// One engine's result for one falsification.
 struct Outcome {
     end: End,
-    /// The tables and answers; why they could not be read.
+    /// The tables and answers, or why they could not be read.
     held: Result<Held, String>,
-    /// What the log says of it.
+    /// What the log says about it.
     said: String,
     /// Whether the order changed an answer.
     heard: bool,
-    /// Whether everything was as before when the order had ended; where it began under way.
+    /// Whether everything was as before after the order had ended, if it began while running.
     healed: Option<bool>,
 }
 
@@ -237,7 +238,8 @@ impl Patient {
         run
     }
 
-    /// The end of a sweep after the first `before`, and of those that OpenSM or dfdn want behind it.
+    /// The end of a sweep after the first `before`, and of those that OpenSM or dfdn request after
+    /// it.
     fn settle(&self, run: &mut Run, mut before: usize, patience: Duration) -> End {
         let (mut end, mut again) = (None, 0);
         let (mut asked, mut written) = (false, false);
@@ -311,14 +313,14 @@ impl Patient {
         Outcome { end, held, said: said.unwrap_or_default().to_owned(), heard, healed: None }
     }
 
-    /// One falsification from before the start on.
+    /// One falsification from before the start.
     fn before(&self, order: &str, patience: Duration) -> Outcome {
         let mut run = self.start(&[order]);
         let end = self.settle(&mut run, 0, patience);
         self.outcome(&run, end, order)
     }
 
-    /// Some falsifications one after another under the same OpenSM, with truth in between.
+    /// Several falsifications in sequence under the same OpenSM, with truth in between.
     fn under_way(&self, cells: &[&Cell], patience: &[Duration], whole: usize) -> Vec<Outcome> {
         let mut run = None;
         let mut outcomes = Vec::new();
@@ -369,7 +371,7 @@ fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// What is wrong about dfdn's outcome beside minhop's.
+/// What is wrong with dfdn's result compared with minhop's.
 fn judge(cell: &Cell, cables: &Cables, sm: u64, minhop: &Outcome, dfdn: &Outcome) -> Vec<String> {
     let mut wrong = Vec::new();
     if minhop.healed == Some(true) && dfdn.healed != Some(true) {
@@ -392,8 +394,8 @@ fn judge(cell: &Cell, cables: &Cables, sm: u64, minhop: &Outcome, dfdn: &Outcome
             return wrong;
         }
     };
-    // Two nodes with one GUID have OpenSM believe in cables that are not there, and where minhop's packets go astray
-    // by that dfdn's may. None of them may wait in a cycle.
+    // If two nodes have one GUID, OpenSM believes in cables that do not exist. Packets that go
+    // astray for that reason under minhop may do so under dfdn. None of them may wait in a cycle.
     let stock = minhop.held.as_ref().ok();
     let arrivals = stock.map(|s| s.arrivals(cables)).unwrap_or_default();
     let honest = |pair: &((u64, u8), (u64, u8))| pair.0.0 != cell.liar && pair.1.0 != cell.liar;
@@ -473,7 +475,7 @@ fn harms_nobody_else(kind: &str) {
     };
     assert!(!cells.is_empty() && adapters[8] != sm && adapters[3] != sm);
 
-    // Jobs: cells that one OpenSM sees in a row, and single ones from the start on.
+    // Jobs: cases that one OpenSM sees in sequence, and single cases from the start.
     let mut jobs: Vec<(bool, Vec<&Cell>)> =
         cells.chunks(IN_A_ROW).map(|c| (true, c.iter().collect())).collect();
     jobs.extend(cells.iter().map(|cell| (false, vec![cell])));

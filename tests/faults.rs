@@ -1,12 +1,11 @@
-//! Links, switches and adapters that fail and come back, in numbers, under the real OpenSM.
+//! Many links, switches and adapters fail and come back, under the real OpenSM.
 //!
-//! After each handful of events OpenSM comes to rest, and the tables are read back from the simulated
-//! switches by management packets. They must be those that `engine::route` computes for what is left
-//! of the fabric, know nothing else, and pass `verify`; so they depend on the fabric of the moment
-//! alone, and nothing of an earlier one is left in them. What is left of the fabric the test works
-//! out by itself.
+//! After each few events OpenSM settles, and the tables are read back from the simulated switches
+//! by management packets. They must be those that `engine::route` computes for the remaining
+//! fabric, without anything else, and pass `verify`; so they depend only on the current fabric, and
+//! nothing of an earlier one is left in them. The test determines the remaining fabric by itself.
 //!
-//! `ci/soak` runs the same for as long as one likes.
+//! `ci/soak` runs the same for any length of time.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -45,7 +44,7 @@ struct Cable {
     up: bool,
 }
 
-/// A simulated fabric that breaks and is repaired, and what is left of it.
+/// A simulated fabric that breaks and is repaired, and what remains of it.
 struct Patient {
     whole: Fabric,
     cables: Vec<Cable>,
@@ -115,14 +114,14 @@ impl Patient {
                 nodes.filter(|&n| n != self.own && self.whole.node(n).kind == kind).collect::<Vec<_>>()
             };
             match self.random.random_range(0..10) {
-                // A switch goes or comes back with all its cables.
+                // A switch fails or comes back with all its cables.
                 0..=1 => {
                     let Some(&switch) = of_kind(kinds[0]).choose(&mut self.random) else { continue };
                     for cable in self.of(switch) {
                         if repair { self.mend(cable, &mut commands) } else { self.cut(cable, &mut commands) }
                     }
                 }
-                // An adapter reboots: it comes back without LID, on whichever ports were up.
+                // An adapter reboots: it comes back without a LID, on the ports that were up.
                 2..=3 => {
                     let Some(&adapter) = of_kind(kinds[1]).choose(&mut self.random) else { continue };
                     let cables: Vec<_> =
@@ -157,7 +156,7 @@ impl Patient {
         commands
     }
 
-    /// What OpenSM can reach: through switches, not through adapters. LIDs are to be found out.
+    /// What OpenSM can reach: through switches, not through adapters. LIDs are to be determined.
     fn left(&self) -> Fabric {
         let mut reached = BTreeSet::from([self.own]);
         let mut open = vec![self.own];
@@ -189,7 +188,7 @@ impl Patient {
     }
 }
 
-/// What was seen in a run.
+/// What occurred in a run.
 #[derive(Debug, Default)]
 struct Seen {
     events: usize,
@@ -198,7 +197,7 @@ struct Seen {
     refused: usize,
     partitioned: usize,
     without_switch: usize,
-    /// Memory that OpenSM had resident after a twentieth of the run and at its end, KiB.
+    /// OpenSM's resident memory after a twentieth of the run and at its end, in KiB.
     memory: Option<(u64, u64)>,
 }
 
@@ -213,16 +212,16 @@ impl Seen {
     }
 }
 
-/// The tables in the switches are those of the fabric that is left, and nothing else.
+/// The tables in the switches are exactly those of the remaining fabric.
 fn check(what: &str, sim: &Ibsim, sm: &OpenSm, left: &Fabric, settings: &Settings) {
     let back = Readback::of(sim);
     if sm.path("psl").exists() {
         std::fs::copy(sm.path("psl"), back.folder().join("psl")).expect("psl is copied");
     }
     let (fabric, held) = formats::load_tables(back.folder(), left.clone()).expect("the tables load");
-    // Entries for LIDs and switches that are not there any more, switches without a table, ...
-    // In psl an adapter with two ports on two switches is one source with two SLs for a pair.
-    let usual = ["no psl", "LIDs of", "pair that was stated before with another SL"];
+    // Entries for LIDs and switches that no longer exist, switches without a table, ...
+    // In psl, an adapter with two ports on two switches is one source with two SLs for a pair.
+    let usual = ["no psl", "LIDs of", "pair stated before with another SL"];
     let strange: Vec<_> = held.remarks.iter().filter(|r| !usual.iter().any(|u| r.contains(u))).collect();
     assert!(strange.is_empty(), "{what}: {strange:?}");
     let routed = engine::route(&fabric, settings).expect("OpenSM could route it");
@@ -239,7 +238,7 @@ fn check(what: &str, sim: &Ibsim, sm: &OpenSm, left: &Fabric, settings: &Setting
             }
         }
     }
-    // The SLs that hosts are told, as OpenSM answers for each pair; or all of them where all serve.
+    // The SLs assigned to hosts, as OpenSM answers for each pair; or all of them if all serve.
     let any = matches!(routed.routes.path_sl, PathSl::Any(_));
     assert_eq!(sm.path("psl").exists(), !any, "{what}: psl where SLs matter");
     let ports = |e: &EndPort| fabric.endports().iter().filter(|other| other.node == e.node).count();
@@ -249,7 +248,7 @@ fn check(what: &str, sim: &Ibsim, sm: &OpenSm, left: &Fabric, settings: &Setting
     assert!(verdict.is_safe(), "{what}: {:?}", verdict.witness().map(|w| w.explain(&fabric)));
 }
 
-/// One fabric under OpenSM with dfdn, hit until `enough`.
+/// Runs one fabric under OpenSM with dfdn and hits it until `enough`.
 fn run(
     tools: &'static Tools,
     what: &str,
@@ -286,7 +285,7 @@ fn run(
                 check(&what, &sim, &sm, &left, &settings);
                 seen.verified += 1;
             }
-            // With the reason, and only what the engine refuses outside OpenSM too.
+            // With the reason, and only for what the engine also refuses outside OpenSM.
             End::Refused(said) | End::Held(said) => {
                 let why = engine::route(&left, &settings).err().map(|e| e.to_string());
                 let why = why.unwrap_or_else(|| panic!("{what}: refused, but can be routed: {said:?}"));
@@ -399,7 +398,7 @@ fn cases() -> Vec<Case> {
             0,
         ),
         ("random", random.build().expect("a random fabric"), "updn-trees", 0),
-        // Of diameter two only as long as it is whole: dfd2 refuses what is left of it now and then.
+        // Its diameter is two only while it is whole: dfd2 sometimes refuses what remains.
         ("HyperX 3x3", HyperX { dims: vec![3, 3], cas: 1 }.build().expect("a HyperX"), "dfd2", 0),
         ("ring", Ring { switches: 8, cas: 1 }.build().expect("a ring"), "bfot-plus", 3),
     ]
@@ -421,11 +420,12 @@ fn hundreds_of_failures_and_repairs() {
         eprintln!("{name}: {seen:?}");
         all.add(&seen);
     }
-    // The test would be worth little if it had not come by these.
+    // The test proves little unless these occurred.
     assert!(all.events >= 600 && all.verified >= 100 && all.partitioned >= 50 && all.refused >= 3, "{all:?}");
 }
 
-/// No switch, so nothing to route: OpenSM does not ask the engine, and nothing must go wrong for it.
+/// Without a switch there is nothing to route: OpenSM does not ask the engine, and nothing must go
+/// wrong.
 #[test]
 fn two_adapters_back_to_back() {
     let Some(tools) = host::tools("two adapters back to back") else { return };
@@ -452,7 +452,7 @@ fn two_adapters_back_to_back() {
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
-/// `ci/soak`: all fabrics in turn, each with another seed every time, until the time is up.
+/// `ci/soak`: all fabrics in rotation, with a new seed each time, until the time is up.
 #[test]
 #[ignore = "runs for as long as DFDN_SOAK_MINUTES says; ci/soak"]
 fn soak() {
@@ -465,7 +465,7 @@ fn soak() {
     let share = whole / cases.len() as u32;
     let mut all = Seen::default();
     let mut growth = Vec::new();
-    // One OpenSM for all the time that a fabric has, so that what it loses adds up.
+    // One OpenSM for all the time of a fabric, so that leaks add up.
     for (n, (name, fabric, engine, lmc)) in cases.into_iter().enumerate() {
         let begun = Instant::now();
         let part = |_: &Seen| begun.elapsed().as_secs_f64() / share.as_secs_f64();

@@ -1,4 +1,4 @@
-//! Two OpenSMs on one fabric: what a master leaves behind, a standby carries on.
+//! Two OpenSMs on one fabric: a standby takes over what a master leaves.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::host::{self, Tools, plugin, saquery};
 
 /// How a master ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Takeover {
     /// SIGKILL while nothing happens.
     Killed,
-    /// SIGKILL in the middle of a sweep that a cut cable made it begin.
+    /// SIGKILL during a sweep that a cut cable caused.
     KilledInASweep,
-    /// A master of higher priority comes and is handed the subnet.
+    /// A master of higher priority starts and takes over the subnet.
     HandedOver,
 }
 
@@ -30,9 +30,9 @@ fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// The default waits of a standby, 50 s in all, made short.
-/// With a library that keeps the time as the kernel does: a request between two subnet managers that the
-/// simulator loses on a busy machine would be waited for without end.
+/// Shortens the default waits of a standby, 50 s in total.
+/// Uses a library that keeps time as the kernel does: on a busy machine the simulator may lose a
+/// request between two subnet managers, and OpenSM would wait for it forever.
 fn config(engine: &str, priority: u8) -> Config {
     let extra = format!("sm_priority {priority}\nsminfo_polling_timeout 300\npolling_retry_number 2\n");
     let timeouts = readback::compile_shared("timeouts").expect("a C compiler");
@@ -41,7 +41,7 @@ fn config(engine: &str, priority: u8) -> Config {
     Config { engine: format!("{engine},no_fallback"), extra, under, ..plugin::config(engine) }
 }
 
-/// SLs of some pairs, as the SA tells them.
+/// SLs of some pairs, as the SA reports them.
 fn sls(sim: &Ibsim, fabric: &Fabric) -> Vec<Option<u8>> {
     let lids: Vec<u16> = fabric.adapters().map(|(_, e)| e.lid.get()).collect();
     let pairs = lids.iter().flat_map(|&a| lids.iter().map(move |&b| (a, b))).filter(|(a, b)| a != b);
@@ -49,7 +49,7 @@ fn sls(sim: &Ibsim, fabric: &Fabric) -> Vec<Option<u8>> {
     all.iter().step_by((all.len() / 30).max(1)).map(|&(a, b)| saquery::path_sl(sim, a, b)).collect()
 }
 
-/// Everything that switches and the SA hold.
+/// The state of switches and SA.
 struct Held {
     tables: [String; 3],
     sls: Vec<Option<u8>>,
@@ -66,8 +66,8 @@ fn held(what: &str, sim: &Ibsim, fabric: &Fabric) -> Held {
     Held { tables: [back.lfts(), back.sl2vl(), back.text("vlarb")], sls, fabric }
 }
 
-fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
-    let what = format!("{engine}, {way:?}");
+fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, takeover: Takeover) {
+    let what = format!("{engine}, {takeover:?}");
     let mut sim = Ibsim::start(tools, &net(fabric));
     let hosts: Vec<String> = net(fabric)
         .lines()
@@ -78,17 +78,17 @@ fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
     let mut master = OpenSm::start(&sim, &config(engine, 8));
     let mut sweeps = Sweeps::of(&master);
     assert_eq!(sweeps.rest(&mut master, 0), End::Up, "{what}: {}", master.log());
-    let priority = if way == Way::HandedOver { 12 } else { 4 };
+    let priority = if takeover == Takeover::HandedOver { 12 } else { 4 };
     let before = sweeps.started();
     let mut standby = None;
-    if way != Way::HandedOver {
+    if takeover != Takeover::HandedOver {
         let mut sm = OpenSm::start_on(&sim, far, &config(engine, priority));
         sm.wait_log("ENTERING STANDBY STATE", 1, Duration::from_secs(20));
-        // It has told the master of itself, which makes the master sweep.
+        // It has announced itself to the master, which makes the master sweep.
         sweeps.rest(&mut master, before);
         standby = Some(sm);
     }
-    // What the master has lived through the standby has not.
+    // The standby has not seen what the master has.
     let cable = net(fabric).lines().filter(|l| l.starts_with("Switch")).nth(1).map(|l| {
         let switch = l.split('"').nth(1).expect("a name");
         let ports: u8 = l.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("its ports");
@@ -101,12 +101,12 @@ fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
     assert_eq!(sweeps.settle(&mut master), End::Up, "{what}: {}", master.log());
     let before = held(&what, &sim, fabric);
 
-    let mut standby = match way {
-        Way::Killed => {
+    let mut standby = match takeover {
+        Takeover::Killed => {
             master.kill();
             standby.expect("it was started")
         }
-        Way::KilledInASweep => {
+        Takeover::KilledInASweep => {
             let begun = master.log().matches("INITIATING HEAVY SWEEP").count();
             sim.commands(&[format!("Unlink {cable}")]);
             master.wait_log("INITIATING HEAVY SWEEP", begun + 1, Duration::from_secs(20));
@@ -114,7 +114,7 @@ fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, way: Way) {
             sim.commands(&[format!("ReLink {cable}")]);
             standby.expect("it was started")
         }
-        Way::HandedOver => OpenSm::start_on(&sim, far, &config(engine, priority)),
+        Takeover::HandedOver => OpenSm::start_on(&sim, far, &config(engine, priority)),
     };
     standby.wait_log("ENTERING SM MASTER STATE", 1, Duration::from_secs(30));
     let mut sweeps = Sweeps::of(&standby);
@@ -143,14 +143,14 @@ fn a_standby_takes_over_from_a_master_that_was_killed_and_changes_nothing() {
     let Some(tools) = host::tools("handover") else { return };
     let dragonfly = Dragonfly::balanced(2).build().expect("a Dragonfly");
     let ring = Ring { switches: 9, cas: 1 }.build().expect("a ring");
-    take_over(tools, &dragonfly, "dfdn", Way::Killed);
-    take_over(tools, &ring, "dfdn-paper", Way::Killed);
-    take_over(tools, &ring, "dfdn-paper", Way::KilledInASweep);
+    take_over(tools, &dragonfly, "dfdn", Takeover::Killed);
+    take_over(tools, &ring, "dfdn-paper", Takeover::Killed);
+    take_over(tools, &ring, "dfdn-paper", Takeover::KilledInASweep);
 }
 
 #[test]
 fn a_master_of_higher_priority_takes_over_and_changes_nothing() {
     let Some(tools) = host::tools("handover by priority") else { return };
     let ring = Ring { switches: 9, cas: 1 }.build().expect("a ring");
-    take_over(tools, &ring, "dfdn-paper", Way::HandedOver);
+    take_over(tools, &ring, "dfdn-paper", Takeover::HandedOver);
 }

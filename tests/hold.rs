@@ -1,5 +1,5 @@
-//! What dfdn cannot do costs nothing: in stock OpenSM, while the fabric cannot be routed, the SA goes on
-//! answering, groups keep their trees, and switches keep what still holds of their tables.
+//! When dfdn cannot route, nothing is lost: in stock OpenSM the SA continues to answer, groups keep
+//! their trees, and switches keep what is still valid of their tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, mcjoin, plugin, saquery, wait_for};
 use crate::plugin::net;
 
-/// Queries that the SA is asked in each situation.
+/// Number of SA queries in each situation.
 const QUERIES: usize = 1000;
 
 fn held(sim: &Ibsim, fabric: &Fabric) -> (Fabric, Routes) {
@@ -36,8 +36,8 @@ fn told(sim: &Ibsim, fabric: &Fabric) -> BTreeMap<(u16, u16), u8> {
     pairs.filter_map(|(a, b)| Some(((a, b), saquery::path_sl(sim, a, b)?))).collect()
 }
 
-/// Asks for these pairs again and again: how many answers had the SL as before, and how many queries had no
-/// answer.
+/// Queries these pairs repeatedly: number of answers with the same SL as before, and number of
+/// queries without an answer.
 fn ask(sim: &Ibsim, pairs: &BTreeMap<(u16, u16), u8>) -> (usize, usize) {
     let mut text = String::new();
     for ((from, to), sl) in pairs {
@@ -58,7 +58,7 @@ fn cable(fabric: &Fabric, channel: &Channel) -> String {
     format!("\"S-{:016x}\"[{}]", fabric.switch(channel.from).guid.0, channel.out_port)
 }
 
-/// The tables without the entries over a cable and to LIDs that are not there.
+/// The tables without the entries over a removed cable and to missing LIDs.
 fn without(fabric: &Fabric, lft: &Lft, cut: &[Channel]) -> Lft {
     let mut left = lft.clone();
     for lid in fabric.endports().iter().flat_map(|e| e.lids()) {
@@ -108,7 +108,7 @@ fn group(routes: &Routes) -> McastGroup {
     group.unwrap_or(McastGroup { mlid: McastGroup::FIRST_MLID, sls: None, ports: Vec::new() })
 }
 
-/// Waits until the switches have the leaf ports of all of these adapters in the broadcast group.
+/// Waits until the switches have the leaf ports of all these adapters in the broadcast group.
 fn wait_for_members(sim: &Ibsim, fabric: &Fabric, members: &[Guid]) -> Option<McastGroup> {
     wait_for(Duration::from_secs(10), || {
         let group = group(&held(sim, fabric).1);
@@ -131,7 +131,8 @@ fn assert_held(what: &str, end: End, reason: &str) -> String {
     said
 }
 
-/// What a hold leaves of tables is as safe as they are: a judge that never heard of holds says so.
+/// What a hold keeps of tables is as safe as they were, according to a judge that knows nothing of
+/// holds.
 #[test]
 fn what_is_left_of_safe_tables_is_safe() {
     let mut judged = 0;
@@ -153,14 +154,14 @@ fn what_is_left_of_safe_tables_is_safe() {
     assert!(judged > 100, "{judged} tables with gaps");
 }
 
-/// DF-D2 serves a ring of five switches, which has a diameter of two, and refuses the chain that a cut
-/// cable leaves of it.
+/// DF-D2 routes a ring of five switches, which has diameter two, and refuses the chain that a cut
+/// cable leaves.
 #[test]
 fn a_refusal_costs_nothing() {
     let Some(tools) = host::tools("refusals") else { return };
     let plan = Ring { switches: 5, cas: 2 }.build().expect("a ring");
     let mut sim = Ibsim::start(tools, &net(&plan));
-    // One adapter comes later.
+    // One adapter is added later.
     let late = plan.nodes().iter().rfind(|n| !n.is_switch()).expect("an adapter").guid;
     let late_cable = format!("\"H-{:016x}\"[1]", late.0);
     sim.commands(&[format!("Unlink {late_cable}")]);
@@ -175,7 +176,7 @@ fn a_refusal_costs_nothing() {
     mcjoin::join(&sim, mcjoin::BROADCAST, &ports[..3]);
     assert!(wait_for_members(&sim, &fabric, &ports[..3]).is_some(), "{}", sm.log());
 
-    // The cable opposite of the subnet manager, which reaches all switches by the other ones.
+    // The cable opposite the subnet manager, which reaches all switches by the others.
     let channels = fabric.channels().as_slice();
     let named = |s, name: &str| fabric.switch(s).description == name;
     let cut = channels.iter().find(|c| named(c.from, "sw-2") && named(c.to, "sw-3"));
@@ -192,7 +193,7 @@ fn a_refusal_costs_nothing() {
     assert_eq!(ask(&sim, &kept), (QUERIES, 0), "while it refuses");
     let dead = pairs.iter().filter(|(pair, _)| !kept.contains_key(*pair)).map(|(p, s)| (*p, *s)).collect();
     assert_eq!(ask(&sim, &dead), (0, QUERIES), "a path over a cable that is gone");
-    // A member joins while it refuses.
+    // A member joins while dfdn refuses.
     let old = group(&held(&sim, &fabric).1);
     mcjoin::join(&sim, mcjoin::BROADCAST, &ports[3..4]);
     let new = wait_for_members(&sim, &fabric, &ports[..4]).unwrap_or_else(|| panic!("{}", sm.log()));
@@ -201,7 +202,7 @@ fn a_refusal_costs_nothing() {
     }
     assert!(!sm.log().contains("ERR 0A03"));
 
-    // A new adapter is neither routed to nor let in, and nobody else notices.
+    // A new adapter is neither routed nor admitted, and nobody else notices.
     sim.commands(&[format!("ReLink {late_cable}")]);
     let said = assert_held("new", sweeps.settle(&mut sm), "ERR DF22");
     assert!(said.contains("1 end ports are new"), "{said}");
@@ -221,7 +222,7 @@ fn a_refusal_costs_nothing() {
     }
     assert_eq!(ask(&sim, &kept), (QUERIES, 0), "with a new adapter");
 
-    // An adapter goes and comes back: its entries too.
+    // An adapter disappears and comes back, and so do its entries.
     let other = fabric.adapters().map(|(_, e)| e).find(|e| e.guid == ports[2]).expect("an adapter");
     let (s, port) = other.attachment.expect("a switch");
     let cable_to = format!("\"S-{:016x}\"[{port}]", fabric.switch(s).guid.0);
@@ -235,7 +236,7 @@ fn a_refusal_costs_nothing() {
     assert_lft("back", &fabric, &held(&sim, &fabric).1.lft, &left);
     assert_eq!(ask(&sim, &kept), (QUERIES, 0), "after an adapter came back");
 
-    // As soon as the fabric can be routed it is.
+    // It is routed as soon as the fabric can be.
     sim.commands(&[format!("ReLink {}", cable(&fabric, &cut))]);
     assert_eq!(sweeps.settle(&mut sm), End::Up);
     assert!(sweeps.said().iter().any(|l| l.starts_with("DF05")), "{:?}", sweeps.said());
@@ -248,7 +249,7 @@ fn a_refusal_costs_nothing() {
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
-/// Panics in either callback and memory that runs out: every entry, row and answer stays, over several
+/// Panics in either callback and memory exhaustion: every entry, row and answer stays, over several
 /// sweeps.
 #[test]
 fn nothing_changes_where_only_dfdn_fails() {
@@ -305,7 +306,7 @@ fn nothing_changes_where_only_dfdn_fails() {
     println!("{answered} of {answered} queries answered as before");
 }
 
-/// An administrator who lets OpenSM go on to another engine has that one asked.
+/// If the administrator lets OpenSM fall back to another engine, that one is asked.
 #[test]
 fn another_engine_takes_over_where_there_is_one() {
     let Some(tools) = host::tools("other engines") else { return };
@@ -325,8 +326,8 @@ fn another_engine_takes_over_where_there_is_one() {
     }
 }
 
-/// The tables in force are those of another engine, which fails as dfdn does: nothing is sent, and the SA
-/// answers by what the switches have.
+/// The tables in force are those of another engine, which fails as dfdn does: nothing is sent, and
+/// the SA answers from what the switches have.
 #[test]
 fn answers_go_on_by_the_tables_of_another_engine() {
     let Some(tools) = host::tools("tables of another engine") else { return };
@@ -352,7 +353,8 @@ fn answers_go_on_by_the_tables_of_another_engine() {
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
-/// Settings that do not fit the fabric: those from before stay in force; at start the nearest that fit are.
+/// Settings that do not fit the fabric: those from before stay in force; at start, the nearest that
+/// fit are used.
 #[test]
 fn settings_that_do_not_fit_are_slips() {
     let Some(tools) = host::tools("settings that do not fit") else { return };
@@ -398,7 +400,7 @@ fn settings_that_do_not_fit_are_slips() {
     }
 }
 
-/// A pipe for a configuration file: OpenSM does not wait for somebody to write to it.
+/// A pipe as configuration file: OpenSM does not wait for a writer.
 #[test]
 fn a_pipe_for_a_configuration_file_does_not_hang_opensm() {
     let Some(tools) = host::tools("a pipe for a file") else { return };
@@ -419,7 +421,7 @@ fn a_pipe_for_a_configuration_file_does_not_hang_opensm() {
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
-/// No thread can be started, then one: the fabric is routed all the same, to the same tables.
+/// No thread can be started, then one: the fabric is still routed, with the same tables.
 #[test]
 fn without_further_threads_the_fabric_is_routed_all_the_same() {
     let Some(tools) = host::tools("few threads") else { return };
@@ -447,7 +449,7 @@ fn without_further_threads_the_fabric_is_routed_all_the_same() {
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
-/// An adapter that takes no SL2VL row under two classes: sweeps come ever more seldom.
+/// An adapter that takes no SL2VL row under two classes: sweeps become rarer and rarer.
 #[test]
 fn one_adapter_does_not_make_a_storm_of_sweeps() {
     let Some(tools) = host::tools("storms of sweeps") else { return };
@@ -472,8 +474,8 @@ fn one_adapter_does_not_make_a_storm_of_sweeps() {
     );
 }
 
-/// Switches that lose their blocks of forwarding tables: nothing says that they are in place, and which
-/// switches miss how many is named.
+/// Switches that lose their blocks of forwarding tables: nothing claims that they are in place, and
+/// the log names these switches and how many blocks each misses.
 #[test]
 fn lost_forwarding_tables_are_not_called_in_place() {
     let Some(tools) = host::tools("lost forwarding tables") else { return };

@@ -1,4 +1,4 @@
-//! The command beside stock OpenSM and ibdmchk.
+//! The command compared with stock OpenSM and ibdmchk.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn dfdn(words: &[&str], files: &[&Path]) -> (Option<i32>, Value) {
     (output.status.code(), value.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr))))
 }
 
-/// What both judges say of tables as `route` writes them: (reachable, deadlock-free).
+/// The verdicts of both judges on tables as `route` writes them: (reachable, deadlock-free).
 fn judged(tools: &Tools, fabric: &Fabric, routes: &Routes) -> [(bool, bool); 2] {
     let folder = tempfile::tempdir().expect("a temporary folder");
     formats::write_tables(folder.path(), fabric, routes, WriteOptions::default()).expect("tables");
@@ -48,7 +48,7 @@ fn judged(tools: &Tools, fabric: &Fabric, routes: &Routes) -> [(bool, bool); 2] 
         psl.as_deref(),
     );
     let own = verify(fabric, routes);
-    // ibdmchk looks at packets between adapters.
+    // ibdmchk checks packets between adapters.
     [(own.reachable, own.deadlock_free_adapters), (other.reachable, other.deadlock_free)]
 }
 
@@ -60,7 +60,7 @@ fn ibdmchk_agrees_on_every_engine() {
     for (name, fabric) in small_members() {
         for engine in engine::ENGINES.iter().filter(|e| e.deadlock_free) {
             let settings = Settings { engine: engine.name.to_owned(), ..Settings::default() };
-            // Too few lanes for a method is no matter here: tests/engines.rs looks at refusals.
+            // Too few lanes for a method is no error here: tests/engines.rs checks refusals.
             let Ok(routed) = engine::route(&fabric, &settings) else { continue };
             assert_eq!(
                 judged(tools, &fabric, &routed.routes),
@@ -83,14 +83,14 @@ fn ibdmchk_agrees_on_every_family_and_on_broken_tables() {
         let good = engine::route(&fabric, &Settings::default()).expect("it can be routed").routes;
         assert_eq!(judged(tools, &fabric, &good), [(true, true); 2], "{name}");
 
-        // All on one VL: with a credit loop on some, and the judges agree on which.
+        // All on one VL: some have a credit loop, and the judges agree on which.
         let one_vl =
             Routes { sl2vl: Sl2Vl::new(&fabric), path_sl: PathSl::one(dfdn::fabric::Sl(0)), ..good.clone() };
         let [own, other] = judged(tools, &fabric, &one_vl);
         assert_eq!(own, other, "{name} on one VL");
         loops += usize::from(!own.1);
 
-        // One entry is gone: that of the last switch for an adapter elsewhere.
+        // One entry is removed: that of the last switch for an adapter elsewhere.
         let last = SwitchId::at(fabric.num_switches() - 1);
         let far = fabric
             .adapters()
@@ -140,7 +140,7 @@ fn opensm_loads_back_what_route_writes() {
         let routes = engine::route(&fabric, &Settings::default()).expect("it can be routed").routes;
         let folder = tempfile::tempdir().expect("a temporary folder");
         formats::write_tables(folder.path(), &fabric, &routes, WriteOptions::default()).expect("tables");
-        // ibsim starts without LIDs, as switches do that were just turned on.
+        // ibsim starts without LIDs, like switches that were just turned on.
         let mut blank = FabricBuilder::from_fabric(&fabric);
         blank.forget_lids();
         let sim = Ibsim::start(tools, &net(&blank.finish(Lmc::default()).expect("a fabric")));
@@ -179,7 +179,7 @@ fn dumps_of_stock_engines_are_judged() {
         fs::write(&file, net(fabric)).expect("the fabric is written");
         for engine in ["minhop", "updn", "dor", "lash", "ftree", "dfsssp"] {
             let sim = Ibsim::start(tools, &net(fabric));
-            // The plugin writes psl for whatever engine is in use.
+            // The plugin writes psl for any engine in use.
             let mut sm = OpenSm::up(&sim, &Config { qos: true, ..plugin::config(engine) });
             sm.wait_log("psl", 1, Duration::from_secs(20));
             let used = sm.engine_used().expect("some engine is in use");
@@ -187,7 +187,7 @@ fn dumps_of_stock_engines_are_judged() {
             let (code, verdict) = dfdn(&["verify"], &[&file, sm.dumps()]);
             assert_eq!(verdict["loop_free"], true, "{label}");
             if verdict["reachable"] == false {
-                // Up*/down* engines leave some switches without a way to some switches.
+                // Up*/down* engines leave some switches without a path to others.
                 let packet = &verdict["witness"]["packet"];
                 let names = [&packet["source"]["name"], &packet["destination"]["name"]];
                 let is_switch = |name: &&Value| !name.as_str().expect("a name").contains("-ca-");

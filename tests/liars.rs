@@ -1,8 +1,9 @@
-//! One node that lies, keeps silent or refuses is left out; the rest is routed, and it is said once.
+//! A node that lies, does not answer or refuses is left out; the rest is routed, and the log says
+//! so once.
 //!
-//! After some heavy sweeps the tables are read back from the simulated switches, past the falsifier. They
-//! must be those that `engine::route` computes for what is left of the fabric, and safe with whatever comes
-//! from what was left out. What is left the test says itself.
+//! After some heavy sweeps the tables are read back from the simulated switches, bypassing the
+//! falsifier. They must be those that `engine::route` computes for the remaining fabric, and safe
+//! with any packets from what was left out. The test itself states what remains.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ fn torus() -> Fabric {
     Torus { dims: vec![3, 5], cas: 1 }.build().expect("a torus")
 }
 
-/// A fabric under an OpenSM that hears lies.
+/// A fabric under an OpenSM that receives false answers.
 struct Case {
     fabric: Fabric,
     sim: Ibsim,
@@ -40,7 +41,7 @@ struct Case {
 }
 
 impl Case {
-    /// Starts OpenSM where these lies hold from the beginning. `None` without the tools.
+    /// Starts OpenSM with these lies in force from the beginning. `None` without the tools.
     fn new(test: &str, lies: impl Fn(&Fabric) -> Vec<String>) -> Option<Self> {
         let tools = host::tools(test)?;
         let fabric = torus();
@@ -62,7 +63,7 @@ impl Case {
         self.sm.log().matches(what).count()
     }
 
-    /// Has OpenSM sweep until what is true now has been found out and is in place.
+    /// Makes OpenSM sweep until the current state has been found and is in place.
     fn settle(&mut self) {
         let limit = Duration::from_secs(90);
         let mut placed = 0;
@@ -75,7 +76,7 @@ impl Case {
         self.sm.wait_log("dfdn: DF05", placed + 1, limit);
     }
 
-    /// Notes on the fabric that were said.
+    /// Remarks logged about the fabric.
     fn notes(&self) -> Vec<String> {
         let log = self.sm.log();
         log.lines().filter_map(|line| Some(line.split_once("dfdn: DF04: ")?.1.to_owned())).collect()
@@ -137,7 +138,7 @@ impl Case {
         }
     }
 
-    /// What was said of a node was said once, and it names all of these.
+    /// A remark about a node appears once and contains all of these.
     fn assert_said_once(&self, words: &[&str]) {
         let notes = self.notes();
         let fit: Vec<_> = notes.iter().filter(|note| words.iter().all(|word| note.contains(word))).collect();
@@ -284,7 +285,8 @@ fn a_lid_that_another_has_and_a_wrong_lmc() {
     }
 }
 
-/// A switch without SL2VL tables and one port with one VL: everybody is routed, on VL 0 over these links.
+/// A switch without SL2VL tables and one port with one VL: everybody is routed, on VL 0 over these
+/// links.
 #[test]
 fn a_switch_without_sl2vl_tables_and_a_narrow_port() {
     type Apply = fn(&mut FabricBuilder, NodeId);

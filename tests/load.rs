@@ -1,4 +1,4 @@
-//! The SA under load while the fabric is routed again and again.
+//! The SA under load while the fabric is rerouted repeatedly.
 
 use std::fmt::Write as _;
 use std::process::{Child, Stdio};
@@ -23,7 +23,7 @@ fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// VLs on the way from an end port to a LID with an SL, by the tables alone.
+/// VLs on the path from an end port to a LID with an SL, by the tables alone.
 fn lanes(fabric: &Fabric, routes: &Routes, from: EndPortId, to: Lid, sl: Sl) -> Vec<u8> {
     let (mut at, mut in_port) = fabric.endport(from).attachment.expect("it is cabled");
     let mut vls = Vec::new();
@@ -36,15 +36,15 @@ fn lanes(fabric: &Fabric, routes: &Routes, from: EndPortId, to: Lid, sl: Sl) -> 
     vls
 }
 
-/// The SLs that may be told for a pair, as bits: the computed one, and SL 0, which a query asks for
-/// that asks for none, where it takes the same VLs.
+/// The SLs that may be assigned to a pair, as bits: the computed one, and SL 0 (what a query
+/// without an SL asks for) if it takes the same VLs.
 fn allowed(fabric: &Fabric, routes: &Routes, from: EndPortId, to: Lid) -> u16 {
     let told = routes.path_sl.get(fabric, from, to);
     let same = lanes(fabric, routes, from, to, told) == lanes(fabric, routes, from, to, Sl(0));
     1 << told.0 | u16::from(same)
 }
 
-/// All ordered pairs of adapters with what may be told, as `tests/tools/paths.c` reads them.
+/// All ordered pairs of adapters with the allowed SLs, as `tests/tools/paths.c` reads them.
 fn pairs(fabric: &Fabric, states: &[&Routes]) -> (String, usize) {
     let (mut text, mut telling) = (String::new(), 0);
     for (id, from) in fabric.adapters() {
@@ -57,8 +57,7 @@ fn pairs(fabric: &Fabric, states: &[&Routes]) -> (String, usize) {
     (text, telling)
 }
 
-/// A client, with the file that it writes to: libibmad warns of each query that got no answer, which
-/// fills a pipe.
+/// A client and its output file: libibmad warns of each unanswered query, which would fill a pipe.
 struct Client(Child, tempfile::NamedTempFile);
 
 impl Client {
@@ -75,7 +74,7 @@ impl Client {
         self.0.try_wait().expect("it can be asked").is_none()
     }
 
-    /// What it counted: answered, none.
+    /// Its counts: answered, unanswered.
     fn end(mut self, what: &str) -> (usize, usize) {
         let status = self.0.wait().expect("it ends");
         let text = std::fs::read_to_string(self.1.path()).expect("its output");
@@ -89,8 +88,8 @@ impl Client {
     }
 }
 
-/// Tens of thousands of PathRecords asked for from four adapters while a cable is cut and mended: each
-/// answer has an SL of the tables with the cable or of those without.
+/// Tens of thousands of PathRecord queries from four adapters while a cable is cut and restored:
+/// each answer has an SL of the tables with the cable or of those without.
 #[test]
 fn no_query_is_told_a_wrong_sl_while_the_fabric_is_routed() {
     let Some(tools) = host::tools("SA load") else { return };
@@ -135,7 +134,7 @@ fn no_query_is_told_a_wrong_sl_while_the_fabric_is_routed() {
 
     let port = format!("\"S-{:016x}\"[{}]", whole.node(cut.node).guid.0, cut.port);
     let (mut reroutes, mut counts) = (0, Vec::new());
-    // Where the machine is busy a sweep may take as long as all queries: ask again then.
+    // On a busy machine a sweep may take as long as all queries: then query again.
     while reroutes < 4 {
         let mut clients: Vec<Client> = (0..4).map(|n| Client::start(&sim, at(n), &moving, 6000)).collect();
         while clients.iter_mut().any(Client::running) {
@@ -150,7 +149,7 @@ fn no_query_is_told_a_wrong_sl_while_the_fabric_is_routed() {
     let answered: usize = counts.iter().map(|c| c.0).sum();
     let none: usize = counts.iter().map(|c| c.1).sum();
     eprintln!("{answered} answers and {none} times no path while the fabric was routed {reroutes} times");
-    // Between the cut and the new tables OpenSM finds no way over the cut cable.
+    // Between the cut and the new tables OpenSM finds no path over the cut cable.
     assert!(answered >= 20_000 && none < answered / 10, "{counts:?}, {reroutes}");
 
     let (answered, none) = Client::start(&sim, at(1), &still, 2000).end("at rest");

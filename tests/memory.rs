@@ -1,4 +1,4 @@
-//! OpenSM with the plugin under valgrind: no error of ours, and no memory that grows.
+//! OpenSM with the plugin under valgrind: no errors of ours, and no growing memory.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -19,13 +19,14 @@ fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// The errors in a report of valgrind's with a frame in our library, as XML elements.
+/// The errors in a valgrind report with a frame in our library, as XML elements.
 fn ours(report: &str) -> Vec<String> {
     let errors = report.split("<error>").skip(1).filter_map(|rest| rest.split("</error>").next());
     errors.filter(|error| error.contains("libdfdn.so</obj>")).map(str::to_owned).collect()
 }
 
-/// Cuts and mends `cycles` times under a tool of valgrind's; its report when OpenSM has ended.
+/// Cuts and restores a link `cycles` times under a valgrind tool; returns its report after OpenSM
+/// has ended.
 fn under_valgrind(options: &[&str], cycles: usize) -> String {
     let tools = host::tools("valgrind").expect("asked before");
     let fabric = Torus { dims: vec![3, 3], cas: 1 }.build().expect("a torus");
@@ -35,7 +36,7 @@ fn under_valgrind(options: &[&str], cycles: usize) -> String {
     let mut under =
         vec!["valgrind".to_owned(), "--xml=yes".to_owned(), format!("--xml-file={}", file.display())];
     under.extend(options.iter().map(|&o| o.to_owned()));
-    // Several SLs and psl, a refusal now and then, messages: as much of the plugin as there is.
+    // Several SLs and psl, occasional refusals, messages: as much of the plugin as possible.
     let config = Config { under, lmc: 1, ..plugin::config("dfdn-paper,no_fallback") };
     let mut sm = OpenSm::start(&sim, &config);
     let mut sweeps = Sweeps::of(&sm);
@@ -43,7 +44,7 @@ fn under_valgrind(options: &[&str], cycles: usize) -> String {
     let cable = fabric.channels().as_slice()[0];
     let cable = format!("\"S-{:016x}\"[{}]", fabric.switch(cable.from).guid.0, cable.out_port);
     let asked = tempfile::NamedTempFile::new().expect("a temporary file");
-    // Of adapters by their LIDs, whatever SL they are told: what is looked at is how they are told.
+    // Pairs of adapters by LID, with any SL: the test is about how they are answered.
     std::fs::write(asked.path(), "10 12 ffff\n12 14 ffff\n16 10 ffff\n").expect("the pairs are written");
     let other = fabric.nodes().iter().rfind(|n| !n.is_switch()).expect("an adapter").guid;
     let paths = sim.paths().to_owned();
@@ -72,7 +73,7 @@ fn valgrind() -> bool {
     found
 }
 
-/// How often the fabric changes under valgrind: a few times, or as `ci/sanitize` says.
+/// How many times the fabric changes under valgrind: a few, or as `ci/sanitize` says.
 fn cycles() -> usize {
     std::env::var("DFDN_VALGRIND_CYCLES").ok().and_then(|v| v.parse().ok()).unwrap_or(5)
 }
@@ -88,18 +89,18 @@ fn memcheck_finds_nothing_of_ours() {
     assert!(report.contains("<state>FINISHED</state>"), "{report}");
     let found = ours(&report);
     assert!(found.is_empty(), "{} errors of ours, first {}", found.len(), found[0]);
-    // The same report has errors that are not ours, or valgrind saw nothing at all.
+    // The same report has errors that are not ours, otherwise valgrind saw nothing at all.
     assert!(report.contains("<tool>memcheck</tool>") && report.contains("opensm"), "{report}");
 }
 
-/// What the allocator holds for the process must not grow with the number of sweeps: measured in one
-/// OpenSM over two hundred of them, after twenty to get warm.
+/// The allocator's memory must not grow with the number of sweeps: measured in one OpenSM over two
+/// hundred of them, after twenty to warm up.
 #[test]
 fn two_hundred_sweeps_take_no_memory() {
     let Some(tools) = host::tools("growth") else { return };
     let fabric = Dragonfly::balanced(2).build().expect("a Dragonfly");
     let mut sim = Ibsim::start(tools, &net(&fabric));
-    // Freed memory goes back at once, so that what is resident is what is in use.
+    // Freed memory is returned at once, so that resident memory is memory in use.
     let env =
         vec![("MALLOC_ARENA_MAX".to_owned(), "1".into()), ("MALLOC_TRIM_THRESHOLD_".to_owned(), "0".into())];
     let mut sm = OpenSm::start(&sim, &Config { env, ..plugin::config("dfdn-paper,no_fallback") });
@@ -119,12 +120,12 @@ fn two_hundred_sweeps_take_no_memory() {
     sm.wait_log("dfdn: DF05", 220, Duration::from_secs(5));
     let (early, late) = (measured[0], measured[measured.len() - 1]);
     eprintln!("resident KiB after each 20 of 220 sweeps: {measured:?}");
-    // The SL2VL rows of this fabric alone are 23 KiB: kept once more at each sweep they were 4.6 MiB.
+    // The SL2VL rows of this fabric alone are 23 KiB: one leaked copy per sweep would be 4.6 MiB.
     assert!(late < early + 1024, "{measured:?}");
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
-/// The library in which the work of a stack happens: `ours`, or OpenSM's.
+/// The library in which a stack works: `ours`, or OpenSM's.
 fn side(stack: &str) -> Option<bool> {
     let objects = stack.split("<obj>").skip(1).filter_map(|rest| rest.split("</obj>").next());
     objects.into_iter().find_map(|object| {
@@ -140,19 +141,19 @@ fn side(stack: &str) -> Option<bool> {
 }
 
 /// Races between the plugin and OpenSM: two accesses to the same memory, one in code of each side,
-/// without a lock between them. Helgrind knows locks and no atomics, so it calls every hand-over
-/// between rayon's threads a race; what is ours alone is safe Rust, in which there are none.
+/// without a lock between them. Helgrind knows locks but no atomics, so it reports every hand-over
+/// between rayon's threads as a race; races within our code are excluded, as it is safe Rust.
 ///
-/// The lock that OpenSM holds around the callbacks, and that the plugin takes for `report`, is what
-/// is tested. PathRecords are asked for meanwhile, so that the SA's threads call too.
+/// This tests the lock that OpenSM holds around the callbacks and that the plugin takes for
+/// `report`. PathRecords are queried meanwhile, so that the SA's threads call too.
 #[test]
 fn helgrind_finds_no_race_with_opensm() {
     let Some(_) = host::tools("helgrind") else { return };
     if !valgrind() {
         return;
     }
-    // Which access Helgrind names beside one of ours is chance where the true one is that of a thread of rayon,
-    // which it does not see end: a lock that is missing shows in each run.
+    // Which access Helgrind names beside one of ours is random if the true one is by a thread of
+    // rayon, whose end it does not see: a missing lock shows in each run.
     let mut runs = 0;
     loop {
         runs += 1;
@@ -170,18 +171,18 @@ fn helgrind_finds_no_race_with_opensm() {
 
 /// Whether a report is about an access of ours and one of OpenSM's.
 fn is_with_opensm(error: &str) -> bool {
-    // Threads of rayon compute, and write LFTs and hops. They start and end within a callback, while OpenSM waits;
-    // what they hand each other Helgrind does not see.
+    // Threads of rayon compute, and write LFTs and hops. They start and end within a callback,
+    // while OpenSM waits; Helgrind does not see what they hand to each other.
     if error.contains("rayon_core::") {
         return false;
     }
-    // The C library counts, atomically, the threads that have something to clean up in the library that they come
-    // from, beside what the dynamic linker reads of it.
+    // The C library atomically counts the threads that have thread-local data to destroy in the
+    // library they come from, next to data that the dynamic linker reads.
     if error.contains("<fn>__cxa_thread_atexit_impl</fn>") {
         return false;
     }
-    // OpenSM is never handed memory that the plugin allocated. Helgrind names an access from before the allocation
-    // then, as the thread that allocated was one of rayon's.
+    // OpenSM is never given memory that the plugin allocated. Then Helgrind names an access from
+    // before the allocation, as the allocating thread was one of rayon's.
     if error.split_once("alloc'd</auxwhat>").and_then(|(_, stack)| side(stack)) == Some(true) {
         return false;
     }

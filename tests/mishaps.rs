@@ -1,5 +1,5 @@
-//! Everything that can be set up wrong, and memory that runs out: OpenSM lives, and the log says what
-//! is wrong and what to do.
+//! Every possible wrong setup, and memory exhaustion: OpenSM survives, and the log says what is
+//! wrong and what to do.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +37,7 @@ fn assert_routed(what: &str, sim: &Ibsim, fabric: &Fabric) {
     assert!(verify(&fabric, &Routes { path_sl: routes.path_sl, ..held }).is_safe(), "{what}");
 }
 
-/// `dfdn doctor` on the configuration of an OpenSM; the text of its faults and warnings.
+/// Runs `dfdn doctor` on the configuration of an OpenSM; returns its errors and warnings.
 fn doctor(sm: &OpenSm, settings: &Path) -> (Option<i32>, String) {
     let output = Command::new(plugin::command())
         .arg("doctor")
@@ -50,7 +50,7 @@ fn doctor(sm: &OpenSm, settings: &Path) -> (Option<i32>, String) {
     (output.status.code(), wrong.collect::<Vec<_>>().join("\n"))
 }
 
-/// Files that cannot be meant or read, from the start and under way.
+/// Files that cannot be read or make no sense, from the start and while running.
 #[test]
 fn settings_that_cannot_be_read() {
     let Some(tools) = host::tools("settings that cannot be read") else { return };
@@ -66,7 +66,7 @@ fn settings_that_cannot_be_read() {
             None => {}
         }
     };
-    // A file that is not there although it is named, a folder, no text, a slip.
+    // A named file that does not exist, a folder, binary data, a typing error.
     let wrongs: [(Option<&[u8]>, &str); 4] = [
         (None, "cannot read"),
         (Some(b""), "cannot read"),
@@ -79,7 +79,7 @@ fn settings_that_cannot_be_read() {
     let mut sm = OpenSm::start(&sim, &Config { env, ..plugin::config("dfdn,no_fallback") });
     let mut sweeps = Sweeps::of(&sm);
     let mut started = 0;
-    // Without settings from before nothing is routed, and everything as soon as the file is mended.
+    // Without earlier settings nothing is routed; once the file is fixed, everything is.
     for (bytes, word) in wrongs {
         put(bytes);
         let end = if started == 0 { sweeps.rest(&mut sm, 0) } else { sweeps.settle(&mut sm) };
@@ -94,7 +94,7 @@ fn settings_that_cannot_be_read() {
     }
     put(Some(b"prefer one-sl\n"));
     assert_eq!(sweeps.settle(&mut sm), End::Up);
-    // With settings from before these stay in force.
+    // With earlier settings, these stay in force.
     for (bytes, word) in wrongs {
         put(bytes);
         assert_eq!(sweeps.settle(&mut sm), End::Up, "{word}");
@@ -142,9 +142,9 @@ fn a_misspelt_engine_is_told() {
     }
 }
 
-/// A limit on the address space that leaves this much and that much: the engine computes, or says that
-/// memory does not suffice and changes nothing; never does OpenSM die of it. Where the limit is lifted it
-/// computes again. (With nothing left at all the C library ends OpenSM: "cannot allocate memory for
+/// Various limits on the address space: the engine computes, or reports that memory does not
+/// suffice and changes nothing; OpenSM never dies of it. When the limit is raised it computes
+/// again. (With nothing left at all the C library ends OpenSM: "cannot allocate memory for
 /// thread-local data".)
 #[test]
 fn too_little_memory_is_an_error() {

@@ -17,7 +17,7 @@ use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::{self, ibdmchk, mcjoin, plugin};
 
-/// A sequence of numbers, the same each time.
+/// A reproducible sequence of numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -27,7 +27,7 @@ impl Dice {
     }
 }
 
-/// The small members, each whole and with links gone.
+/// The small members, each whole and with links removed.
 fn fabrics() -> Vec<(String, Fabric)> {
     let mut list = Vec::new();
     for (name, fabric) in small_members() {
@@ -38,7 +38,7 @@ fn fabrics() -> Vec<(String, Fabric)> {
             list.push((format!("{name} without {gone} links"), damaged));
         }
     }
-    // Its tree takes entries of the SL2VL tables that unicast leaves free.
+    // Its tree uses entries of the SL2VL tables that unicast leaves free.
     let tree = FatTree { k: 6, levels: 3, down: None, cas: None }.build().expect("a fat tree");
     list.push(("fat tree without 8 links".to_owned(), fail_links(&tree, 8, 5).expect("links to spare")));
     list
@@ -58,7 +58,7 @@ fn tree(fabric: &Fabric, edges: &[ChannelId], sls: u16) -> McastGroup {
     McastGroup { mlid: McastGroup::FIRST_MLID, sls: Some(sls), ports }
 }
 
-/// Any spanning tree.
+/// A random spanning tree.
 fn random_tree(fabric: &Fabric, dice: &mut Dice) -> Vec<ChannelId> {
     let mut part: Vec<usize> = (0..fabric.num_switches()).collect();
     let mut links: Vec<ChannelId> = fabric.channels().iter().map(|(id, _)| id).collect();
@@ -92,7 +92,7 @@ fn every_engine_has_trees_that_are_safe_together_with_unicast() {
                 let label = format!("{} on {name}, {prefer}, {vls} VLs", engine.name);
                 let engine = engine.name.to_owned();
                 let settings = Settings { engine, vls: Some(vls), prefer, ..Settings::default() };
-                // Too few lanes for a method is no matter here: tests/engines.rs looks at refusals.
+                // Too few lanes for a method is no error here: tests/engines.rs checks refusals.
                 let Ok(routed) = route(&fabric, &settings) else { continue };
                 let found = multicast(&routed.verdict);
                 assert!(found.is_safe(), "{label}");
@@ -100,7 +100,7 @@ fn every_engine_has_trees_that_are_safe_together_with_unicast() {
                 routed_all += 1;
                 one_tree += usize::from(found.groups == 1 && found.sls == u16::MAX);
 
-                // Any members: what remains of the trees for them.
+                // Random members: the part of the trees that they use.
                 let ends: Vec<_> = fabric.endports().iter().filter_map(|e| e.attachment).collect();
                 let mut routes = routed.routes;
                 for group in &mut routes.multicast {
@@ -116,7 +116,7 @@ fn every_engine_has_trees_that_are_safe_together_with_unicast() {
     assert!(routed_all > 700 && one_tree * 10 > routed_all * 8, "{one_tree} of {routed_all}");
 }
 
-/// Fabrics with few ways beside those of unicast, each whole and with ever more links gone.
+/// Fabrics with few paths beside those of unicast, each whole and with more and more links removed.
 fn crowded() -> Vec<(String, Fabric)> {
     let torus = |dims: &[u32]| Torus { dims: dims.to_vec(), cas: 1 }.build();
     let random = |switches, degree| Random { switches, degree, cas: 2, seed: 1 }.build();
@@ -145,7 +145,7 @@ fn crowded() -> Vec<(String, Fabric)> {
     whole.into_iter().flat_map(damage).collect()
 }
 
-/// Settings of dfdn under which it has one SL or several, on few VLs and on many.
+/// Settings of dfdn that give one SL or several, on few VLs and on many.
 fn settings_of_dfdn() -> Vec<Settings> {
     let with = |prefer, vls| Settings { prefer, vls: Some(vls), ..Settings::default() };
     let one_sl = [1, 2, 8].map(|vls| with(Prefer::OneSl, vls));
@@ -201,8 +201,8 @@ fn ordered_trees_have_a_tree_for_multicast_among_them() {
     }
 }
 
-/// Tori that are too large for a tree beside just any unicast: with one SL, for which rules are changed,
-/// and with all the SLs that shortest paths take.
+/// Tori that are too large for a tree beside arbitrary unicast: with one SL, for which rules are
+/// changed, and with all the SLs that shortest paths need.
 #[test]
 fn large_tori_have_a_tree() {
     for dims in [vec![5, 5, 5], vec![8, 8, 8]] {
@@ -216,7 +216,7 @@ fn large_tori_have_a_tree() {
     }
 }
 
-/// Adapters on a fat tree are as near to each other on the tree as they are by unicast.
+/// On a fat tree, paths between adapters are as short on the multicast tree as by unicast.
 #[test]
 fn the_tree_of_a_fat_tree_is_rooted_at_its_top() {
     let fabric = FatTree { k: 8, levels: 3, down: None, cas: None }.build().expect("a fat tree");
@@ -243,7 +243,7 @@ fn the_tree_of_a_fat_tree_is_rooted_at_its_top() {
 /// (channel, VL).
 type Lane = (ChannelId, u8);
 
-/// What waits for what, packet by packet and copy by copy.
+/// Which virtual channel waits for which, packet by packet and copy by copy.
 fn naive_edges(fabric: &Fabric, routes: &Routes) -> HashSet<(Lane, Lane)> {
     let channels = fabric.channels();
     let mut edges = HashSet::new();
@@ -297,7 +297,7 @@ fn cyclic(edges: &HashSet<(Lane, Lane)>) -> bool {
     next.keys().any(|&v| visit(v, &next, &mut open))
 }
 
-/// Each step of a credit loop is a turn, and one that multicast makes is a turn of its group.
+/// Each step of a credit loop is a turn, and a step made by multicast is a turn of its group.
 fn check_witness(fabric: &Fabric, routes: &Routes, verdict: &Verdict) -> usize {
     let edges = naive_edges(fabric, routes);
     let mut loops = verdict.witnesses.iter().filter_map(|w| match w {
@@ -359,8 +359,8 @@ fn the_judge_agrees_with_a_naive_one_on_any_tree() {
 
 #[test]
 fn a_tree_against_the_order_is_rejected_with_its_circle() {
-    // On one VL unicast takes all turns of a ring but those at one switch. A tree that has that turn
-    // closes the ring.
+    // On one VL, unicast takes all turns of a ring except those at one switch. A tree with that
+    // turn closes the ring.
     let ring = Ring { switches: 6, cas: 1 }.build().expect("a ring");
     let settings = Settings { vls: Some(1), prefer: Prefer::OneSl, ..Settings::default() };
     let routes = route(&ring, &settings).expect("it is routed").routes;
@@ -395,13 +395,13 @@ fn circles_and_missing_ways_are_found() {
         ring.channels().iter().filter(|&(id, c)| id < c.reverse).map(|(id, _)| id).collect();
     let whole = judge(&links);
     assert!(!multicast(&whole).loop_free && !whole.is_safe());
-    assert!(whole.witnesses.iter().any(|w| w.explain(&ring).contains("0xc000 go in circles")));
+    assert!(whole.witnesses.iter().any(|w| w.explain(&ring).contains("0xc000 loop:")));
     let parted = judge(&links[2..]);
     assert!(multicast(&parted).loop_free && !multicast(&parted).reachable && !parted.is_safe());
     assert!(parted.witnesses.iter().any(|w| w.explain(&ring).contains("do not reach")));
 }
 
-/// What hosts may do besides what they are told.
+/// What hosts may do beside what they are assigned.
 #[test]
 fn other_sls_than_the_told_ones() {
     use dfdn::verify::{SlPolicy, SlSafety, sl_safety, verify_with};
@@ -434,7 +434,7 @@ fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// Trees with their SLs survive a folder of tables, and texts that are none are refused with their line.
+/// Trees with their SLs survive a folder of tables, and invalid texts are refused with their line.
 #[test]
 fn groups_are_written_and_read_again() {
     let fabric = Torus { dims: vec![4, 4], cas: 1 }.build().expect("a torus");
@@ -466,7 +466,7 @@ fn groups_are_written_and_read_again() {
     }
 }
 
-/// OpenSM's own dump, empty before there is one.
+/// OpenSM's own dump, empty until it exists.
 fn dump(sm: &OpenSm) -> String {
     std::fs::read_to_string(sm.path("opensm.mcfdbs")).unwrap_or_default()
 }
@@ -478,7 +478,8 @@ fn held(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
     formats::load_tables(back.folder(), fabric.clone()).expect("the tables load")
 }
 
-/// The entries of a dump; where OpenSM wrote it before the last member left, its order is another.
+/// The entries of a dump, sorted: OpenSM's order differs if it wrote the dump before the last
+/// member left.
 fn sorted(text: &str) -> Vec<String> {
     let mut switch = "";
     let mut list = Vec::new();
@@ -498,7 +499,7 @@ fn adapters(fabric: &Fabric, step: usize) -> Vec<Guid> {
     fabric.adapters().map(|(_, e)| e.guid).step_by(step).collect()
 }
 
-/// What the trees in `routes` give to the members.
+/// What the trees in `routes` give the members.
 fn expected(fabric: &Fabric, routes: &Routes, mlid: u16, sl: u8, members: &[Guid]) -> McastGroup {
     let serves = |g: &&McastGroup| g.sls.is_some_and(|sls| sls & 1 << sl != 0);
     let tree = routes.multicast.iter().find(serves).expect("a tree for the SL");
@@ -507,8 +508,8 @@ fn expected(fabric: &Fabric, routes: &Routes, mlid: u16, sl: u8, members: &[Guid
     McastGroup { mlid, sls: None, ports: tree.pruned(fabric, &members) }
 }
 
-/// IPoIB's broadcast group as OpenSM makes it by itself, members that join and leave between sweeps,
-/// and a link that goes down below them.
+/// IPoIB's broadcast group as OpenSM creates it, members that join and leave between sweeps, and a
+/// link of their tree that fails.
 fn check(name: &str, fabric: &Fabric, engine: &str) {
     let Some(tools) = host::tools(name) else { return };
     let mut sim = Ibsim::start(tools, &net(fabric));
@@ -563,7 +564,7 @@ fn check(name: &str, fabric: &Fabric, engine: &str) {
     };
     assert!(host::wait_for(Duration::from_secs(20), shrunk).is_some(), "{name}: {}", sm.log());
 
-    // A link of the tree goes down: the next sweep proves and programs another.
+    // A link of the tree fails: the next sweep proves and programs another.
     let c = fabric.channels().as_slice().iter().find(|c| {
         let on = |s: SwitchId, p: PortNum| want.at(s).contains(p);
         on(c.from, c.out_port) && on(c.to, c.in_port) && fabric.channels().out_range(c.from).len() > 1
@@ -657,7 +658,8 @@ fn a_group_with_another_sl() {
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
-/// An SL that no tree serves: that group is not routed, the others are, and the log says what to do.
+/// An SL that no tree serves: that group is not routed, the others are, and the log says what to
+/// do.
 #[test]
 fn a_group_that_no_tree_serves() {
     let Some(tools) = host::tools("a group that no tree serves") else { return };
@@ -671,7 +673,7 @@ fn a_group_that_no_tree_serves() {
         let served = routed.verdict.multicast?.sls;
         (served != u16::MAX && fabric.num_switches() < 40).then(|| (name, fabric, (!served).trailing_zeros()))
     });
-    // LIDs that OpenSM gives may be others, with other paths and SLs: what it does counts.
+    // OpenSM may assign other LIDs, with other paths and SLs: its result counts.
     for (name, fabric, sl) in candidates {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let partitions = folder.path().join("partitions.conf");

@@ -1,4 +1,4 @@
-//! OpenSM's options beside dfdn: each works, or the log has a word on it.
+//! OpenSM's options together with dfdn: each works, or the log mentions it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn ring() -> Fabric {
     Ring { switches: 6, cas: 1 }.build().expect("a ring")
 }
 
-/// What the switches hold, with the SLs that `path_sl` gives out.
+/// The tables in the switches, with the SLs that `path_sl` assigns.
 fn held(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
     let back = Readback::of(sim);
     if sm.path("psl").exists() {
@@ -41,7 +41,7 @@ struct Row {
     engine: &'static str,
     /// LMC of the adapters and of the enhanced port 0.
     lmc: (u8, u8),
-    /// Data VLs that are left.
+    /// Remaining data VLs.
     vls: u8,
 }
 
@@ -112,7 +112,7 @@ fn options_that_work() {
                 let verdict = verify(&fabric, &Routes { path_sl, ..held });
                 assert!(verdict.is_safe() && verdict.vls <= vls.into(), "{lines}: {:?}", verdict.witnesses);
             }
-            // Here the setting limits the VLs, and in OpenSM the links do.
+            // Here the setting limits the VLs, in OpenSM the links do.
             (End::Refused(said), Err(EngineError::OwnLimit { needed, offered, .. })) => {
                 let why = format!("{needed} VLs are needed and {offered} are offered");
                 assert!(
@@ -130,7 +130,7 @@ fn options_that_work() {
     assert!(refused >= 1, "one VL does not do for dfdn-paper on a ring of six");
 }
 
-/// All at once, and one by one in what the log says; the tables are those without them.
+/// All at once in OpenSM, and one by one in the log; the tables are those without them.
 #[test]
 fn options_without_effect_are_told() {
     let Some(tools) = host::tools("options without effect") else { return };
@@ -187,7 +187,8 @@ fn a_file_that_changes_under_way() {
     assert!(held.lft == routes.lft && verify(&fabric, &Routes { path_sl: routes.path_sl, ..held }).is_safe());
 }
 
-/// With the cache OpenSM does not ask the engine where only adapters or leaves went or came back.
+/// With the cache, OpenSM does not ask the engine if only adapters or leaves disappear or come
+/// back.
 #[test]
 fn the_unicast_cache() {
     let Some(tools) = host::tools("unicast cache") else { return };
@@ -221,7 +222,7 @@ fn the_unicast_cache() {
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
-/// ibsim's ports have 8 VLs each; a library between OpenSM and them makes some have fewer.
+/// ibsim's ports have 8 VLs each; a library between OpenSM and them gives some fewer.
 #[test]
 fn ports_with_fewer_vls() {
     let Some(tools) = host::tools("fewer VLs") else { return };
@@ -249,7 +250,8 @@ fn ports_with_fewer_vls() {
         let Routed { routes, .. } = engine::route(&fabric, &settings).expect("it can be routed");
         assert!(held.lft == routes.lft, "port {port}");
         assert!(verify(&fabric, &Routes { path_sl: routes.path_sl, ..held }).is_safe(), "port {port}");
-        // Each VL once, in the tables of all ports that have more than one; of others OpenSM sends none.
+        // Each VL once, in the tables of all ports that have more than one; OpenSM sends none for
+        // others.
         for (guid, p, high, entries) in back.vlarb() {
             let operates = back.op_vls().iter().find(|o| (o.0, o.1) == (guid, p)).map(|o| o.2);
             let operates = operates.expect("a port that is up");

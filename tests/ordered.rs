@@ -1,5 +1,5 @@
-//! Ordered trees (Chiu et al.): what must hold of the engines on any fabric, and the paper's
-//! Table 2 in kind.
+//! Ordered trees (Chiu et al.): properties of the engines on any fabric, and the paper's Table 2 in
+//! form.
 
 mod apot_matrix;
 mod bfot_messages;
@@ -93,8 +93,8 @@ fn parts_that_are_not_connected_are_each_routed() {
     }
 }
 
-/// Section 6.5 in kind: hill climbing for BFOT and for up*/down*, one adapter a switch. The paper
-/// has BFOT more even than up*/down* on 35 of its 46 networks.
+/// Section 6.5 in form: hill climbing for BFOT and for up*/down*, one adapter per switch. In the
+/// paper BFOT is more even than up*/down* on 35 of its 46 networks.
 #[test]
 fn climbing_keeps_tables_safe_and_bfot_is_more_even_than_up_down() {
     let mut more_even = 0;
@@ -124,20 +124,20 @@ fn mean(fabric: &Fabric, mut hops: impl FnMut(SwitchId, SwitchId) -> u16) -> f64
     total as f64 / (n * (n - 1)) as f64
 }
 
-/// The switch with the least total distance, the root that Flich et al. take.
+/// The switch with the smallest total distance, the root that Flich et al. use.
 fn root(fabric: &Fabric, hops: &Hops) -> SwitchId {
     let total = |&s: &SwitchId| -> u64 { hops.row(s).iter().map(|&h| u64::from(h)).sum() };
     fabric.switch_ids().min_by_key(total).unwrap()
 }
 
-/// Shortest ordered paths of all pairs, and how many channels were looked at.
+/// Shortest ordered paths of all pairs, and the number of channels visited.
 fn bound(fabric: &Fabric, layers: &Layers) -> (f64, u64) {
     let paths: Vec<_> = fabric.switch_ids().map(|to| OrderedPaths::to(fabric, layers, to)).collect();
     let hops = mean(fabric, |from, to| paths[to.index()].hops(from).unwrap());
     (hops, paths.iter().map(|p| p.relaxed).sum())
 }
 
-/// BFOT by messages, and how many there were.
+/// BFOT by messages, and the number of messages.
 fn told(fabric: &Fabric, layers: &Layers) -> (f64, u64) {
     let runs: Vec<_> = fabric.switch_ids().map(|to| BfotMessages::to(fabric, layers, to)).collect();
     let hops = mean(fabric, |from, to| runs[to.index()].hops(from).unwrap());
@@ -148,8 +148,7 @@ fn table(fabric: &Fabric, lft: Lft) -> (f64, u64) {
     (judged(fabric, lft).mean_hops, 0)
 }
 
-/// A row of the table: what is measured, on a fabric and the partition that it is about, as mean
-/// hops and steps.
+/// A row of the table: the measured algorithm, on a fabric and a partition, as mean hops and steps.
 type Row = (&'static str, fn(&Fabric, &Partitions) -> (f64, u64));
 
 /// The partitions of one fabric.
@@ -230,8 +229,8 @@ fn table_2_in_kind() {
         println!("{name:22} {sum:8.3} {worst:8.3} {steps:>14} {:10.1}", time.as_secs_f64() * 1e3);
     }
     let row = |row: &str| sums[ROWS.iter().position(|(name, _)| *name == row).unwrap()];
-    // What the paper concludes: all within some ten percent, BFOT next to APOT, and the order of
-    // the run times, here by steps, as a test must not depend on a clock.
+    // The paper's conclusions: all within some ten percent, BFOT next to APOT, and the order of the
+    // run times, here in steps, as a test must not depend on a clock.
     assert!(row("up*/down*, by pair").0 < row("APOT, Fig. 2").0);
     assert!(row("BFOT, messages").0 - row("APOT, Fig. 2").0 < 0.05);
     assert!(row("BFOT, messages").0 < 1.25);

@@ -23,7 +23,8 @@ pub(super) fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// Two leaves and two spines with three cables between each leaf and spine, and two adapters a leaf.
+/// Two leaves and two spines with three cables between each leaf and spine, and two adapters per
+/// leaf.
 fn parallel_links() -> Fabric {
     let mut b = FabricBuilder::new();
     let mut add =
@@ -52,7 +53,7 @@ fn parallel_links() -> Fabric {
     b.finish(Lmc::default()).expect("a fabric")
 }
 
-/// A folder of fabrics that others made; `None`, after saying so, where it is not there.
+/// The folder of foreign fabrics; `None`, after saying so, if it does not exist.
 fn real_fabric(file: &str) -> Option<Fabric> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fabrics");
     let folder = std::env::var_os("DFDN_FABRICS").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -64,8 +65,8 @@ fn real_fabric(file: &str) -> Option<Fabric> {
     Some(formats::load_fabric(&path).expect("it loads").0)
 }
 
-/// The fabric with the LIDs that OpenSM gave, and the tables that the switches hold. SLs are those
-/// that `path_sl` gives out, from `psl` where there is one.
+/// The fabric with the LIDs that OpenSM assigned, and the tables that the switches hold. SLs are
+/// those that `path_sl` assigns, from `psl` if it exists.
 pub(super) fn read_back(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
     let back = Readback::of(sim);
     if sm.path("psl").exists() {
@@ -80,14 +81,14 @@ fn verdict_of_command(fabric: &Path, tables: &Path) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The switches hold the tables that were computed, as far as they count.
+/// The switches hold the computed tables, as far as they matter.
 pub(super) fn assert_programmed(name: &str, fabric: &Fabric, held: &Routes, computed: &Routes) {
     assert!(held.lft == computed.lft, "{name}: the forwarding tables in the switches are not those computed");
     for s in fabric.switch_ids() {
         let live = |p: u8| p == 0 || fabric.switch(s).ports[usize::from(p)].peer.is_some();
         let ports: Vec<u8> = (0..fabric.switch(s).ports.len() as u8).filter(|&p| live(p)).collect();
         for &out in &ports {
-            // Towards adapters OpenSM masks the VLs by what the adapter has, which is no matter.
+            // Towards adapters OpenSM masks the VLs to those of the adapter, which does no harm.
             if fabric.channels().at_port(s, PortNum(out)).is_none() {
                 continue;
             }
@@ -100,7 +101,7 @@ pub(super) fn assert_programmed(name: &str, fabric: &Fabric, held: &Routes, comp
     }
 }
 
-/// Everything that must hold of a subnet that dfdn routed.
+/// All properties of a subnet that dfdn routed.
 fn check(name: &str, fabric: &Fabric) {
     let Some(tools) = host::tools(name) else { return };
     let sim = Ibsim::start(tools, &net(fabric));
@@ -115,7 +116,7 @@ fn check(name: &str, fabric: &Fabric) {
     let Routed { routes, .. } = engine::route(&fabric, &Settings::default()).expect("it can be routed");
     assert_programmed(name, &fabric, &read, &routes);
 
-    // PathRecords of some pairs: the SL that the tables tell.
+    // PathRecords of some pairs have the SL of the tables.
     let adapters: Vec<_> = fabric.adapters().collect();
     let step = (adapters.len() / 4).max(1);
     for (from, source) in adapters.iter().step_by(step) {
@@ -221,8 +222,7 @@ fn mixed() -> Fabric {
     b.finish(Lmc::default()).expect("a fabric")
 }
 
-/// What subnets have beside switches and adapters of one port, with several LIDs a port, and after
-/// a link went down.
+/// Special nodes of subnets, with several LIDs per port, and after a link failed.
 #[test]
 fn mixed_fabric_with_lmc_and_a_link_that_goes_down() {
     let Some(tools) = host::tools("mixed fabric") else { return };
@@ -278,7 +278,7 @@ fn minhop_on_a_ring_of_six_has_a_credit_loop() {
     assert!(!ibdmchk::judge(tools, &subnet, &fdbs, &sl2vl, None).deadlock_free);
 }
 
-/// The judges on an engine that uses SLs, through the `psl` that the plugin writes for it.
+/// The judges on an engine that uses SLs, with the `psl` that the plugin writes for it.
 #[test]
 fn psl_is_written_for_stock_engines() {
     let Some(tools) = host::tools("psl of dfsssp") else { return };
@@ -287,7 +287,7 @@ fn psl_is_written_for_stock_engines() {
     let mut sm = OpenSm::up(&sim, &plugin::config("dfsssp"));
     sm.wait_log("dfdn: DF06", 1, Duration::from_secs(10));
     let (fabric, held) = read_back(&sim, &sm, &fabric);
-    // dfsssp plans for adapters; with switch port 0 as an end there may be a loop left.
+    // dfsssp plans for adapters; with switch port 0 as an end a loop may remain.
     let verdict = verify(&fabric, &held);
     assert!(verdict.reachable && verdict.deadlock_free_adapters, "{:?}", verdict.witnesses);
     assert!(verdict.sls > 1);
@@ -337,7 +337,7 @@ fn a_panic_in_any_callback_leaves_opensm_alive() {
         };
         assert_eq!(sm.engine_used().as_deref(), Some(used), "{callback}: {}", sm.log());
         if callback == "update_sl2vl" {
-            // Rows that were never filled are found out, not taken for safe.
+            // Rows that were never filled are detected, not taken as safe.
             sm.wait_log("DF25", 1, Duration::from_secs(10));
         }
         let (fabric, held) = read_back(&sim, &sm, &fabric);
@@ -367,8 +367,8 @@ fn another_version_of_opensm_is_not_served() {
     assert_eq!(sm.engine_used().as_deref(), Some("minhop"), "{log}");
 }
 
-/// One sweep with a single VL, then a restart: OpenSM clips the SL2VL tables of the first sweep by
-/// what the ports operate from before.
+/// One sweep with a single VL, then a restart: OpenSM clips the SL2VL tables of the first sweep to
+/// the VLs that the ports operated before.
 #[test]
 fn clipped_tables_are_found_and_sent_again() {
     let Some(tools) = host::tools("clipping") else { return };
@@ -387,14 +387,15 @@ fn clipped_tables_are_found_and_sent_again() {
     assert!(verdict.vls > 1);
 }
 
-/// OpenSM takes a row of zeros whose MAD failed for sent. Rows that were not acknowledged are
-/// sent again, so that what is called in place is in place.
+/// OpenSM treats a row of zeros whose MAD failed as sent. Rows that were not acknowledged are sent
+/// again, so what is reported as in place is in place.
 #[test]
 fn rows_whose_mads_failed_are_sent_again() {
     let Some(tools) = host::tools("failed MADs") else { return };
     let fabric = Ring { switches: 6, cas: 1 }.build().expect("a ring");
     let mut sim = Ibsim::start(tools, &net(&fabric));
-    // What the switches hold from before: VL 7 for every SL. The second sweep finds ports of 8 VLs.
+    // What the switches hold from before: VL 7 for every SL. In the second sweep the ports have 8
+    // VLs.
     let extra = format!("qos_sl2vl {}\n", ["7"; 16].join(","));
     let mut before = OpenSm::up(&sim, &Config { extra, ..host::opensm::Config::default() });
     before.resweep();
@@ -412,7 +413,7 @@ fn rows_whose_mads_failed_are_sent_again() {
     assert_programmed("failed MADs", &fabric, &held, &routes);
 }
 
-/// The same tables whatever the order in which the subnet is discovered.
+/// The same tables whatever the order of discovery.
 #[test]
 fn tables_do_not_depend_on_the_run_or_the_order_of_records() {
     let Some(tools) = host::tools("determinism") else { return };

@@ -14,7 +14,7 @@ use crate::host::readback::Readback;
 use crate::host::{self, ibdmchk, plugin, saquery};
 use crate::plugin::{assert_programmed, net, read_back};
 
-/// A subnet that dfdn routes by some settings, and its files.
+/// A subnet that dfdn routes with given settings, and its files.
 struct Subnet {
     sim: Ibsim,
     sm: OpenSm,
@@ -25,7 +25,7 @@ struct Subnet {
 }
 
 impl Subnet {
-    /// `dfdn_conf`: the plugin's file; `files`: those of OpenSM by the option that names them.
+    /// `dfdn_conf`: the plugin's file; `files`: OpenSM's files by the option that names them.
     fn up(test: &str, dfdn_conf: &str, files: &[(&str, &str)]) -> Option<Self> {
         let tools = host::tools(test)?;
         let fabric = Dragonfly::balanced(1).build().expect("a Dragonfly");
@@ -49,21 +49,21 @@ impl Subnet {
         Some(Self { sim, sm, fabric, computed, held, _files: folder })
     }
 
-    /// For all other destinations of some adapters: what the SA answers to a query with these components,
-    /// and the SLs that the tables have for the pair.
+    /// For all other destinations of some adapters: the SA's answer to a query with these
+    /// components, and the SLs that the tables have for the pair.
     fn answers(&self, components: &[&str]) -> Vec<(Option<u8>, u16)> {
         let adapters: Vec<_> = self.fabric.adapters().collect();
         let mut answers = Vec::new();
         for &(from, source) in adapters.iter().step_by(3) {
             for (_, target) in adapters.iter().filter(|(to, _)| *to != from) {
                 let sl = saquery::path_sl_for(&self.sim, source.lid.get(), target.lid.get(), components);
-                answers.push((sl, self.computed.routes.path_sl.told(&self.fabric, from, target.lid)));
+                answers.push((sl, self.computed.routes.path_sl.assigned_sls(&self.fabric, from, target.lid)));
             }
         }
         answers
     }
 
-    /// The tables in the switches and adapters are those that were computed.
+    /// The tables in switches and adapters are the computed ones.
     fn assert_in_place(&self, test: &str) {
         assert_programmed(test, &self.fabric, &self.held, &self.computed.routes);
         let wanted: Vec<String> =
@@ -79,7 +79,7 @@ impl Subnet {
         assert_eq!(adapters, self.fabric.adapters().count(), "{test}");
     }
 
-    /// OpenSM refused nothing on our account, unless we know of it, and ends in good order.
+    /// OpenSM refused no query because of us, unless expected, and ends properly.
     fn end(mut self, test: &str, refused: bool) {
         let log = self.sm.log();
         for refusal in ["ERR 1F24", "ERR 1F1F", "ERR DF"] {
@@ -93,7 +93,7 @@ impl Subnet {
 const PARTITIONS: (&str, &str) =
     ("partition_config_file", "Default=0x7fff,ipoib : ALL=full ;\nstorage=0x10,ipoib,sl=1 : ALL=full ;\n");
 
-/// One SL for each class: partitions choose, and whoever asks for an SL gets it.
+/// One SL per class: partitions choose, and a query that asks for an SL gets it.
 #[test]
 fn partitions_choose_the_class_and_no_query_is_refused() {
     let test = "classes by partition";
@@ -120,7 +120,7 @@ fn partitions_choose_the_class_and_no_query_is_refused() {
     subnet.end(test, false);
 }
 
-/// Several SLs for each class: the answer is the pair's own SL of the class that was named.
+/// Several SLs per class: the answer is the pair's own SL of the class that was named.
 #[test]
 fn a_class_of_several_sls_is_named_by_its_first() {
     let test = "classes of several SLs";
@@ -150,7 +150,7 @@ fn a_class_of_several_sls_is_named_by_its_first() {
         Some(&at("psl")),
     );
     assert!(judged.reachable && judged.deadlock_free, "{}", judged.text);
-    // Whoever insists on an SL gets that one or, where it is not safe, none.
+    // A query that insists on an SL gets that one or, if it is not safe, none.
     let insisted = subnet.answers(&["--sl", "4"]);
     assert!(
         insisted
@@ -160,7 +160,7 @@ fn a_class_of_several_sls_is_named_by_its_first() {
     subnet.end(test, insisted.iter().any(|(sl, _)| sl.is_none()));
 }
 
-/// A QoS policy chooses by what a query says of itself.
+/// A QoS policy chooses by the components of a query.
 #[test]
 fn a_qos_policy_chooses_the_class() {
     let test = "classes by QoS policy";
@@ -188,8 +188,9 @@ fn star(adapters: u8) -> Fabric {
     builder.finish(Lmc::default()).expect("a star")
 }
 
-/// OpenSM clips the rows of the first sweep by what ports operate from before. Where only links to
-/// adapters suffer no credit loop can come of it, but classes would share a VL until some later sweep.
+/// OpenSM clips the rows of the first sweep to the VLs that ports operated before. If only links to
+/// adapters are affected, no credit loop can result, but classes would share a VL until some later
+/// sweep.
 #[test]
 fn rows_towards_adapters_are_sent_again_where_they_keep_classes_apart() {
     let test = "clipped classes";
@@ -218,13 +219,14 @@ fn rows_towards_adapters_are_sent_again_where_they_keep_classes_apart() {
     assert!(!sm.log().contains("DF26") && sm.stop().success(), "{}", sm.log());
 }
 
-/// Destinations spread: different SLs for different destinations, all in the class of the partition.
+/// Destinations spread: different SLs for different destinations, all in the class of the
+/// partition.
 #[test]
 fn destinations_are_spread_within_their_class() {
     let test = "spreading";
     let Some(subnet) = Subnet::up(test, "classes 2\nspread yes\n", &[PARTITIONS]) else { return };
     let parts = subnet.computed.classes;
-    assert_eq!((parts.vls, parts.ways), (2, 2));
+    assert_eq!((parts.vls, parts.vl_sets), (2, 2));
     subnet.assert_in_place(test);
     let mut seen = 0_u16;
     for (class, key) in [(0, "0xffff"), (1, "0x8010")] {
@@ -238,12 +240,13 @@ fn destinations_are_spread_within_their_class() {
             seen |= 1 << sl.0;
         }
     }
-    assert_eq!(seen, 0b1111, "two ways in each of two classes");
+    assert_eq!(seen, 0b1111, "two VL sets in each of two classes");
     // SLs beyond those that name a class are granted.
     assert!(subnet.answers(&["--sl", "5"]).iter().all(|&(sl, _)| sl == Some(5)), "{test}");
     let verdict = verify_with(&subnet.fabric, &subnet.held, SlPolicy::Any);
     assert!(verdict.is_safe() && verdict.vls_all == 8, "{:?}", verdict.witnesses);
-    // One that does name a class is granted to destinations of one way only: the price of spreading.
+    // One that does name a class is granted only to destinations of one VL set: the price of
+    // spreading.
     let insisted = subnet.answers(&["--sl", "0"]);
     assert!(insisted.iter().all(|&(sl, told)| if told & 1 != 0 { sl == Some(0) } else { sl.is_none() }));
     assert!(insisted.iter().any(|(sl, _)| sl.is_none()));

@@ -21,7 +21,7 @@ fn routed(fabric: &Fabric, settings: &Settings) -> Routed {
     routed
 }
 
-/// One SL, and safe with any that a careless sender uses.
+/// One SL, and safe with any SL that a careless sender uses.
 fn assert_one_sl(fabric: &Fabric, routed: &Routed, most_vls: u32) {
     assert!(matches!(routed.routes.path_sl, PathSl::Any(_)), "{fabric}");
     assert_eq!(routed.verdict.sls_all, 1, "{fabric}");
@@ -139,13 +139,13 @@ fn chains_trees_and_rings() {
         assert_one_sl(&f, &routed(&f, &settings(Prefer::OneSl)), 4);
         routed(&f, &settings(Prefer::Minimal));
     }
-    // Trees have one path a pair; it must not cost more than one VL.
+    // Trees have one path per pair; that must not cost more than one VL.
     let f = fabric(60, &tree, &[2; 60]);
     let verdict = routed(&f, &settings(Prefer::Default)).verdict;
     assert!(verdict.minimal && verdict.vls_all == 1 && verdict.sls_all == 1);
 }
 
-/// What the issue asks of fabrics by name: VLs, SLs and detours at most.
+/// Limits for named fabrics: VLs, SLs and detours.
 #[test]
 fn the_measures_on_small_members() {
     let dragonfly = |p| Dragonfly::balanced(p).build().unwrap();
@@ -186,7 +186,7 @@ fn the_measures_on_small_members() {
     }
 }
 
-/// The same grid whatever the GUIDs: dimensions are found, not read off.
+/// The same grid with any GUIDs: dimensions are found, not read off.
 #[test]
 fn one_vl_for_a_grid_with_any_guids() {
     let (mut links, mut state) = (Vec::new(), 1_u64);
@@ -207,7 +207,7 @@ fn one_vl_for_a_grid_with_any_guids() {
     assert!(verdict.minimal && verdict.vls_all == 1 && verdict.sls_all == 1);
 }
 
-/// `ci/measures` prints a line a fabric.
+/// `ci/measures` prints one line per fabric.
 #[test]
 fn the_script_of_the_measures() {
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/measures");

@@ -1,4 +1,5 @@
-//! What the README and the pages of `docs` show is true: commands run, tables are those of the code, links lead somewhere.
+//! What the README and the pages of `docs` show is true: commands run, tables are those of the
+//! code, links are valid.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ fn readme() -> String {
     page("README.md")
 }
 
-/// The lines of all blocks that are marked as `language`.
+/// The lines of all blocks marked as `language`.
 fn lines(language: &str) -> Vec<String> {
     let text = readme();
     let start = format!("```{language}\n");
@@ -37,8 +38,8 @@ fn commands_at_a_desk() {
     assert!(ran >= 4, "the README shows the command");
 }
 
-/// Every script that is shown exists; `ci/test` is what runs this, and `ci/demo` is run, with one
-/// stock engine beside dfdn to be quick.
+/// Every script that is shown exists; `ci/test` runs this test, and `ci/demo` is run with one stock
+/// engine beside dfdn to be quick.
 #[test]
 fn scripts() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -58,7 +59,7 @@ fn scripts() {
     assert!(text.contains("\ndfdn ") && text.contains("\nminhop "), "{text}");
 }
 
-/// The comparison of times runs, and dfdn is its own measure.
+/// The comparison of times runs, with dfdn as the reference.
 #[test]
 fn times() {
     if std::env::var_os("DFDN_REQUIRE_HOST").is_none() {
@@ -84,7 +85,7 @@ fn times() {
     assert!([&ours, &minhop].iter().all(|row| number(&row[4]) > 0.0 && number(&row[5]) > 0.0), "{text}");
 }
 
-/// All log ids of the plugin are explained, and no others.
+/// Exactly the log ids of the plugin are explained.
 #[test]
 fn log_ids() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plugin/message.rs");
@@ -111,7 +112,7 @@ fn settings() {
     }
 }
 
-/// Every page of `docs` is linked from the README or from a page that is, and every link leads somewhere.
+/// Every page of `docs` is linked from the README or from a linked page, and every link is valid.
 #[test]
 fn links() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -138,7 +139,7 @@ fn links() {
     }
 }
 
-/// The table of engines names those that there are.
+/// The table of engines names exactly the existing ones.
 #[test]
 fn engines() {
     let text = readme();
@@ -150,7 +151,7 @@ fn engines() {
     }
 }
 
-/// Source files that the documentation names exist.
+/// Source files named in the documentation exist.
 #[test]
 fn source_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

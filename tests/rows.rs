@@ -1,5 +1,6 @@
-//! SL2VL rows of VL 0 alone, which OpenSM's own memory of a row cannot tell from "nothing is known":
-//! switches that hold another row come to hold the zeros, and until then nothing says they do.
+//! SL2VL rows of VL 0 alone, which OpenSM's memory of a row cannot distinguish from "nothing is
+//! known": switches that hold another row come to hold the zeros, and until then nothing claims
+//! that they do.
 
 use std::fs;
 use std::process::Command;
@@ -32,7 +33,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Up, with the rows of two classes.
+    /// The subnet after start, with the rows of two classes.
     fn start(tools: &'static host::Tools) -> Self {
         let fabric = Ring { switches: 6, cas: 1 }.build().expect("a ring");
         let sim = Ibsim::start(tools, &net(&fabric));
@@ -47,7 +48,7 @@ impl Bench {
         this
     }
 
-    /// A sweep under other settings.
+    /// A sweep with other settings.
     fn sweep(&mut self, settings: &str) -> End {
         fs::write(self.settings.path(), settings).expect("the settings are written");
         self.sweeps.settle(&mut self.sm)
@@ -85,7 +86,7 @@ impl Bench {
         }
     }
 
-    /// The cables that cut switches 2 and 3 off from the rest.
+    /// The cables between switches 2 and 3 and the rest.
     fn cut(&mut self, command: &str) {
         let commands = [(2, 3), (3, 2)].map(|(switch, port)| {
             let guid = self.fabric.nodes().iter().find(|n| n.description == format!("sw-{switch}"));
@@ -95,8 +96,9 @@ impl Bench {
     }
 }
 
-/// Two switches are cut off and come back while the engine refuses the fabric. To OpenSM they are new,
-/// but the cable between them was never down, so it asks for nothing by the time that it routes.
+/// Two switches are cut off and come back while the engine refuses the fabric. They are new to
+/// OpenSM, but the cable between them was never down, so it requests nothing by the time that it
+/// routes.
 #[test]
 fn a_switch_that_comes_back_in_a_sweep_that_fails_keeps_no_old_row() {
     let Some(tools) = host::tools("rows of switches that come back") else { return };

@@ -18,7 +18,7 @@ impl Desk {
             [format!("generate {fabric} -o fabric.net"), format!("route fabric.net -o tables {route}")]
         {
             let ran = desk.run(&words);
-            // 1: tables with a credit loop, where they are asked for.
+            // Exit code 1: tables with a credit loop, requested here.
             let fine =
                 ran.status.success() || ran.status.code() == Some(1) && words.contains("--allow-unsafe");
             assert!(fine, "{words}: {}", String::from_utf8_lossy(&ran.stderr));
@@ -56,7 +56,7 @@ impl Desk {
     }
 }
 
-/// All but the wall-clock time depends on the input alone.
+/// Everything except wall-clock time depends on the input alone.
 fn timeless(mut value: Value) -> String {
     for row in value["rows"].as_array_mut().expect("rows") {
         assert!(row["seconds"].as_f64().expect("a time") >= 0.0);

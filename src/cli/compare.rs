@@ -18,7 +18,7 @@ use crate::formats::{self, FormatError};
 use crate::tables::Routes;
 use crate::verify::{Verdict, verify};
 
-/// Put engines, and tables that other engines wrote, into one table
+/// Measure engines, and tables that other engines wrote, in one table
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn compare fabric.net --engines dfdn,sssp\n  \
@@ -28,10 +28,10 @@ use crate::verify::{Verdict, verify};
 pub(super) struct Args {
     #[arg(help = super::FABRIC)]
     fabric: PathBuf,
-    /// Engines, separated by commas; all if left out
+    /// Engines, separated by commas; all by default
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Folder of tables that another engine wrote, e.g. dumps of OpenSM; its name is the row's
+    /// Folder of tables of another engine, e.g. dumps of OpenSM; its name is the row's name
     #[arg(long)]
     tables: Vec<PathBuf>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(super) struct Args {
     patterns: Patterns,
 }
 
-/// What one row is about.
+/// What a row measures.
 enum Subject {
     Engine(String),
     Tables(PathBuf),
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         progress.say(name.clone());
         let mut row = match row(args, &fabric, subject) {
             Ok(row) => row,
-            // A folder that cannot be read is a mistake of the caller.
+            // A folder that cannot be read is a usage error.
             Err(failure) if failure.is::<FormatError>() => return Err(failure),
             Err(failure) => json!({ "failed": super::chain(failure.as_ref()) }),
         };

@@ -1,4 +1,4 @@
-//! `dfdn completions`: for shells.
+//! `dfdn completions`: shell completions.
 
 use clap::{CommandFactory, Parser};
 use clap_complete::{Shell, generate};
@@ -15,7 +15,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
-    // The generator panics where it cannot write, as on a closed pipe.
+    // The generator panics if it cannot write, as to a closed pipe.
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::command(), "dfdn", &mut script);
     output::stdout(|out| out.write_all(&script))?;

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Failure, Outcome, output};
 use crate::engine::{self, Settings};
 
-/// Look for what would keep OpenSM from using dfdn, or make it fall back without a word
+/// Look for what would keep OpenSM from using dfdn, or make it fall back silently
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn doctor\n  \
@@ -25,13 +25,13 @@ pub(super) struct Args {
     /// The opensm program
     #[arg(long, default_value = "/usr/sbin/opensm")]
     opensm: PathBuf,
-    /// The plugin; looked for as the dynamic loader does if left out
+    /// The plugin; by default, the one that the dynamic loader finds
     #[arg(long)]
     plugin: Option<PathBuf>,
-    /// The plugin's own settings; they need not exist
+    /// The plugin's own settings; the file need not exist
     #[arg(long, default_value = "/etc/opensm/dfdn.conf")]
     settings: PathBuf,
-    /// A fabric, to see whether its VLs suffice
+    /// A fabric, to check whether its VLs suffice
     #[arg(long)]
     fabric: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ impl Level {
     }
 }
 
-/// One thing that was looked at: what was found, and the way out where it is not well.
+/// A check: what was found, and what to do if it is not well.
 struct Finding {
     level: Level,
     what: &'static str,
@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     Ok(if healthy { Outcome::Fine } else { Outcome::Fails })
 }
 
-/// What `opensm --version` says, e.g. `OpenSM 3.3.23`.
+/// The output of `opensm --version`, e.g. `OpenSM 3.3.23`.
 fn opensm_version(args: &Args, found: &mut Findings) -> Option<String> {
     let output = match Command::new(&args.opensm).arg("--version").output() {
         Ok(output) => output,
@@ -114,7 +114,7 @@ fn opensm_version(args: &Args, found: &mut Findings) -> Option<String> {
         None => found.add(
             Level::Warning,
             "opensm",
-            format!("{} does not tell its version", args.opensm.display()),
+            format!("{} does not print its version", args.opensm.display()),
         ),
     }
     version
@@ -175,7 +175,7 @@ fn plugin(args: &Args, running: Option<&str>, found: &mut Findings) {
     }
 }
 
-/// Where the loader finds the library: LD_LIBRARY_PATH, then its cache.
+/// The path at which the loader finds the library: LD_LIBRARY_PATH, then its cache.
 fn find_plugin() -> Option<PathBuf> {
     const NAME: &str = "libdfdn.so";
     let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -188,7 +188,7 @@ fn find_plugin() -> Option<PathBuf> {
     })
 }
 
-/// The lines of opensm.conf that matter. OpenSM takes the last of several.
+/// The relevant lines of opensm.conf. OpenSM uses the last of several.
 fn configuration(path: &Path, found: &mut Findings) {
     let text = match fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -211,7 +211,7 @@ fn configuration(path: &Path, found: &mut Findings) {
         value.split([',', ' ', '\t']).filter(|word| !word.is_empty() && *word != "(null)").collect()
     };
 
-    // OpenSM 3.3.23 ends the first name at a comma too, but any further one at white space only.
+    // OpenSM 3.3.23 ends the first name at a comma too, but any further one only at white space.
     let plugins = values.get("event_plugin_name").copied().unwrap_or_default();
     let (first, rest) = plugins.split_once([',', ' ', '\t']).unwrap_or((plugins, ""));
     let plugins: Vec<&str> = std::iter::once(first).chain(rest.split_whitespace()).collect();
@@ -240,12 +240,12 @@ fn configuration(path: &Path, found: &mut Findings) {
             found.add(Level::Ok, "opensm.conf", format!("routing_engine begins with {}", engines[0]));
         }
         Some(at) => {
-            let text = format!("{} comes into play only if {} fails", engines[at], engines[0]);
+            let text = format!("{} is used only if {} fails", engines[at], engines[0]);
             found.add(Level::Warning, "opensm.conf", text);
         }
     }
     if engines.contains(&"no_fallback") {
-        found.add(Level::Ok, "opensm.conf", "no_fallback: if dfdn cannot route, OpenSM says so");
+        found.add(Level::Ok, "opensm.conf", "no_fallback: if dfdn cannot route, OpenSM reports it");
     } else {
         let text = "without no_fallback OpenSM routes with minhop and says nothing when dfdn cannot: consider \
                     'routing_engine dfdn,no_fallback'";
@@ -267,7 +267,7 @@ fn configuration(path: &Path, found: &mut Findings) {
     }
 }
 
-/// The plugin's own file, as the plugin reads it: without one the defaults are in force.
+/// The plugin's own file, read as the plugin does: without a file the defaults are used.
 fn settings(path: &Path, found: &mut Findings) -> Settings {
     let read = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
@@ -291,7 +291,8 @@ fn fabric(path: &Path, settings: &Settings, found: &mut Findings) -> Result<(), 
     let fabric = super::load_fabric(path)?;
     match engine::route(&fabric, settings) {
         Ok(routed) => {
-            let text = format!("{fabric}: {} of {} VLs are needed", routed.verdict.vls_all, routed.offer.vls);
+            let text =
+                format!("{fabric}: {} of {} VLs are needed", routed.verdict.vls_all, routed.limits.vls);
             found.add(Level::Ok, "fabric", text);
         }
         Err(error) => found.add(Level::Fault, "fabric", error.to_string()),

@@ -1,4 +1,4 @@
-//! `dfdn evaluate`: how good are these tables?
+//! `dfdn evaluate`: the quality of tables.
 
 use std::io::{self, Write};
 use std::num::NonZeroU32;
@@ -29,14 +29,14 @@ pub(super) struct Args {
     /// Folder of tables
     #[arg(required_unless_present = "engine", conflicts_with = "engine")]
     tables: Option<PathBuf>,
-    /// Engine whose tables to measure instead of those of a folder
+    /// Engine whose tables to measure instead of a folder
     #[arg(long)]
     engine: Option<String>,
     #[command(flatten)]
     settings: EngineArgs,
     #[command(flatten)]
     patterns: Patterns,
-    /// Prove, too, how many pairs any routing has to send a longer way with one SL, and with one VL
+    /// Also prove how many pairs need longer paths in any routing with one SL, and with one VL
     #[arg(long)]
     bounds: bool,
 }
@@ -47,7 +47,7 @@ pub(super) struct Patterns {
     /// Random bisections for the effective bisection bandwidth
     #[arg(long, default_value = "1000")]
     patterns: NonZeroU32,
-    /// What the bisections depend on
+    /// Seed of the bisections
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-/// What a person reads.
+/// The report as text.
 fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, e: &Evaluation) -> io::Result<()> {
     line(out, "tables", &routes.engine)?;
     line(out, "fabric", fabric)?;
@@ -118,7 +118,7 @@ fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, e: &Evaluation) -
     Ok(())
 }
 
-/// The metrics without the load of every single channel.
+/// The metrics without the load of each channel.
 pub(super) fn as_json(e: &Evaluation) -> Result<Value, serde_json::Error> {
     let mut value = serde_json::to_value(e)?;
     if let Some(all) = value.as_object_mut() {

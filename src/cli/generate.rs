@@ -25,16 +25,16 @@ pub(super) struct Args {
     /// Adapters on each switch that has adapters
     #[arg(long, global = true)]
     cas: Option<u32>,
-    /// Take down this many links between switches; all adapters stay connected
+    /// Remove this many links between switches; all adapters stay connected
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     fail_links: usize,
-    /// Take down this many switches that have no adapters (any switch where all have some)
+    /// Remove this many switches without adapters (any switches if all have some)
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     fail_switches: usize,
-    /// What random choices depend on
+    /// Seed of random choices
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// File to write; standard output if left out
+    /// File to write; standard output by default
     #[arg(short, long, global = true, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -43,13 +43,13 @@ pub(super) struct Args {
 enum Family {
     /// Groups of fully connected switches, the groups fully connected: a = 2p, h = p, g = a h + 1
     Dragonfly {
-        /// Adapters on a switch
+        /// Adapters per switch
         #[arg(long)]
         p: u32,
-        /// Switches in a group
+        /// Switches per group
         #[arg(long)]
         a: Option<u32>,
-        /// Global links of a switch
+        /// Global links per switch
         #[arg(long)]
         h: Option<u32>,
         /// Groups
@@ -64,19 +64,19 @@ enum Family {
     },
     /// Two-level orthogonal fat tree
     Oft {
-        /// Ports of a lower switch to upper switches; k-1 a prime power
+        /// Links of a lower switch to upper switches; k-1 must be a prime power
         #[arg(long)]
         k: u32,
     },
     /// Folded Clos network of k-port switches
     FatTree {
-        /// Ports of a switch
+        /// Ports per switch
         #[arg(long)]
         k: u32,
         /// Levels of switches
         #[arg(long, default_value_t = 3)]
         levels: u32,
-        /// Ports of a leaf for adapters, the others going up; more than k/2 oversubscribes
+        /// Ports of a leaf for adapters; the others lead up; more than k/2 oversubscribes
         #[arg(long)]
         down: Option<u32>,
     },
@@ -95,19 +95,19 @@ enum Family {
         #[arg(long, value_delimiter = ',', required = true)]
         dims: Vec<u32>,
     },
-    /// Grid
+    /// Grid without wrap-around links
     Mesh {
         /// Switches in each dimension
         #[arg(long, value_delimiter = ',', required = true)]
         dims: Vec<u32>,
     },
-    /// 2^n switches, a link where the numbers differ in one bit
+    /// 2^n switches, linked if their numbers differ in one bit
     Hypercube {
         /// Dimensions
         #[arg(long)]
         n: u32,
     },
-    /// Grid with each line fully connected
+    /// Grid in which each line is fully connected
     Hyperx {
         /// Switches in each dimension
         #[arg(long, value_delimiter = ',', required = true)]
@@ -115,10 +115,10 @@ enum Family {
     },
     /// Kautz graph K(d, n), both directions of each arc
     Kautz {
-        /// Arcs from a switch
+        /// Outgoing arcs per switch
         #[arg(long)]
         d: u32,
-        /// Letters of a word
+        /// Letters per word
         #[arg(long)]
         n: u32,
     },
@@ -127,7 +127,7 @@ enum Family {
         /// Switches
         #[arg(long)]
         switches: u32,
-        /// Links of a switch
+        /// Links per switch
         #[arg(long)]
         degree: u32,
     },
@@ -136,7 +136,7 @@ enum Family {
         /// Switches
         #[arg(long)]
         switches: u32,
-        /// Ports of a switch
+        /// Ports per switch
         #[arg(long, default_value_t = 24)]
         ports: u32,
     },

@@ -1,4 +1,4 @@
-//! `dfdn man`: the manual, from what `--help` says.
+//! `dfdn man`: the manual, from the text of `--help`.
 
 use clap::{CommandFactory, Parser};
 use clap_mangen::Man;
@@ -11,7 +11,7 @@ use super::{Cli, Failure, Outcome, output};
     dfdn man route | man -l -\n  \
     dfdn man > /usr/share/man/man1/dfdn.1")]
 pub(super) struct Args {
-    /// The subcommand that the page is about; the command as a whole if left out
+    /// The subcommand to describe; the command as a whole by default
     subcommand: Option<String>,
 }
 
@@ -19,7 +19,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     if let Some(name) = &args.subcommand {
-        let page = command.find_subcommand(name).ok_or_else(|| format!("there is no subcommand '{name}'"))?;
+        let page = command.find_subcommand(name).ok_or_else(|| format!("no subcommand '{name}'"))?;
         command = page.clone();
     }
     output::stdout(|mut out| Man::new(command).render(&mut out))?;

@@ -1,4 +1,4 @@
-//! The command: arguments, one file a subcommand. None holds an algorithm.
+//! The command: arguments, one file per subcommand. None contains an algorithm.
 //!
 //! Every subcommand prints its result on standard output, as text or with `--json` as one JSON
 //! object; warnings and progress go to standard error. Exit codes: 0 fine, 1 a property does not
@@ -31,7 +31,7 @@ use crate::fabric::Fabric;
 use crate::formats;
 use progress::Progress;
 
-/// Deadlock-free routing for InfiniBand, without OpenSM: make fabrics, route them, judge tables.
+/// Deadlock-free routing for InfiniBand, without OpenSM: generate and route fabrics, judge tables.
 #[derive(Debug, Parser)]
 #[command(
     name = "dfdn",
@@ -63,14 +63,14 @@ enum Command {
     Man(man::Args),
 }
 
-/// What the argument FABRIC may be.
+/// What the argument FABRIC accepts.
 const FABRIC: &str =
     "The fabric: ibnetdiscover text, opensm-subnet.lst, JSON of 'dfdn generate --json', or '-'";
 
-/// How a subcommand ended that did its work.
+/// How a subcommand that did its work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Everything holds.
+    /// All properties hold.
     Fine,
     /// A property does not hold.
     Fails,
@@ -78,7 +78,7 @@ enum Outcome {
 
 type Failure = Box<dyn Error>;
 
-/// Runs the command with the arguments of the process.
+/// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::new().filter_or("DFDN_LOG", "warn"))
         .format(|out, record| {
@@ -108,12 +108,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Whether it is the tables that are at fault: read, understood, and without a property.
+/// Whether the tables are at fault: read, understood, and with a property that does not hold.
 fn is_a_property(failure: &(dyn Error + 'static)) -> bool {
     matches!(failure.downcast_ref(), Some(EvaluateError::Unreached { .. }))
 }
 
-/// An error and what caused it, without what the text says already.
+/// An error and its causes, without repeating text.
 fn chain(failure: &dyn Error) -> String {
     let mut text = failure.to_string();
     let mut cause = failure.source();
@@ -127,7 +127,7 @@ fn chain(failure: &dyn Error) -> String {
     text
 }
 
-/// Reads a fabric and passes on what its reader and builder want a person to know.
+/// Reads a fabric and reports the remarks of its reader and builder.
 fn load_fabric(path: &Path) -> Result<Fabric, Failure> {
     let reading = Progress::on(format!("reading {}", path.display()));
     let (fabric, warnings) = formats::load_fabric(path)?;

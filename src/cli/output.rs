@@ -16,14 +16,14 @@ use tempfile::TempDir;
 
 use crate::formats::TABLE_FILES;
 
-/// Lets `write` fill standard output. Whoever reads it may have seen enough: a closed pipe is no
-/// error, and changes no exit code.
+/// Calls `write` with standard output. The reader may close the pipe early: that is no error and
+/// does not change the exit code.
 pub(super) fn stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let result = write(&mut out).and_then(|()| out.flush());
     match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-            // What is left in the buffer has no reader, and dropping it would try again.
+            // The rest of the buffer has no reader, and dropping it would try again.
             let _ = out.into_parts();
             Ok(())
         }
@@ -39,8 +39,8 @@ pub(super) fn json(value: &Value) -> io::Result<()> {
     })
 }
 
-/// Lets `write` fill a file, or standard output for none. A file gets its name only when it is
-/// complete; a device or a pipe is written to directly, and a link stays one.
+/// Calls `write` with a file, or with standard output if none is given. A file gets its name only
+/// when it is complete; a device or a pipe is written to directly, and a link stays a link.
 pub(super) fn to_file_or_stdout(
     file: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -63,14 +63,14 @@ pub(super) fn to_file_or_stdout(
     fill().map_err(|error| cannot_write(path, &error))
 }
 
-/// A folder of tables in the making: its files get their places all at once.
+/// A folder of tables in preparation: all its files are moved into place at once.
 pub(super) struct Tables {
     staging: Staging,
     target: PathBuf,
 }
 
 impl Tables {
-    /// To be called before long work: a folder that cannot be written is refused at once.
+    /// Call before long work: a folder that cannot be written is refused at once.
     pub(super) fn for_folder(target: &Path) -> io::Result<Self> {
         let stage = || match fs::metadata(target) {
             Ok(found) if !found.is_dir() => Err(io::Error::from(ErrorKind::NotADirectory)),
@@ -84,20 +84,19 @@ impl Tables {
         Ok(Self { staging, target: target.to_owned() })
     }
 
-    /// Lets `write` fill the folder, which is there already and is not to be made again: an interruption
-    /// may have removed it a moment ago.
+    /// Calls `write` with the folder, which exists and must not be created again: an interruption
+    /// may just have removed it.
     pub(super) fn fill(&self, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         write(self.staging.path()).map_err(|error| {
-            // An interruption that removed the folder holds the lock until it ends the process: what
-            // went wrong is of no interest then.
+            // An interruption that removed the folder holds the lock until it ends the process: the
+            // error then does not matter.
             drop(unfinished());
             cannot_write(&self.target, &error)
         })
     }
 
-    /// Moves the tables to their place. Of a folder that is there already, files of earlier tables
-    /// are replaced, or removed where the new tables do without; an interruption waits until this is
-    /// done.
+    /// Moves the tables into place. If the folder exists, files of earlier tables are replaced, or
+    /// removed if the new tables have no such file; an interruption waits until this is done.
     pub(super) fn finish(self) -> io::Result<()> {
         let from = self.staging.path();
         let finish = || {
@@ -119,15 +118,15 @@ impl Tables {
     }
 }
 
-/// A folder for files in the making, beside their place. It is gone with the value, and when the
-/// process is interrupted.
+/// A folder for files in preparation, beside their destination. It is removed with the value, and
+/// when the process is interrupted.
 struct Staging(TempDir);
 
 impl Staging {
     fn within(parent: &Path) -> io::Result<Self> {
         clean_up_when_interrupted()?;
         let mut unfinished = unfinished();
-        // Its owner's alone by default; tables are for whoever the umask lets.
+        // Private by default; tables get the permissions of the umask.
         let mode = Permissions::from_mode(0o777);
         let folder = tempfile::Builder::new().prefix(".dfdn-").permissions(mode).tempdir_in(parent)?;
         *unfinished = Some(folder.path().to_owned());
@@ -145,7 +144,7 @@ fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets an interruption remove the staging folder before it ends the process as it would have.
+/// Makes an interruption remove the staging folder before it ends the process as usual.
 fn clean_up_when_interrupted() -> io::Result<()> {
     static STARTED: Once = Once::new();
     if STARTED.is_completed() {
@@ -164,8 +163,8 @@ fn clean_up_when_interrupted() -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a staging folder whose writer may be at work. Once it is gone, the writer can put nothing there:
-/// it makes files, never the folder.
+/// Removes a staging folder while its writer may be active. Once it is removed, the writer can put
+/// nothing there: it creates files, never the folder.
 fn remove(folder: &Path) {
     // The writer may put another file into it meanwhile.
     let gone = || fs::remove_dir_all(folder).is_ok() || !folder.exists();
@@ -190,7 +189,7 @@ pub(super) fn line(out: &mut (impl Write + ?Sized), name: &str, value: impl Disp
     writeln!(out, "{name:<22} {value}")
 }
 
-/// A number of bytes as a person reads it: `11.4 GB`.
+/// A readable number of bytes: `11.4 GB`.
 pub(super) fn size(bytes: u64) -> String {
     let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     match units.into_iter().find(|&(unit, _)| bytes >= unit) {
@@ -207,7 +206,7 @@ mod tests {
     use crate::formats::{WriteOptions, write_tables};
     use crate::topology::Ring;
 
-    /// The folder of an interrupted run is not made again by its writer, whenever that comes to write.
+    /// The writer never creates the folder of an interrupted run again, whenever it writes.
     #[test]
     fn what_an_interruption_removed_stays_away() {
         let fabric = Ring { switches: 4, cas: 1 }.build().unwrap();
@@ -221,7 +220,7 @@ mod tests {
         let write = |folder: &Path| write_tables(folder, &fabric, &routed.routes, WriteOptions::default());
         assert!(tables.fill(write).is_err());
         assert_eq!(fs::read_dir(desk.path()).unwrap().count(), 0, "nothing is there again");
-        // And in the middle of it.
+        // And during writing.
         let tables = Tables::for_folder(&target).unwrap();
         let interrupted = |folder: &Path| {
             write(folder)?;

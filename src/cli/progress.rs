@@ -1,4 +1,4 @@
-//! What goes on, on a terminal only.
+//! Progress, on a terminal only.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A line on standard error that says what goes on and for how long. It is gone with the value, and
-/// never there where standard error is no terminal.
+/// A line on standard error with the current work and its time. It disappears with the value, and
+/// never appears if standard error is not a terminal.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Of work whose share done is not known.
+    /// For work of unknown length.
     pub(super) fn on(what: impl Into<Cow<'static, str>>) -> Self {
         let progress = Self::new(ProgressBar::no_length(), "{spinner} {msg} {elapsed}");
         progress.say(what);
         progress
     }
 
-    /// Of work in steps.
+    /// For work in steps.
     pub(super) fn steps(count: usize) -> Self {
         Self::new(ProgressBar::new(count as u64), "{bar:30} {pos}/{len} {msg} {elapsed}")
     }
@@ -39,12 +39,12 @@ impl Progress {
         Self(bar)
     }
 
-    /// What is being done now.
+    /// States the current work.
     pub(super) fn say(&self, what: impl Into<Cow<'static, str>>) {
         self.0.set_message(what);
     }
 
-    /// One more step is done.
+    /// Counts a finished step.
     pub(super) fn done(&self) {
         self.0.inc(1);
     }

@@ -14,7 +14,7 @@ use crate::evaluate::channel_load;
 use crate::fabric::{Fabric, FabricBuilder, Lmc};
 use crate::formats::{self, Fate, LARGE_FILE, PlannedText, WriteOptions};
 
-/// Route a fabric and say what it takes, and write the tables
+/// Route a fabric, report what that takes, and write the tables
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn route fabric.net\n  \
@@ -39,16 +39,16 @@ pub(super) struct Args {
     engine: String,
     #[command(flatten)]
     settings: EngineArgs,
-    /// Give all adapters 2^LMC LIDs anew; the fabric's own LIDs are kept if left out
+    /// Assign 2^LMC new LIDs to each adapter; by default the fabric's own LIDs are kept
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: Option<u8>,
-    /// Folder to write the tables to
+    /// Folder for the tables
     #[arg(short, long, value_name = "TABLES")]
     output: Option<PathBuf>,
     /// Write tables although they may have credit loops
     #[arg(long)]
     allow_unsafe: bool,
-    /// Write all texts however large they are, no compact form in their place
+    /// Write all texts, however large, without compact forms
     #[arg(long)]
     large_files: bool,
 }
@@ -107,10 +107,10 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     Ok(if safe && met { Outcome::Fine } else { Outcome::Fails })
 }
 
-/// Texts of more bytes are announced before they are written.
+/// Texts larger than this many bytes are announced before they are written.
 const ANNOUNCED: u64 = 100_000_000;
 
-/// Says what large texts take before they take it.
+/// Announces the size of large texts before they are written.
 fn announce(text: &PlannedText) {
     match text.fate {
         Fate::Written if text.bytes > ANNOUNCED => {
@@ -121,7 +121,7 @@ fn announce(text: &PlannedText) {
     }
 }
 
-/// Why a text is too large, and what there is in its place.
+/// Why a text is too large, and what replaces it.
 fn in_words(text: &PlannedText) -> String {
     let size = output::size(text.bytes);
     match text.compact {
@@ -130,7 +130,7 @@ fn in_words(text: &PlannedText) -> String {
     }
 }
 
-/// A text that is not written, for machines.
+/// A text that is not written, as JSON.
 fn not_written(text: &PlannedText) -> Option<serde_json::Value> {
     let why = match text.fate {
         Fate::Written => return None,
@@ -141,7 +141,7 @@ fn not_written(text: &PlannedText) -> Option<serde_json::Value> {
     Some(json!({ "name": text.name, "bytes": text.bytes, "why": why, "instead": instead }))
 }
 
-/// Gives all LIDs anew where an LMC is asked for.
+/// Assigns all LIDs anew if an LMC is given.
 fn with_lmc(fabric: Fabric, lmc: Option<u8>) -> Result<Fabric, Failure> {
     let Some(lmc) = lmc.and_then(Lmc::new) else { return Ok(fabric) };
     let mut builder = FabricBuilder::from_fabric(&fabric);
@@ -160,12 +160,12 @@ fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value
         "cas": fabric.adapters().count(),
         "links": fabric.num_links(),
         "max_channel_load": max_load,
-        "vls_offered": routed.offer.vls,
-        "sls_offered": routed.offer.sls,
+        "vls_offered": routed.limits.vls,
+        "sls_offered": routed.limits.sls,
         "classes": parts.classes,
-        "vls_per_class": parts.vls * parts.ways,
-        "sls_per_class": parts.sls * parts.ways,
-        "ways": parts.ways,
+        "vls_per_class": parts.vls * parts.vl_sets,
+        "sls_per_class": parts.sls * parts.vl_sets,
+        "ways": parts.vl_sets,
         "seconds": routed.computing.as_secs_f64(),
         "verify_seconds": routed.judging.as_secs_f64(),
         "remarks": routed.routes.remarks,

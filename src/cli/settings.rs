@@ -1,28 +1,28 @@
-//! The options that every subcommand with an engine takes: one for each of the [`KEYS`].
+//! The options of every subcommand with an engine: one for each of the [`KEYS`].
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use crate::engine::{KEYS, Key, Prefer, Routed, Settings, Values};
 
-/// What an engine may use: all settings but the engine itself, which each subcommand names in its own way.
+/// The settings of an engine except its name, for which each subcommand has its own argument.
 #[derive(Clone, Debug)]
 pub(super) struct EngineArgs(Settings);
 
 impl EngineArgs {
-    /// What was asked for and does not hold of the tables, a sentence each.
+    /// Requests that the tables do not meet, one sentence each.
     pub(super) fn unmet(&self, routed: &Routed) -> Vec<String> {
         let Settings { prefer, max_nonminimal, .. } = self.0;
         let v = &routed.verdict;
         let detours = format!("{:.3} % of the adapter pairs take longer paths", 100.0 * v.nonminimal_share);
         let mut unmet = Vec::new();
         if prefer == Prefer::Minimal && !v.minimal {
-            unmet.push(format!("--prefer minimal is not met with {}: {detours}", routed.offer));
+            unmet.push(format!("--prefer minimal is not met with {}: {detours}", routed.limits));
         }
         if let Some(limit) = max_nonminimal.filter(|&limit| v.nonminimal_share > limit) {
-            unmet.push(format!("--max-nonminimal {limit} is not met with {}: {detours}", routed.offer));
+            unmet.push(format!("--max-nonminimal {limit} is not met with {}: {detours}", routed.limits));
         }
-        let least = u32::from(routed.classes.classes) * u32::from(routed.classes.ways);
+        let least = u32::from(routed.classes.classes) * u32::from(routed.classes.vl_sets);
         if prefer == Prefer::OneSl && v.sls > least {
             unmet.push(format!("--prefer one-sl is not met: {} SLs are in use between adapters", v.sls));
         }

@@ -1,4 +1,4 @@
-//! `dfdn simulate`: what happens on the wires?
+//! `dfdn simulate`: what happens on the wires.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,9 +23,9 @@ use crate::tables::Routes;
 
 /// Simulate packets, queues and credits: accepted load, latency, and whether it deadlocks
 ///
-/// Without --load and --message the load goes from a tenth of the links' rate to all of it. With --message
-/// and without --load each pair of the pattern sends one message, and the run ends when all have arrived
-/// or none can move.
+/// Without --load and --message, loads range from a tenth of the links' rate to all of it. With
+/// --message and without --load, each pair of the pattern sends one message, and the run ends when
+/// all have arrived or none can move.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn simulate fabric.net tables --load .3,.6,.9\n  \
@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// Hardware: default, schneider, flich
     #[arg(long, value_name = "NAME", default_value = "default")]
     model: String,
-    /// Who sends to whom: a pattern or a file of pairs
+    /// Traffic: a pattern or a file of pairs
     #[arg(long, default_value = "uniform")]
     traffic: String,
     /// Shares of the rate of the hosts' links, such as .1,.5
@@ -57,13 +57,13 @@ pub(super) struct Args {
     /// Bytes of the largest packet, such as 2KiB
     #[arg(long, value_parser = bytes)]
     packet: Option<u64>,
-    /// Who goes next on a link; VLs by the arbitration tables with rr and fcfs
+    /// Arbitration for a link; rr and fcfs choose the VL by the arbitration tables
     #[arg(long, value_enum)]
     arbitration: Option<Arbitration>,
-    /// One SL for all packets, whatever the tables tell hosts
+    /// One SL for all packets, instead of those of the tables
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
     sl: Option<u8>,
-    /// Which LID of a receiver that has several
+    /// Which LID of a receiver with several to send to
     #[arg(long, value_enum, default_value = "base")]
     lids: Lids,
     /// Times between messages
@@ -75,7 +75,7 @@ pub(super) struct Args {
     /// Simulated time, such as 100us; by default that, or until all messages have arrived
     #[arg(long, value_parser = time)]
     time: Option<u64>,
-    /// What of it does not count, at the beginning; a quarter by default
+    /// Initial time that is not counted; by default a quarter
     #[arg(long, value_parser = time)]
     warm_up: Option<u64>,
     /// Credits (64 bytes) of each VL of a switch's in port
@@ -87,20 +87,20 @@ pub(super) struct Args {
     /// Data rate of all links in Gbit/s, instead of what the fabric states
     #[arg(long, value_name = "GBIT")]
     rate: Option<f64>,
-    /// With the use of each link by VL in the JSON
+    /// Include the use of each link by VL in the JSON
     #[arg(long)]
     links: bool,
-    /// Do only the I-th of N shares of the rows
+    /// Run only part I of N of the rows
     #[arg(long, value_name = "I/N")]
     part: Option<Part>,
-    /// Join the JSON of all shares
+    /// Join the JSON of all parts
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["fabric", "tables", "part"])]
     merge: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Arbitration {
-    /// In ports in turn
+    /// In ports round-robin
     Rr,
     /// First come, first served
     Fcfs,
@@ -116,9 +116,9 @@ enum Lids {
     Base,
     /// One with the shortest path
     Shortest,
-    /// Any, packet by packet
+    /// A random one for each packet
     Random,
-    /// All in turn
+    /// All in rotation
     Striped,
     /// By the sender's number
     SameIndex,
@@ -140,7 +140,7 @@ enum QueueKind {
     PerOutPort,
 }
 
-/// Share number `i` of `n`, from 1.
+/// Part number `i` of `n`, from 1.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     i: usize,
@@ -154,12 +154,12 @@ impl FromStr for Part {
         let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
         match numbers {
             Some((i, n)) if (1..=n).contains(&i) => Ok(Self { i, n }),
-            _ => Err("it takes a share and their number, from 1/4 to 4/4 for four".to_owned()),
+            _ => Err("it takes a part and the number of parts, from 1/4 to 4/4 for four".to_owned()),
         }
     }
 }
 
-/// A number and a unit; a plain number where the unit is `least`.
+/// A number and a unit; a number without a unit is in the unit `least`.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
@@ -196,7 +196,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let (fabric, routes) = formats::load_tables(tables, fabric)?;
     let settings = settings(args, &fabric)?;
     let loads = loads(args);
-    progress.say("looking at all paths");
+    progress.say("checking all paths");
     let simulation = Simulation::new(&fabric, &routes, &settings)?;
     drop(progress);
 
@@ -206,7 +206,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let own: Vec<(Load, u64)> = all.iter().copied().skip(part.i - 1).step_by(part.n).collect();
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second one ends it at once.
+        // The second interruption ends it at once.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupted))?;
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
@@ -229,7 +229,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     finish(&value, json)
 }
 
-/// The loads that are asked for.
+/// The loads requested.
 fn loads(args: &Args) -> Vec<Load> {
     if !args.load.is_empty() {
         args.load.iter().map(|&load| Load::Share(load)).collect()
@@ -266,7 +266,7 @@ fn settings(args: &Args, fabric: &Fabric) -> Result<Settings, Failure> {
     if let Some(gbit) = args.rate {
         let femtoseconds = 8e6 / gbit;
         if !(1.0..1e12).contains(&femtoseconds) {
-            return Err(format!("a rate of {gbit} Gbit/s is none of a link").into());
+            return Err(format!("no link has a rate of {gbit} Gbit/s").into());
         }
         model.rate = Some(femtoseconds.round() as u64);
     }
@@ -297,7 +297,8 @@ fn settings(args: &Args, fabric: &Fabric) -> Result<Settings, Failure> {
 }
 
 /// A file of pairs: sender and receiver, each a LID, a GUID of a node or port (0x…) or a node's
-/// description; a blank between them, or a tab where descriptions have blanks. `#` begins a comment.
+/// description; separated by a blank, or by a tab if descriptions contain blanks. `#` begins a
+/// comment.
 fn pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(u32, u32)>, Failure> {
     let text = fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     let mut hosts: BTreeMap<String, Option<u32>> = BTreeMap::new();
@@ -308,7 +309,7 @@ fn pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(u32, u32)>, Failure> {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            // A name of two ports names neither.
+            // A name that two ports share identifies neither.
             hosts.entry(name).and_modify(|of| *of = None).or_insert(Some(host));
         }
     }
@@ -323,7 +324,7 @@ fn pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(u32, u32)>, Failure> {
         let words: Vec<&str> = line.split(separator).map(str::trim).filter(|w| !w.is_empty()).collect();
         let [from, to] = words[..] else {
             return Err(
-                at(format!("a sender and a receiver are needed, here are {} words", words.len())).into()
+                at(format!("a line needs a sender and a receiver, but has {} words", words.len())).into()
             );
         };
         let host = |name: &str| {
@@ -339,7 +340,7 @@ fn pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(u32, u32)>, Failure> {
     Ok(list)
 }
 
-/// What all parts of a sweep have in common.
+/// The part of the output that all parts of a sweep share.
 fn head(
     args: &Args,
     fabric: &Fabric,
@@ -383,15 +384,22 @@ fn merge(files: &[PathBuf]) -> Result<Value, Failure> {
         if *head != value {
             let keys = head.as_object().into_iter().flatten().filter(|(key, of)| value[key.as_str()] != **of);
             let keys: Vec<&str> = keys.map(|(key, _)| key.as_str()).collect();
-            return Err(at(format!("of another sweep than {}: {}", first.display(), keys.join(", "))).into());
+            return Err(at(format!(
+                "belongs to a different sweep than {}: {}",
+                first.display(),
+                keys.join(", ")
+            ))
+            .into());
         }
         let runs = head["runs"].as_array().cloned().unwrap_or_default();
         for row in part {
             let of = |run: &Value| run["load"] == row["load"] && run["seed"] == row["seed"];
             let Some(place) = runs.iter().position(of) else {
-                return Err(
-                    at(format!("load {} seed {} is none of the sweep", row["load"], row["seed"])).into()
-                );
+                return Err(at(format!(
+                    "load {} seed {} is not part of the sweep",
+                    row["load"], row["seed"]
+                ))
+                .into());
             };
             rows.insert(place, row.clone());
         }
@@ -416,7 +424,7 @@ fn finish(value: &Value, json: bool) -> Result<Outcome, Failure> {
     Ok(if stuck { Outcome::Fails } else { Outcome::Fine })
 }
 
-/// What a person reads.
+/// The report as text.
 fn text(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     let word = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
     line(out, "fabric", word("fabric"))?;
@@ -453,12 +461,12 @@ fn text(out: &mut dyn Write, value: &Value) -> io::Result<()> {
         )?;
         match (row["deadlock"]["time_ns"].as_f64(), row["finished_ns"].as_f64()) {
             (Some(time), _) => writeln!(out, "  DEADLOCK at {time:.0} ns")?,
-            (None, Some(time)) => writeln!(out, "  all there at {time:.0} ns")?,
+            (None, Some(time)) => writeln!(out, "  all arrived at {time:.0} ns")?,
             (None, None) => writeln!(out)?,
         }
     }
     if value["interrupted"].as_bool() == Some(true) {
-        writeln!(out, "\ninterrupted: rows that were not through are left out")?;
+        writeln!(out, "\ninterrupted: unfinished rows are left out")?;
     }
     if let Some(row) = rows().find(|row| !row["deadlock"].is_null()) {
         let d = &row["deadlock"];

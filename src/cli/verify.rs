@@ -1,4 +1,4 @@
-//! `dfdn verify`: are these tables safe?
+//! `dfdn verify`: whether tables are safe.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -13,12 +13,13 @@ use crate::formats;
 use crate::tables::Routes;
 use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 
-/// Judge tables of any engine: every pair reachable, no loop, no credit loop
+/// Judge the tables of any engine: every pair reachable, no loop, no credit loop
 ///
-/// TABLES is a folder as `dfdn route -o` writes it, or the dumps of a running OpenSM (with log flags
-/// that contain 0x40): opensm-lfts.dump, opensm-sl2vl.dump, psl, or lfts.dfdn, sl2vl.dfdn, psl.dfdn in their
-/// place. Without path SLs every SL may be used on every path, and all of them must be safe. With an opensm.mcfdbs multicast is judged too; OpenSM's
-/// dump of it states no SLs, so groups are taken to have SL 0.
+/// TABLES is a folder as `dfdn route -o` writes it, or the dumps of a running OpenSM (with log
+/// flags that contain 0x40): opensm-lfts.dump, opensm-sl2vl.dump, psl, or instead lfts.dfdn,
+/// sl2vl.dfdn, psl.dfdn. Without path SLs, every SL may be used on every path, and all of them must
+/// be safe. With an opensm.mcfdbs, multicast is judged too; OpenSM's dump of it states no SLs, so
+/// groups are assumed to have SL 0.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn verify fabric.net tables\n  \
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     Ok(if verdict.is_safe() { Outcome::Fine } else { Outcome::Fails })
 }
 
-/// What a person reads.
+/// The report as text.
 pub(super) fn text(
     out: &mut dyn Write,
     fabric: &Fabric,
@@ -79,7 +80,7 @@ pub(super) fn text(
         v.mean_stretch
     );
     line(out, "minimal", if v.minimal { "yes" } else { &detours })?;
-    // Where one switch has all adapters, no packet of theirs takes a link between switches.
+    // If one switch has all adapters, none of their packets takes a link between switches.
     let vls = if v.vls == 0 { "none between switches".to_owned() } else { v.vls.to_string() };
     let all = if v.vls_all == 0 { "none".to_owned() } else { v.vls_all.to_string() };
     line(out, "VLs, SLs", format!("{vls}, {} (with switches as ends: {all}, {})", v.sls, v.sls_all))?;
@@ -94,7 +95,7 @@ pub(super) fn text(
     writeln!(out, "\n{}", if v.is_safe() { "SAFE" } else { "NOT SAFE" })
 }
 
-/// What is to be said of the groups in one line.
+/// The groups, as one line.
 fn multicast(v: &Verdict) -> String {
     let Some(m) = &v.multicast else { return "no tables".to_owned() };
     let groups = if m.groups == 1 { "group" } else { "groups" };

@@ -3,7 +3,7 @@
 use super::plan::{self, Plan};
 use super::{Engine, EngineError, Prefer, Settings};
 use crate::fabric::Fabric;
-use crate::lanes::{Lanes, LanesError, Offer, classes};
+use crate::lanes::{LaneLimits, Lanes, LanesError, classes};
 use crate::routing::Hops;
 use crate::tables::{Classes, PathSl};
 
@@ -20,11 +20,11 @@ pub(super) fn plan(
     hops: &Hops,
     engine: &Engine,
     settings: &Settings,
-    offer: Offer,
+    limits: LaneLimits,
 ) -> Result<(Plan, Classes), EngineError> {
     let wanted = settings.classes;
     let run = |number: u8| {
-        let part = Offer { vls: offer.vls / number, sls: offer.sls / number };
+        let part = LaneLimits { vls: limits.vls / number, sls: limits.sls / number };
         if part.vls == 0 || part.sls == 0 {
             return Err(none_left(engine.name, part));
         }
@@ -34,20 +34,20 @@ pub(super) fn plan(
         }
         (engine.run)(fabric, hops, &settings, part)
     };
-    let part = Offer { vls: offer.vls / wanted, sls: offer.sls / wanted };
+    let part = LaneLimits { vls: limits.vls / wanted, sls: limits.sls / wanted };
     let lacks = match run(wanted) {
-        Ok(plan) => return Ok(divided(fabric, plan, settings, offer)),
+        Ok(plan) => return Ok(divided(fabric, plan, settings, limits)),
         Err(EngineError::Lanes { source, .. }) if wanted > 1 => source,
         Err(error) => return Err(error),
     };
-    let (fit, plan) = most_that_fit(run, wanted, lacks, offer)?;
+    let (fit, plan) = most_that_fit(run, wanted, lacks, limits)?;
     Err(EngineError::Classes {
         engine: engine.name,
         classes: wanted,
-        offer,
+        limits,
         part,
         fit,
-        takes: Offer { vls: plan.vls, sls: sls_of(&plan.path_sl) },
+        takes: LaneLimits { vls: plan.vls, sls: sls_of(&plan.path_sl) },
     })
 }
 
@@ -59,13 +59,13 @@ fn most_that_fit(
     run: impl Fn(u8) -> Result<Plan, EngineError>,
     wanted: u8,
     mut lacks: LanesError,
-    offer: Offer,
+    limits: LaneLimits,
 ) -> Result<(u8, Plan), EngineError> {
     let mut too_many = wanted;
     let (mut fit, mut plan) = loop {
         let room = match lacks {
-            LanesError::TooFewVls { needed, .. } => usize::from(offer.vls) / needed,
-            LanesError::TooFewSls { needed, .. } => usize::from(offer.sls) / needed,
+            LanesError::TooFewVls { needed, .. } => usize::from(limits.vls) / needed,
+            LanesError::TooFewSls { needed, .. } => usize::from(limits.sls) / needed,
             // No number of VLs helps.
             LanesError::DiameterAboveTwo { .. } => 1,
         };
@@ -84,7 +84,7 @@ fn most_that_fit(
     Ok((fit, plan))
 }
 
-fn none_left(engine: &'static str, part: Offer) -> EngineError {
+fn none_left(engine: &'static str, part: LaneLimits) -> EngineError {
     let source = match part.vls {
         0 => LanesError::TooFewVls { needed: 1, offered: 0 },
         _ => LanesError::TooFewSls { needed: 1, offered: 0 },
@@ -104,15 +104,16 @@ fn sls_of(path_sl: &PathSl) -> u8 {
 
 /// The VLs and SLs once for each class, and for each VL set where destinations are spread; untouched where there is
 /// one of either.
-fn divided(fabric: &Fabric, plan: Plan, settings: &Settings, offer: Offer) -> (Plan, Classes) {
-    let mut parts = Classes { classes: settings.classes, ways: 1, vls: plan.vls, sls: sls_of(&plan.path_sl) };
+fn divided(fabric: &Fabric, plan: Plan, settings: &Settings, limits: LaneLimits) -> (Plan, Classes) {
+    let mut parts =
+        Classes { classes: settings.classes, vl_sets: 1, vls: plan.vls, sls: sls_of(&plan.path_sl) };
     if settings.classes == 1 && !settings.spread {
         return (plan, parts);
     }
     let Plan { lft, sl2vl, path_sl, vls, mut remarks, trees } = plan;
     if settings.spread {
-        parts.ways =
-            (offer.vls / settings.classes / vls).min(offer.sls / settings.classes / parts.sls).max(1);
+        parts.vl_sets =
+            (limits.vls / settings.classes / vls).min(limits.sls / settings.classes / parts.sls).max(1);
     }
     remarks.extend(in_words(parts, settings.spread, path_sl.any().is_some()));
     if parts.blocks() == 1 {
@@ -120,24 +121,24 @@ fn divided(fabric: &Fabric, plan: Plan, settings: &Settings, offer: Offer) -> (P
     }
     let trees = trees.map(|trees| plan::divided(trees, parts, path_sl.any()));
     let lanes = Lanes { sl2vl, path_sl, vls, sls: parts.sls };
-    let Lanes { sl2vl, path_sl, vls, .. } = classes(fabric, lanes, parts, offer.sls);
+    let Lanes { sl2vl, path_sl, vls, .. } = classes(fabric, lanes, parts, limits.sls);
     (Plan { lft, sl2vl, path_sl, vls, remarks, trees }, parts)
 }
 
 /// What an administrator has to know of classes and VL sets.
 fn in_words(parts: Classes, spread: bool, any: bool) -> Vec<String> {
-    let Classes { classes, ways, vls, sls } = parts;
-    let block = Offer { vls, sls };
+    let Classes { classes, vl_sets, vls, sls } = parts;
+    let block = LaneLimits { vls, sls };
     let mut remarks = Vec::new();
     if classes > 1 {
-        let per = if ways == 1 { "" } else { " and way" };
+        let per = if vl_sets == 1 { "" } else { " and VL set" };
         remarks.push(format!(
             "{classes} classes of service, {block} for each class{per}: SL n is of class n modulo {classes}, so that \
              SLs 0 to {} name them",
             classes - 1
         ));
     }
-    if spread && ways == 1 {
+    if spread && vl_sets == 1 {
         remarks.push("no VLs are left over to spread destinations on".to_owned());
     } else if spread {
         let who = if any {
@@ -145,7 +146,7 @@ fn in_words(parts: Classes, spread: bool, any: bool) -> Vec<String> {
         } else {
             "as the SL of the PathRecord says, which hosts must use"
         };
-        remarks.push(format!("destinations spread over {ways} ways, {block} each: {who}"));
+        remarks.push(format!("destinations spread over {vl_sets} VL sets, {block} each: {who}"));
     }
     remarks
 }

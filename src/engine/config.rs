@@ -125,7 +125,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "sls",
         values: Values::Number(1, Sl::COUNT as u8),
-        about: "SLs that may be given out",
+        about: "SLs that may be assigned",
         set: |settings, text| parse(text, &mut settings.sls),
         get: |settings| settings.sls.to_string(),
     },

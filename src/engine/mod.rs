@@ -28,7 +28,7 @@ pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
 
 use self::plan::Plan;
 use crate::fabric::{Fabric, Sl, Vl};
-use crate::lanes::{LanesError, Offer};
+use crate::lanes::{LaneLimits, LanesError};
 use crate::routing::{Hops, RoutingError};
 use crate::tables::{Classes, Routes, VlArb};
 use crate::verify::{SlSafety, Verdict, sl_safety, verify};
@@ -43,7 +43,7 @@ pub struct Engine {
     /// Whether its tables are free of credit loops on every fabric. Those of a bare routing are returned although
     /// `verify` may object; see [`Routed::verdict`].
     pub deadlock_free: bool,
-    run: fn(&Fabric, &Hops, &Settings, Offer) -> Result<Plan, EngineError>,
+    run: fn(&Fabric, &Hops, &Settings, LaneLimits) -> Result<Plan, EngineError>,
 }
 
 /// Every engine, the default first.
@@ -203,7 +203,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`EngineError::Setting`] for numbers that InfiniBand does not have.
-    pub fn offer(&self, fabric: &Fabric) -> Result<Offer, EngineError> {
+    pub fn lane_limits(&self, fabric: &Fabric) -> Result<LaneLimits, EngineError> {
         let stated = fabric.min_data_vls();
         let vls = match self.vls {
             Some(asked) => asked.min(stated.unwrap_or(asked)),
@@ -224,7 +224,7 @@ impl Settings {
                 most: Vl::MAX_DATA,
             });
         }
-        Ok(Offer { vls, sls: self.sls })
+        Ok(LaneLimits { vls, sls: self.sls })
     }
 }
 
@@ -300,7 +300,7 @@ pub enum EngineError {
     },
     /// The lanes do not suffice for so many classes of service, though for fewer.
     #[error(
-        "{engine}: {classes} classes of service are too many: each has {part} of the {offer} offered, which does not \
+        "{engine}: {classes} classes of service are too many: each has {part} of the {limits} offered, which does not \
          suffice. Set classes to at most {fit}, of which each takes {takes}, or raise vls or max_op_vls where these limit the VLs"
     )]
     Classes {
@@ -309,13 +309,13 @@ pub enum EngineError {
         /// Classes asked for.
         classes: u8,
         /// What the fabric and the settings offer to all.
-        offer: Offer,
+        limits: LaneLimits,
         /// The share of each class.
-        part: Offer,
+        part: LaneLimits,
         /// The most classes that fit.
         fit: u8,
         /// VLs and SLs that each of those takes.
-        takes: Offer,
+        takes: LaneLimits,
     },
     /// The judge rejected what an engine computed. A defect of dfdn, never of the fabric.
     #[error("{engine} computed tables that are not safe, which is a defect of dfdn; please report it: {why}")]
@@ -339,7 +339,7 @@ pub struct Routed {
     /// Distances between the switches.
     pub hops: Hops,
     /// VLs and SLs that the fabric offers.
-    pub offer: Offer,
+    pub limits: LaneLimits,
     /// How VLs and SLs are divided among classes of service.
     pub classes: Classes,
     /// Time for distances, routing, VLs and multicast trees.
@@ -350,8 +350,8 @@ pub struct Routed {
 
 /// The orders that the engine `dfdn` tries before it routes, by name, the best first: its search by itself, for
 /// benchmarks.
-pub fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
-    dfdn::orders_tried(fabric, hops, offer)
+pub fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
+    dfdn::orders_tried(fabric, hops, limits)
 }
 
 /// Routes a fabric: distances, forwarding tables, VLs and SLs, multicast trees, verdict.
@@ -373,10 +373,10 @@ pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError
 /// Routes a fabric over `links`, the same fabric with some links down or with other VLs.
 fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
     let engine = by_name(&settings.engine)?;
-    let offer = settings.offer(links)?;
+    let limits = settings.lane_limits(links)?;
     let start = Instant::now();
     let hops = Hops::new(links)?;
-    let planned = classes::plan(links, &hops, engine, settings, offer);
+    let planned = classes::plan(links, &hops, engine, settings, limits);
     let (mut plan, classes) = planned.map_err(|error| blame(error, links, settings))?;
     narrow::keep_to_vl_0(fabric, plan.vls, &mut plan.sl2vl);
     untrusted::keep_back(fabric, &mut plan.sl2vl);
@@ -411,7 +411,7 @@ fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Ro
         return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
     }
     let safety = sl_safety(fabric, &routes, &verdict);
-    Ok(Routed { routes, verdict, safety, hops, offer, classes, computing, judging: start.elapsed() })
+    Ok(Routed { routes, verdict, safety, hops, limits, classes, computing, judging: start.elapsed() })
 }
 
 /// The same error, with the setting named where that is what limits the lanes and not the links.

@@ -257,7 +257,7 @@ mod tests {
         let fabric = with_narrow(&torus(), 1, |a, b| (a, b) == (SwitchId(0), SwitchId(1)));
         let routed = route(&fabric, &Settings::default()).unwrap();
         assert!(verify(&fabric, &routed.routes).is_safe());
-        assert!(routed.offer.vls == 8 && used(&fabric, &routed, 8) == 0);
+        assert!(routed.limits.vls == 8 && used(&fabric, &routed, 8) == 0);
         // One VL for all would have cost more.
         let one = Settings { vls: Some(1), ..Settings::default() };
         let one = route(&fabric, &one).unwrap();
@@ -296,7 +296,7 @@ mod tests {
             let fabric = with_narrow(&torus(), 2, |_, _| true);
             let routed = route(&fabric, &Settings { vls, ..Settings::default() }).unwrap();
             assert!(!routed.routes.remarks.iter().any(|said| said.contains("links with fewer")));
-            assert_eq!(routed.offer.vls, vls.unwrap_or(2).min(2));
+            assert_eq!(routed.limits.vls, vls.unwrap_or(2).min(2));
         }
         // Settings that ask for no more than all links have neither.
         let fabric = with_narrow(&torus(), 2, |a, _| a == SwitchId(3));

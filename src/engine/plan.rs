@@ -1,7 +1,7 @@
 //! What an engine computes before it is judged. Forwarding tables, VLs and multicast trees come together only here.
 
 use crate::fabric::{Fabric, PortNum, Sl, SwitchId, Vl};
-use crate::lanes::{Lanes, Offer};
+use crate::lanes::{LaneLimits, Lanes};
 use crate::multicast::{KnownOrder, McastTrees, mcast_trees};
 use crate::ordering::{Tree, up_down_rank};
 use crate::routing::Hops;
@@ -32,13 +32,13 @@ impl Plan {
     ///
     /// SL 0 is the SL of groups without configuration. Where it gets no tree although unicast has several SLs, and
     /// one more may be assigned, SL 0 is reserved for multicast and unicast takes the SLs from 1 on.
-    pub(super) fn new(fabric: &Fabric, hops: &Hops, offer: Offer, parts: Parts) -> Self {
+    pub(super) fn new(fabric: &Fabric, hops: &Hops, limits: LaneLimits, parts: Parts) -> Self {
         let Parts { lft, lanes, known, remarks } = parts;
         let Lanes { sl2vl, path_sl, vls, .. } = lanes;
         let mut plan = Self { lft, sl2vl, path_sl, vls, remarks, trees: None };
         plan.find_trees(fabric, hops, known.as_ref());
         if !plan.serves_multicast()
-            && let Some(reserved) = plan.reserve_sl_zero(fabric, hops, offer, known.as_ref())
+            && let Some(reserved) = plan.reserve_sl_zero(fabric, hops, limits, known.as_ref())
         {
             return reserved;
         }
@@ -66,19 +66,19 @@ impl Plan {
         &self,
         fabric: &Fabric,
         hops: &Hops,
-        offer: Offer,
+        limits: LaneLimits,
         known: Option<&KnownOrder>,
     ) -> Option<Self> {
         let PathSl::BySwitch(path_sl) = &self.path_sl else { return None };
         let sls = path_sl.iter().copied().max().unwrap_or(0) + 1;
-        if sls >= offer.sls {
+        if sls >= limits.sls {
             return None;
         }
         let center =
             fabric.switch_ids().min_by_key(|&s| (hops.row(s).iter().max(), s)).unwrap_or(SwitchId(0));
         let around = up_down_rank(fabric, center);
         let tree = Tree::new(fabric, &around, center);
-        let own = Some(self.vls).filter(|&vl| vl < offer.vls);
+        let own = Some(self.vls).filter(|&vl| vl < limits.vls);
         [Some(0), own].into_iter().flatten().find_map(|vl| {
             let known = known.filter(|_| vl == 0).map(|known| KnownOrder {
                 lanes: known.lanes.with_lowest(around.clone()),

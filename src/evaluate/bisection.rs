@@ -11,16 +11,17 @@ use super::paths::{Adapter, Paths, Step};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::tables::Lft;
 
-/// The effective bisection bandwidth (Hoefler et al., section IV.A), as a share of the full one.
+/// The effective bisection bandwidth (Hoefler et al., section IV.A), as a share of full bisection
+/// bandwidth.
 ///
-/// In a random bisect pattern one half of the P adapters sends to the other half, each to a partner
-/// of its own; with an odd number one adapter, drawn anew for each pattern, stays out. A stream gets
-/// the bandwidth of a link divided by the most streams on any channel of its route. All links count
-/// as equally fast, and the two directions of a link as independent. The links of adapters are
-/// looked at too, but never slow a stream down: each carries one stream at most. The sum over the
-/// streams, divided by ⌊P/2⌋, is the share of one pattern.
+/// In a random bisect pattern, each of one half of the P adapters sends to its own partner in the
+/// other half; if P is odd, one adapter, drawn anew for each pattern, is left out. A stream gets
+/// the bandwidth of a link divided by the largest number of streams on any channel of its route.
+/// All links are equally fast, and the two directions of a link are independent. Links of adapters
+/// never slow a stream down, as each carries at most one. The share of one pattern is the sum over
+/// its streams, divided by ⌊P/2⌋.
 ///
-/// Pattern number n is drawn from stream n of a ChaCha8 generator with the seed, so that it does not
+/// Pattern number n is drawn from stream n of a ChaCha8 generator with the seed, so it does not
 /// depend on the number of patterns or threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bisection {
@@ -28,11 +29,11 @@ pub struct Bisection {
     pub ebb: f64,
     /// Lower end of the 95 % confidence interval of the mean, by Student's distribution.
     pub ebb_low: f64,
-    /// Upper end of it. One pattern says nothing about its spread: then the interval is 0 to 1.
+    /// Upper end of it. One pattern gives no spread: then the interval is 0 to 1.
     pub ebb_high: f64,
-    /// Standard deviation of a pattern's share (of the sample); 0 for one pattern.
+    /// Standard deviation (of the sample) of a pattern's share; 0 for one pattern.
     pub ebb_deviation: f64,
-    /// How many patterns there were.
+    /// Number of patterns.
     pub patterns: u32,
     /// Their seed.
     pub seed: u64,
@@ -41,8 +42,8 @@ pub struct Bisection {
 impl Bisection {
     /// `paths`: tables that lead every adapter to every other.
     ///
-    /// Cost: O(P h + C) for each pattern with routes of h channels, over all cores; the P h steps are
-    /// reads from all over the LFTs.
+    /// Cost: O(P h + C) per pattern with routes of h channels, over all cores; the P h steps are
+    /// scattered reads of the LFTs.
     pub(super) fn new(paths: &Paths, options: &Options) -> Self {
         let patterns = options.patterns.get();
         let shares: Vec<f64> = (0..patterns)
@@ -68,17 +69,17 @@ impl Bisection {
     }
 }
 
-/// Streams of all patterns together of [`quick_bisection`], and bounds for the number of patterns.
+/// Total streams over all patterns of [`quick_bisection`], and bounds for the number of patterns.
 const STREAMS: usize = 20_000;
 const PATTERNS: (usize, usize) = (8, 400);
 
-/// The effective bisection bandwidth as in [`Bisection::ebb`], over fewer patterns, always the same ones: for an
-/// engine that decides between tables. NaN without two adapters.
+/// Like [`Bisection::ebb`], over fewer patterns, always the same: for an engine that chooses
+/// between tables. NaN with fewer than two adapters.
 ///
 /// - `lft`: tables that lead every adapter to every other.
 ///
-/// Cost: as for [`evaluate`](super::evaluate), O(P h + C) for each of at most 400 patterns, fewer with many
-/// adapters.
+/// Cost: as for [`evaluate`](super::evaluate), O(P h + C) for each of at most 400 patterns; fewer
+/// patterns with many adapters.
 pub fn quick_bisection(fabric: &Fabric, lft: &Lft) -> f64 {
     let Ok(paths) = Paths::new(fabric, lft) else { return f64::NAN };
     let patterns = (STREAMS / (paths.adapters.len() / 2)).clamp(PATTERNS.0, PATTERNS.1);
@@ -89,14 +90,14 @@ pub fn quick_bisection(fabric: &Fabric, lft: &Lft) -> f64 {
     shares.iter().sum::<f64>() / patterns as f64
 }
 
-/// A stream on its way.
+/// A stream and its current switch.
 struct Stream<'a> {
     number: u32,
     at: SwitchId,
     to: &'a Adapter<'a>,
 }
 
-/// Room for the simulation of one pattern after the other.
+/// Buffers for simulating one pattern after another.
 struct Simulation<'a> {
     paths: &'a Paths<'a>,
     order: Vec<u32>,
@@ -105,7 +106,7 @@ struct Simulation<'a> {
     trail: Vec<(u32, ChannelId)>,
     /// Streams on each channel.
     congestion: Vec<u32>,
-    /// By stream: the most streams on a channel of its route.
+    /// By stream: the largest number of streams on a channel of its route.
     worst: Vec<u32>,
 }
 
@@ -135,8 +136,8 @@ impl<'a> Simulation<'a> {
         self.under_way.extend(routes.filter(|stream| stream.at != stream.to.switch));
         self.congestion.fill(0);
         self.trail.clear();
-        // All streams take a step before any takes the next: the reads of a round do not wait for
-        // one another, as those along a route would.
+        // All streams take one step before any takes the next: the reads of a round are
+        // independent, unlike those along one route.
         while !self.under_way.is_empty() {
             self.under_way.retain_mut(|stream| {
                 let to = stream.to;
@@ -148,7 +149,7 @@ impl<'a> Simulation<'a> {
                 next != to.switch
             });
         }
-        // 1: the links of the adapters.
+        // 1 for the links of the adapters.
         self.worst.clear();
         self.worst.resize(streams, 1);
         for &(stream, channel) in &self.trail {
@@ -160,7 +161,7 @@ impl<'a> Simulation<'a> {
 }
 
 /// A random bisect pattern over `adapters` indices: the first half of `order` sends to the second,
-/// in order. One of an odd number is left out of it.
+/// in order. If the number is odd, one adapter is left out.
 pub(super) fn draw(order: &mut Vec<u32>, adapters: usize, seed: u64, n: u32) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(n.into());
@@ -171,8 +172,8 @@ pub(super) fn draw(order: &mut Vec<u32>, adapters: usize, seed: u64, n: u32) {
 }
 
 /// The 97.5 % quantile of Student's distribution for a number of degrees of freedom: exact for one
-/// and two, beyond that by the first five terms of its expansion around the normal distribution
-/// (0.12 % too small for three, closer for more).
+/// and two, above that the first five terms of its expansion around the normal distribution (0.12 %
+/// too small for three, closer for more).
 pub(super) fn student(degrees: u32) -> f64 {
     const Z: f64 = 1.959_963_984_540_054;
     let n = f64::from(degrees);

@@ -1,4 +1,4 @@
-//! What no routing can do: shares of pairs that have to go a longer way.
+//! What no routing can avoid: shares of pairs that need longer paths.
 
 use std::collections::VecDeque;
 
@@ -6,43 +6,43 @@ use serde::Serialize;
 
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 
-/// Least shares of the ordered adapter pairs that cannot have a shortest path at the same time, if
-/// every pair has to be free of credit loops by one SL or by one VL. Zero where nothing was proven.
+/// Lower bounds for the share of ordered adapter pairs without a shortest path if one SL or one VL
+/// has to keep all pairs free of credit loops. Zero where nothing was proven.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bounds {
-    /// With one SL for all pairs, on however many VLs.
+    /// With one SL for all pairs and any number of VLs.
     pub one_sl_longer_at_least: f64,
     /// With one VL.
     pub one_vl_longer_at_least: f64,
 }
 
-/// Steps of the search for circles after which it is content with what it has proven.
-const WORK: usize = 400_000_000;
+/// Limit on the steps of the search for cycles; what is proven by then counts.
+const MAX_STEPS: usize = 400_000_000;
 
 impl Bounds {
     /// Proves lower bounds for a fabric, whatever the routing.
     ///
-    /// With one SL the VL of a hop depends on the in port and the out port, so each turn (two
-    /// channels in a row) has one virtual channel behind it. Where a path takes two turns in a row,
-    /// the virtual channel of the second depends on that of the first. Turns that follow each other
-    /// in a circle therefore close a circle of virtual channels, and one of these successions has to
-    /// go unused. A pair is *forced* through a succession if it lies on the only way on from the
-    /// source for as long as there is only one channel on any shortest path. All pairs that are
-    /// forced through the unused succession lose their shortest path. So each circle costs at least
-    /// the pairs that are forced through the least of its successions; and circles whose costs are
-    /// charged to different pairs, or different parts of the weight of a pair, add up. With one VL
-    /// the same holds of single channels instead of turns.
+    /// With one SL, the VL of a hop depends on the in port and the out port, so each turn (two
+    /// consecutive channels) leads to one virtual channel. If a path takes two consecutive turns,
+    /// the virtual channel of the first depends on that of the second. Turns that follow each other
+    /// in a cycle therefore close a cycle of virtual channels, so one of these successions must
+    /// stay unused. A pair is *forced* through the successions on the only path from its source, up
+    /// to the first switch with several next channels on shortest paths. All pairs that are forced
+    /// through the unused succession lose their shortest path. So each cycle costs at least the
+    /// pairs that are forced through its cheapest succession. Costs of cycles add up if they are
+    /// charged to different pairs, or to different parts of the weight of a pair. With one VL the
+    /// same holds for single channels instead of turns.
     ///
-    /// Circles are taken greedily: one whose least succession has the most pairs, a short one of
-    /// these; it is charged to the pairs that lie on most of it, as far as each succession needs them.
-    /// That is exact on rings, which have one circle a direction: 50 switches lose 20.7 % with one SL.
-    /// Where shortest paths are many nothing is forced and nothing is proven.
+    /// Cycles are chosen greedily: a short one among those whose cheapest succession has the most
+    /// pairs. It is charged to the pairs that lie on most of it, as far as each succession needs
+    /// them. That is exact on rings, which have one cycle per direction: 50 switches lose 20.7 %
+    /// with one SL. With many shortest paths nothing is forced and nothing is proven.
     ///
-    /// - `fabric`: connected switches; pairs of parts count as having no path to lose.
+    /// - `fabric`: connected switches; pairs in different parts have no path to lose.
     ///
     /// Cost: O(S (S + C)) for the shortest paths and O(P h) memory for P pairs of switches with
-    /// forced ways of h channels; then a pass over all successions a circle, up to a fixed amount
-    /// of work.
+    /// forced paths of h channels; then a pass over all successions per cycle, up to a fixed number
+    /// of steps.
     pub fn new(fabric: &Fabric) -> Self {
         let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
         let all: u64 = adapters.iter().sum();
@@ -51,15 +51,15 @@ impl Bounds {
             return Self::default();
         }
         let (mut by_turn, mut by_channel) = (Forced::default(), Forced::default());
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         for target in fabric.switch_ids().filter(|t| adapters[t.index()] > 0) {
             let hops = hops_to(fabric, target);
             for source in fabric.switch_ids().filter(|s| adapters[s.index()] > 0) {
-                forced_way(fabric, &hops, source, &mut way);
+                forced_path(fabric, &hops, source, &mut path);
                 let weight = adapters[source.index()] * adapters[target.index()];
-                by_channel.add(weight, way.iter().map(|c| u64::from(c.0)));
+                by_channel.add(weight, path.iter().map(|c| u64::from(c.0)));
                 let turn = |two: &[ChannelId]| u64::from(two[0].0) << 32 | u64::from(two[1].0);
-                by_turn.add(weight, way.windows(2).map(turn));
+                by_turn.add(weight, path.windows(2).map(turn));
             }
         }
         let share = |forced: Forced| forced.lost() as f64 / pairs as f64;
@@ -67,7 +67,7 @@ impl Bounds {
     }
 }
 
-/// Hops from every switch to one, `u32::MAX` where there is no way.
+/// Hops from every switch to one, `u32::MAX` where there is no path.
 fn hops_to(fabric: &Fabric, target: SwitchId) -> Vec<u32> {
     let mut hops = vec![u32::MAX; fabric.num_switches()];
     hops[target.index()] = 0;
@@ -83,27 +83,27 @@ fn hops_to(fabric: &Fabric, target: SwitchId) -> Vec<u32> {
     hops
 }
 
-/// The channels that every shortest path begins with.
-fn forced_way(fabric: &Fabric, hops: &[u32], source: SwitchId, way: &mut Vec<ChannelId>) {
-    way.clear();
+/// The channels that all shortest paths from a switch start with.
+fn forced_path(fabric: &Fabric, hops: &[u32], source: SwitchId, path: &mut Vec<ChannelId>) {
+    path.clear();
     let mut at = source;
     while hops[at.index()] != u32::MAX && hops[at.index()] > 0 {
         let mut nearer =
             fabric.channels().out(at).filter(|(_, c)| hops[c.to.index()] + 1 == hops[at.index()]);
         let (Some((only, c)), None) = (nearer.next(), nearer.next()) else { break };
-        way.push(only);
+        path.push(only);
         at = c.to;
     }
 }
 
-/// Sequences that pairs are forced through, and what they weigh.
+/// Sequences that pairs are forced through, and their weights.
 #[derive(Default)]
 struct Forced {
-    /// By pair: adapters pairs.
+    /// By pair of switches: its adapter pairs.
     weight: Vec<u64>,
-    /// By pair: where its successions begin.
+    /// By pair: index of its first succession.
     first: Vec<usize>,
-    /// Two neighbours of a sequence and the next two, of all pairs in turn.
+    /// Consecutive elements of each sequence, for all pairs in order.
     successions: Vec<(u64, u64)>,
 }
 
@@ -122,7 +122,7 @@ impl Forced {
         }
     }
 
-    /// Weight that is lost at least.
+    /// Lower bound of the weight lost.
     fn lost(mut self) -> u64 {
         self.first.push(self.successions.len());
         let mut arcs = self.successions.clone();
@@ -142,9 +142,9 @@ impl Forced {
 /// A directed graph.
 struct Graph {
     nodes: usize,
-    /// Ends by arc, sorted by the first.
+    /// Start and end by arc, sorted by the start.
     arcs: Vec<(usize, usize)>,
-    /// By node: where its arcs begin.
+    /// By node: index of its first arc.
     first: Vec<usize>,
 }
 
@@ -158,13 +158,13 @@ impl Graph {
         self.first[node]..self.first[node + 1]
     }
 
-    /// The nodes from which a circle can be reached over arcs that are `open`.
-    fn before_circles(&self, open: impl Fn(usize) -> bool) -> Vec<bool> {
-        let mut behind: Vec<Vec<usize>> = vec![Vec::new(); self.nodes];
+    /// Whether each node can reach a cycle over arcs that are `open`.
+    fn reaches_cycle(&self, open: impl Fn(usize) -> bool) -> Vec<bool> {
+        let mut predecessors: Vec<Vec<usize>> = vec![Vec::new(); self.nodes];
         let mut left = vec![0_usize; self.nodes];
         for (i, &(a, b)) in self.arcs.iter().enumerate() {
             if open(i) {
-                behind[b].push(a);
+                predecessors[b].push(a);
                 left[a] += 1;
             }
         }
@@ -172,7 +172,7 @@ impl Graph {
         let mut dead: Vec<usize> = (0..self.nodes).filter(|&n| left[n] == 0).collect();
         while let Some(n) = dead.pop() {
             alive[n] = false;
-            for &a in &behind[n] {
+            for &a in &predecessors[n] {
                 left[a] -= 1;
                 if left[a] == 0 {
                     dead.push(a);
@@ -182,9 +182,9 @@ impl Graph {
         alive
     }
 
-    /// An arc of some circle: follows arcs that are `open`, of which each node that is `alive` has
-    /// one to another, until it comes back to where it has been.
-    fn on_a_circle(&self, alive: &[bool], open: impl Fn(usize) -> bool) -> Option<usize> {
+    /// An arc of some cycle. Follows `open` arcs until a node repeats; each `alive` node has such
+    /// an arc to another one.
+    fn arc_on_cycle(&self, alive: &[bool], open: impl Fn(usize) -> bool) -> Option<usize> {
         let mut at = alive.iter().position(|&alive| alive)?;
         let mut seen = vec![false; self.nodes];
         loop {
@@ -196,8 +196,8 @@ impl Graph {
         }
     }
 
-    /// The shortest circle through an arc over arcs that are `open`, as arcs.
-    fn circle(&self, arc: usize, open: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
+    /// The shortest cycle through an arc over arcs that are `open`, as arcs.
+    fn cycle(&self, arc: usize, open: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
         let (goal, start) = self.arcs[arc];
         let mut over = vec![usize::MAX; self.nodes];
         let mut queue = VecDeque::from([start]);
@@ -205,13 +205,13 @@ impl Graph {
         seen[start] = true;
         while let Some(n) = queue.pop_front() {
             if n == goal {
-                let mut circle = vec![arc];
+                let mut cycle = vec![arc];
                 let mut at = goal;
                 while at != start {
-                    circle.push(over[at]);
+                    cycle.push(over[at]);
                     at = self.arcs[over[at]].0;
                 }
-                return Some(circle);
+                return Some(cycle);
             }
             for i in self.out(n).filter(|&i| open(i)) {
                 let to = self.arcs[i].1;
@@ -225,16 +225,16 @@ impl Graph {
     }
 }
 
-/// Circles charged to pairs.
+/// Cycles and the pairs that they are charged to.
 struct Packing<'a> {
     graph: &'a Graph,
-    /// By pair: weight that is not charged yet.
+    /// By pair: weight not charged yet.
     left: Vec<u64>,
     first: &'a [usize],
     of_pair: &'a [usize],
     /// By arc: the pairs forced through it.
     pairs: Vec<Vec<usize>>,
-    /// By arc: what they still weigh.
+    /// By arc: the weight that these still have.
     weight: Vec<u64>,
 }
 
@@ -252,14 +252,14 @@ impl<'a> Packing<'a> {
     }
 
     fn run(mut self) -> u64 {
-        let mut work = WORK / (self.graph.arcs.len() + self.graph.nodes).max(1);
+        let mut steps = MAX_STEPS / (self.graph.arcs.len() + self.graph.nodes).max(1);
         let mut lost = 0;
         let mut most = self.weight.iter().copied().max().unwrap_or(0);
-        while most > 0 && work > 0 {
-            work -= 1;
-            let alive = self.graph.before_circles(|arc| self.weight[arc] >= most);
+        while most > 0 && steps > 0 {
+            steps -= 1;
+            let alive = self.graph.reaches_cycle(|arc| self.weight[arc] >= most);
             if !alive.contains(&true) {
-                most = self.next_level(most, &mut work);
+                most = self.next_level(most, &mut steps);
                 continue;
             }
             let graph = self.graph;
@@ -267,50 +267,50 @@ impl<'a> Packing<'a> {
                 let (a, b) = graph.arcs[arc];
                 self.weight[arc] >= most && alive[a] && alive[b]
             };
-            work = work.saturating_sub(2);
-            let shortest = graph.on_a_circle(&alive, open).and_then(|arc| graph.circle(arc, open));
-            let Some(circle) = shortest else { break };
-            let cost = circle.iter().map(|&arc| self.weight[arc]).min().unwrap_or(0);
-            self.charge(&circle, cost);
+            steps = steps.saturating_sub(2);
+            let shortest = graph.arc_on_cycle(&alive, open).and_then(|arc| graph.cycle(arc, open));
+            let Some(cycle) = shortest else { break };
+            let cost = cycle.iter().map(|&arc| self.weight[arc]).min().unwrap_or(0);
+            self.charge(&cycle, cost);
             lost += cost;
         }
         lost
     }
 
-    /// The largest weight below which no circle is left: less than `above`.
-    fn next_level(&self, above: u64, work: &mut usize) -> u64 {
+    /// The largest weight below `above` at which cycles remain; 0 if none does.
+    fn next_level(&self, above: u64, steps: &mut usize) -> u64 {
         let mut levels: Vec<u64> = self.weight.iter().copied().filter(|&w| w > 0 && w < above).collect();
         levels.sort_unstable();
         levels.dedup();
-        // The first `low` levels have circles, those from `high` on have none.
+        // The first `low` levels have cycles; those from `high` on have none.
         let (mut low, mut high) = (0, levels.len());
         while low < high {
-            *work = work.saturating_sub(1);
+            *steps = steps.saturating_sub(1);
             let middle = low + (high - low) / 2;
-            let alive = self.graph.before_circles(|arc| self.weight[arc] >= levels[middle]);
+            let alive = self.graph.reaches_cycle(|arc| self.weight[arc] >= levels[middle]);
             if alive.contains(&true) { low = middle + 1 } else { high = middle }
         }
         low.checked_sub(1).map_or(0, |level| levels[level])
     }
 
-    /// Charges `cost` for each arc of a circle to the pairs forced through it, those first that lie
+    /// Charges `cost` for each arc of a cycle to the pairs forced through it, starting with those
     /// on most of its arcs.
-    fn charge(&mut self, circle: &[usize], cost: u64) {
-        let mut need: Vec<(usize, u64)> = circle.iter().map(|&arc| (arc, cost)).collect();
+    fn charge(&mut self, cycle: &[usize], cost: u64) {
+        let mut need: Vec<(usize, u64)> = cycle.iter().map(|&arc| (arc, cost)).collect();
         need.sort_unstable();
         let mut on: Vec<usize> =
-            circle.iter().flat_map(|&arc| &self.pairs[arc]).copied().filter(|&p| self.left[p] > 0).collect();
+            cycle.iter().flat_map(|&arc| &self.pairs[arc]).copied().filter(|&p| self.left[p] > 0).collect();
         on.sort_unstable();
         let mut by_length: Vec<(usize, usize)> =
             on.chunk_by(|a, b| a == b).map(|same| (usize::MAX - same.len(), same[0])).collect();
         by_length.sort_unstable();
         for (_, pair) in by_length {
             let arcs = &self.of_pair[self.first[pair]..self.first[pair + 1]];
-            let place = |arc: &usize| need.binary_search_by_key(arc, |n| n.0).ok();
-            let places: Vec<usize> = arcs.iter().filter_map(place).collect();
-            let wanted = places.iter().map(|&i| need[i].1).max().unwrap_or(0);
+            let position = |arc: &usize| need.binary_search_by_key(arc, |n| n.0).ok();
+            let positions: Vec<usize> = arcs.iter().filter_map(position).collect();
+            let wanted = positions.iter().map(|&i| need[i].1).max().unwrap_or(0);
             let share = wanted.min(self.left[pair]);
-            for i in places {
+            for i in positions {
                 need[i].1 -= share.min(need[i].1);
             }
             self.left[pair] -= share;
@@ -328,8 +328,8 @@ mod tests {
 
     #[test]
     fn a_ring_of_fifty_loses_a_fifth_with_one_sl() {
-        // 24 hops at most have only one way, so 22 + 21 + ... + 1 = 253 pairs go through any three
-        // channels in a row, and 276 through any two: in either direction, of 50 * 49 pairs.
+        // Pairs up to 24 hops apart have only one path, so in either direction 22 + 21 + ... + 1 =
+        // 253 of the 50 * 49 pairs use any three consecutive channels, and 276 any two.
         let f = Ring { switches: 50, cas: 1 }.build().unwrap();
         let bounds = Bounds::new(&f);
         assert_eq!(bounds.one_sl_longer_at_least, 2.0 * 253.0 / 2450.0);

@@ -1,4 +1,4 @@
-//! What a failed link does before the fabric is routed anew.
+//! What a failed link costs before the fabric is rerouted.
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -6,27 +6,27 @@ use serde::Serialize;
 use super::paths::{Adapter, Paths};
 use crate::fabric::ChannelId;
 
-/// Fault tolerance of the tables as they are. Links are cables between switches: both channels of
-/// one fail together.
+/// Fault tolerance of the tables as they are. Links are cables between switches: both channels of a
+/// link fail together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FaultTolerance {
-    /// The fault tolerance of Chiu et al. (section 6.3), in `0..=1`: of the links of a route, the
-    /// share that the most differing alternative does without, as a mean over the ordered pairs of
-    /// adapters on different switches. In other words, how often a path is ready that avoids a link
-    /// of the route that failed.
+    /// The fault tolerance of Chiu et al. (section 6.3), in `0..=1`: the share of a route's links
+    /// that its most different alternative avoids, averaged over the ordered pairs of adapters on
+    /// different switches. In other words, how often there is a path that avoids a failed link of
+    /// the route.
     ///
-    /// The alternatives are the paths to the other LIDs of the receiver, of any length: a switch
-    /// stores one path for each LID (section 6.1), so there are none, and this is 0, with LMC 0.
-    /// It is 1 where no pair depends on a link.
+    /// The alternatives are the paths to the other LIDs of the receiver, of any length. A switch
+    /// stores one path per LID (section 6.1), so with LMC 0 there are no alternatives and this is
+    /// 0. It is 1 if no pair depends on a link.
     pub fault_tolerance: f64,
-    /// Ordered pairs of adapters that one failed link cuts off from their route: mean over links.
+    /// Ordered pairs of adapters that lose their route when a link fails: mean over links.
     pub mean_pairs_cut: f64,
     /// The same for the worst link.
     pub max_pairs_cut: u64,
 }
 
 impl FaultTolerance {
-    /// `load`: routes on each channel.
+    /// `load`: number of routes on each channel.
     ///
     /// Cost: O(C), and O(S h) for each LID of adapters with more than one, over all cores.
     pub(super) fn new(paths: &Paths, load: &[u64]) -> Self {
@@ -41,8 +41,8 @@ impl FaultTolerance {
     }
 }
 
-/// Mean difference of the most differing alternatives. The sums of all destinations are added in
-/// order, so that the result does not depend on threads.
+/// Mean difference of the most different alternatives. The sums of all destinations are added in
+/// order, so the result does not depend on threads.
 fn difference(paths: &Paths) -> f64 {
     let sums: Vec<f64> = paths.adapters.par_iter().map(|to| difference_to(paths, to)).collect();
     let remote = |to: &Adapter| paths.adapters.len() as u64 - paths.senders[to.switch.index()];
@@ -70,7 +70,7 @@ fn difference_to(paths: &Paths, to: &Adapter) -> f64 {
         route.extend(paths.walk(from, to, to.end.lid).map(link));
         let alternatives = to.end.lids().skip(1);
         let shared = alternatives.map(|lid| {
-            // Routes are short: looking through one beats any set.
+            // Routes are short: a linear search is faster than a set.
             paths.walk(from, to, lid).filter(|&id| route.contains(&link(id))).count()
         });
         let least = shared.min().unwrap_or(route.len());

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// How many switch-to-switch channels the routes have: 0 between adapters on one switch.
+/// Switch-to-switch channels per route: 0 between adapters on one switch.
 ///
 /// Cost: O(hops) from the counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -11,12 +11,12 @@ pub struct PathLengths {
     pub mean_hops: f64,
     /// The longest route.
     pub max_hops: usize,
-    /// Ordered pairs of adapters by hops, `0..=max_hops`.
+    /// Number of ordered pairs of adapters by hops, `0..=max_hops`.
     pub hop_histogram: Vec<u64>,
 }
 
 impl PathLengths {
-    /// `pairs[h]`: pairs with h hops. Trailing zeros are cut off.
+    /// `pairs[h]`: pairs with h hops. Trailing zeros are removed.
     pub(super) fn new(mut pairs: Vec<u64>) -> Self {
         let max_hops = pairs.iter().rposition(|&n| n > 0).unwrap_or(0);
         pairs.truncate(max_hops + 1);

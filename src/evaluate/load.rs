@@ -1,28 +1,28 @@
-//! Routes on each channel: the edge-forwarding index, and capacity as Chiu et al. rate it.
+//! Routes on each channel: the edge-forwarding index, and the balance that Chiu et al. rate.
 
 use serde::Serialize;
 
-/// How many routes lead over each switch-to-switch channel, and how evenly they are spread.
+/// Number of routes over each switch-to-switch channel, and how evenly they are spread.
 ///
 /// The largest number is the edge-forwarding index (Hoefler et al., section I.A; without the links
-/// of adapters, as in section III.A, which carry P - 1 routes whatever the tables). The number on a
-/// channel is what Chiu et al. (section 6.2) call the usage level of a link; there the network
-/// carries the more traffic at once the smaller the variance of it is. The mean is
-/// P (P - 1) x mean hops / channels.
+/// of adapters, as in section III.A, which carry P - 1 routes with any tables). The number on a
+/// channel is the usage level of a link of Chiu et al. (section 6.2): there, the smaller its
+/// variance, the more traffic the network carries at once. The mean is P (P - 1) x mean hops /
+/// channels.
 ///
 /// Cost: O(C) from the counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ChannelLoad {
-    /// The most routes on any channel; 0 without channels.
+    /// The largest number of routes on a channel; 0 without channels.
     pub edge_forwarding_index: u64,
     /// Mean over all channels, used or not.
     pub mean_channel_load: f64,
     /// Population variance over all channels.
     pub channel_load_variance: f64,
-    /// Coefficient of variation: standard deviation by mean; 0 where nothing is loaded.
+    /// Coefficient of variation: standard deviation divided by mean; 0 if there is no load.
     pub channel_load_cv: f64,
-    /// Routes on each channel, by [`ChannelId`](crate::fabric::ChannelId): by sending switch in GUID
-    /// order, then by its port.
+    /// Number of routes on each channel, by [`ChannelId`](crate::fabric::ChannelId): by sending
+    /// switch in GUID order, then by its port.
     pub channel_load: Vec<u64>,
 }
 

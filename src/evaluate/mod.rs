@@ -1,12 +1,12 @@
-//! How good tables are: load and edge-forwarding index, effective bisection bandwidth, path
-//! lengths, and what a failed link does.
+//! Quality of tables: load and edge-forwarding index, effective bisection bandwidth, path lengths,
+//! and what a failed link costs.
 //!
-//! One metric a file. All of them look at *routes*: a route is the way that the tables give to an
-//! ordered pair of different adapter end ports (adapters and routers that hang off a switch), from
-//! the one to the **base LID** of the other, as switch-to-switch channels. The other LIDs of an LMC
-//! range are alternatives: they must lead home too, and only the fault tolerance counts them.
-//! Traffic to and from switches is left out. Virtual lanes share the bandwidth of their channel and
-//! so change nothing here.
+//! One metric per file. All metrics are about *routes*. A route is the path that the tables give an
+//! ordered pair of different adapter end ports (adapters and routers attached to a switch), from
+//! the first to the **base LID** of the second, as switch-to-switch channels. The other LIDs of an
+//! LMC range are alternatives: they must be reachable too, but only the fault tolerance counts
+//! them. Traffic to and from switches is left out. Virtual lanes share the bandwidth of their
+//! channel, so they make no difference here.
 
 mod bisection;
 mod bounds;
@@ -33,7 +33,7 @@ pub use load::ChannelLoad;
 use crate::fabric::{Fabric, Lid};
 use crate::tables::Routes;
 
-/// What [`evaluate`] may choose.
+/// Options of [`evaluate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Random bisect patterns for the effective bisection bandwidth.
@@ -52,61 +52,61 @@ impl Default for Options {
 /// All metrics of one set of tables; in JSON one flat object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// Routes on each channel, and how evenly.
+    /// Number of routes on each channel, and its spread.
     #[serde(flatten)]
     pub load: ChannelLoad,
-    /// Channels of each route.
+    /// Lengths of the routes.
     #[serde(flatten)]
     pub lengths: PathLengths,
-    /// Bandwidth under random pairs.
+    /// Bandwidth under random bisect patterns.
     #[serde(flatten)]
     pub bisection: Bisection,
-    /// What a failed link does.
+    /// What a failed link costs.
     #[serde(flatten)]
     pub faults: FaultTolerance,
 }
 
-/// Why tables cannot be judged.
+/// Why tables cannot be evaluated.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum EvaluateError {
-    /// There is no pair of adapters to have a route.
-    #[error("{adapters} adapter ports hang off a switch: it takes two to have a route to judge")]
+    /// There are not two adapters, so there is no route.
+    #[error("{adapters} adapter ports are attached to a switch; an evaluation needs at least two")]
     NoPair {
-        /// How many there are: 0 or 1.
+        /// Number of adapter ports: 0 or 1.
         adapters: usize,
     },
-    /// A route that does not arrive.
+    /// A route that does not reach its destination.
     #[error("{source_port} does not reach LID {lid} of {destination}: {reason}")]
     Unreached {
-        /// The sender, in words.
+        /// The sender, as text.
         source_port: String,
-        /// The receiver, in words.
+        /// The receiver, as text.
         destination: String,
         /// The receiver's LID that the sender does not reach.
         lid: Lid,
-        /// Where the way ends.
+        /// Why the route ends.
         reason: DeadEnd,
     },
 }
 
-/// How a route fails to arrive.
+/// How a route fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeadEnd {
     /// A table without an entry for the LID.
     NoEntry {
-        /// The switch, in words.
+        /// The switch, as text.
         switch: String,
     },
-    /// An entry that leads neither to the receiver nor to another switch.
+    /// An entry for a port that leads neither to the receiver nor to a switch.
     Astray {
-        /// The switch, in words.
+        /// The switch, as text.
         switch: String,
         /// The port that the entry names.
         port: u8,
     },
-    /// The route comes back to where it has been.
+    /// A route that visits a switch twice.
     Loop {
-        /// A switch on the loop, in words.
+        /// A switch on the loop, as text.
         switch: String,
     },
 }
@@ -118,12 +118,12 @@ impl fmt::Display for DeadEnd {
             Self::Astray { switch, port } => {
                 write!(f, "{switch} sends it out of port {port}, which leads neither there nor to a switch")
             }
-            Self::Loop { switch } => write!(f, "it goes round in a loop through {switch}"),
+            Self::Loop { switch } => write!(f, "it loops through {switch}"),
         }
     }
 }
 
-/// Routes on each channel alone; see [`evaluate`] for arguments and errors.
+/// Only the number of routes on each channel; see [`evaluate`] for arguments and errors.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -134,24 +134,24 @@ pub fn channel_load(fabric: &Fabric, routes: &Routes) -> Result<ChannelLoad, Eva
     Ok(ChannelLoad::new(trees::count(&paths)?.load))
 }
 
-/// Judges the tables of a fabric.
+/// Evaluates the tables of a fabric.
 ///
 /// - `fabric`: S switches, C channels, P adapter ports with D LIDs.
-/// - `routes`: tables that were made for this very fabric. Only the LFTs are looked at.
+/// - `routes`: tables made for this very fabric. Only the LFTs are used.
 /// - `options`: N patterns.
 ///
 /// The result is the same to the last bit for any number of threads.
 ///
 /// # Errors
-/// [`EvaluateError`]; of several routes that do not arrive, the one to the first destination and
-/// then from the first source in port GUID order.
+/// [`EvaluateError`]; of several failing routes, the one to the first destination, and of these the
+/// one from the first source, in port GUID order.
 ///
 /// # Panics
 /// May panic if the tables were made for another fabric.
 ///
 /// Cost, over all cores: O(D S) for load and lengths, O(N (P h + C)) for the bisection bandwidth,
-/// O(D S h) for the fault tolerance where there are alternatives, with routes of h channels;
-/// O(P + C) memory a thread.
+/// O(D S h) for the fault tolerance if there are alternatives, with routes of h channels; O(P + C)
+/// memory per thread.
 pub fn evaluate(fabric: &Fabric, routes: &Routes, options: &Options) -> Result<Evaluation, EvaluateError> {
     let paths = paths::Paths::new(fabric, &routes.lft)?;
     let counts = trees::count(&paths)?;

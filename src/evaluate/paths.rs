@@ -1,34 +1,34 @@
-//! The tables of a fabric, step by step.
+//! Following the tables of a fabric hop by hop.
 
 use super::{DeadEnd, EvaluateError};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::tables::Lft;
 
-/// An adapter port with the switch that it hangs off.
+/// An adapter port and the switch that it is attached to.
 pub(super) struct Adapter<'a> {
     pub(super) end: &'a EndPort,
     pub(super) switch: SwitchId,
-    /// The switch's port that leads to the adapter.
+    /// The switch's port to the adapter.
     pub(super) port: u8,
 }
 
-/// What a packet may do next.
+/// The next step of a packet.
 pub(super) enum Step {
-    /// Go over a channel to a switch.
+    /// Over a channel to a switch.
     Over(ChannelId, SwitchId),
-    /// Leave for the adapter that it is for.
+    /// To the adapter that it is for.
     Home,
-    /// Nothing that helps.
+    /// Lost: no usable entry.
     Lost,
 }
 
-/// The tables of a fabric and the adapters whose routes are judged.
+/// The tables of a fabric and the adapters whose routes are evaluated.
 pub(super) struct Paths<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lft: &'a Lft,
     /// In port GUID order.
     pub(super) adapters: Vec<Adapter<'a>>,
-    /// How many of them hang off each switch.
+    /// Number of adapters on each switch.
     pub(super) senders: Vec<u64>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Paths<'a> {
         Ok(Self { fabric, lft, adapters, senders })
     }
 
-    /// What the entry `port` of switch `at` does with a packet for an adapter.
+    /// What switch `at` does by an entry `port` with a packet for an adapter.
     pub(super) fn step(&self, at: SwitchId, port: u8, to: &Adapter) -> Step {
         if at == to.switch && port == to.port {
             return Step::Home;
@@ -61,8 +61,8 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// The channels from a switch to a LID of an adapter. Ends early where the tables do not lead
-    /// there, and never where they loop.
+    /// The channels from a switch to a LID of an adapter. Ends early if the tables do not lead
+    /// there, and never ends if they loop.
     pub(super) fn walk(&self, from: SwitchId, to: &Adapter, lid: Lid) -> impl Iterator<Item = ChannelId> {
         let ports = self.lft.to(lid);
         let mut at = from;
@@ -75,7 +75,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// The first adapter that does not reach a LID of another one, as an error, if there is any.
+    /// An error for the first adapter that does not reach a LID of another one, if there is one.
     pub(super) fn unreached(&self, to: &Adapter, lid: Lid) -> Option<EvaluateError> {
         let mut sources = self.adapters.iter().filter(|a| a.end.lid != to.end.lid);
         sources.find_map(|from| {
@@ -85,11 +85,11 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Where the way from a switch to a LID of an adapter ends before it is there.
+    /// How the path from a switch to a LID of an adapter fails, if it does.
     fn dead_end(&self, from: SwitchId, to: &Adapter, lid: Lid) -> Option<DeadEnd> {
         let ports = self.lft.to(lid);
         let mut at = from;
-        // A way that visits more switches than there are visits one twice.
+        // A path that visits more switches than exist visits one twice.
         for _ in 0..ports.len() {
             let port = ports[at.index()];
             match self.step(at, port, to) {

@@ -1,4 +1,4 @@
-//! Every metric against numbers worked out by hand or counted again by walking all pairs.
+//! Every metric against numbers worked out by hand, or counted again by walking all pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::routing::{Hops, minhop, sssp};
 use crate::tables::{Lft, PathSl, Sl2Vl, VlArb};
 use crate::topology::{Dragonfly, FatTree, Hypercube, Mesh};
 
-/// Switches with cables between them and an adapter for each entry of `homes`, by number.
+/// Switches with cables between them, and one adapter on each switch of `homes`.
 fn network(switches: usize, cables: &[(usize, usize)], homes: &[usize], lmc: u8) -> Fabric {
     let mut b = FabricBuilder::new();
     let guid = |i: usize| Guid(i as u64 + 1);
@@ -48,7 +48,7 @@ fn home(end: &EndPort) -> (SwitchId, PortNum) {
     end.attachment.expect("adapters hang off a switch")
 }
 
-/// Sets the way along `switches` to the base LID of an adapter, by numbers.
+/// Sets the path along `switches` to the base LID of an adapter.
 fn lead(lft: &mut Lft, fabric: &Fabric, switches: &[usize], adapter: usize) {
     let end = adapters(fabric)[adapter];
     let (last, port) = home(&end);
@@ -104,7 +104,7 @@ fn loads(fabric: &Fabric, evaluation: &Evaluation) -> BTreeMap<(usize, usize), u
     by_channel.map(|((_, c), &load)| ((c.from.index(), c.to.index()), load)).collect()
 }
 
-/// Hoefler et al., Fig. 2 and section III.A, with R3's first route as the erratum has it.
+/// Hoefler et al., Fig. 2 and section III.A, with R3's first route as in the erratum.
 #[test]
 fn figure_2_with_the_routes_of_p_sssp() {
     let fabric = figure_2();
@@ -127,11 +127,12 @@ fn figure_2_with_the_routes_of_p_sssp() {
     assert_eq!(found.lengths, PathLengths { mean_hops: 2.0, max_hops: 2, hop_histogram: vec![0, 0, 6] });
     // Six routes of two links on six links; the cables A-B and D-E carry three of them.
     assert_eq!((found.faults.mean_pairs_cut, found.faults.max_pairs_cut), (2.0, 3));
-    // One of three adapters stays out, so there is one stream.
+    // One of three adapters is left out, so there is one stream.
     assert_eq!((found.bisection.ebb, found.bisection.ebb_low, found.bisection.ebb_high), (1.0, 1.0, 1.0));
 }
 
-/// Hoefler et al., section III.B, on the same network; `lead` sees that they are destination-based.
+/// Hoefler et al., section III.B, on the same network; `lead` checks that routes are
+/// destination-based.
 #[test]
 fn figure_2_with_the_routes_of_p2_sssp() {
     let fabric = figure_2();
@@ -180,7 +181,7 @@ fn a_narrow_bridge_by_hand() {
     let shares = 4000.0 - together.count() as f64 / 2.0;
     assert_eq!(found.bisection.ebb, shares / 4000.0);
     assert!(found.bisection.ebb_low < 5.0 / 6.0 && 5.0 / 6.0 < found.bisection.ebb_high);
-    // Of a sample with only two values: sqrt(1/3 x 2/3) / 2 = 0.2357.
+    // The sample has only two values: sqrt(1/3 x 2/3) / 2 = 0.2357.
     assert!((found.bisection.ebb_deviation - 0.2357).abs() < 0.005);
     let margin = 1.9605 * found.bisection.ebb_deviation / 4000_f64.sqrt();
     assert!((found.bisection.ebb_high - found.bisection.ebb - margin).abs() < 1e-6);
@@ -249,7 +250,8 @@ fn the_seed_matters_and_more_patterns_narrow_the_interval() {
     assert!(few.ebb_low < many.ebb && many.ebb < few.ebb_high);
 }
 
-/// Hypercube with one adapter a switch: P-SSSP balances it perfectly, at P/2 routes a channel.
+/// A hypercube with one adapter per switch: P-SSSP balances it perfectly, with P/2 routes per
+/// channel.
 #[test]
 fn known_index_of_a_hypercube() {
     let fabric = Hypercube { n: 4, cas: 1 }.build().expect("a hypercube");
@@ -287,13 +289,13 @@ fn json_has_the_fields_of_the_command() {
     }
 }
 
-/// A ring of four with LMC 1: the second LID goes the other way round.
+/// A ring of four with LMC 1: the second LID uses the other direction.
 #[test]
 fn fault_tolerance_of_two_ways_round_a_ring() {
     let fabric = network(4, &[(0, 1), (1, 2), (2, 3), (3, 0)], &[0, 2], 1);
     let mut lft = Lft::new(&fabric);
     let ends = adapters(&fabric);
-    let mut way = |switches: [usize; 3], adapter: usize, offset: u16| {
+    let mut path = |switches: [usize; 3], adapter: usize, offset: u16| {
         let mut end = Lft::new(&fabric);
         lead(&mut end, &fabric, &switches, adapter);
         let base = ends[adapter].lid;
@@ -303,11 +305,11 @@ fn fault_tolerance_of_two_ways_round_a_ring() {
             lft.set(SwitchId::at(s), lid, port);
         }
     };
-    way([2, 1, 0], 0, 0);
-    way([2, 3, 0], 0, 1);
-    way([0, 1, 2], 1, 0);
-    way([0, 1, 2], 1, 1);
-    // To adapter 0 another way is ready for each link, to adapter 1 for none.
+    path([2, 1, 0], 0, 0);
+    path([2, 3, 0], 0, 1);
+    path([0, 1, 2], 1, 0);
+    path([0, 1, 2], 1, 1);
+    // For each link, adapter 0 has an alternative path and adapter 1 has none.
     let found = judge(&fabric, &lft).expect("sound tables");
     assert_eq!(found.faults, FaultTolerance { fault_tolerance: 0.5, mean_pairs_cut: 1.0, max_pairs_cut: 2 });
 }
@@ -343,14 +345,14 @@ fn routes_that_do_not_arrive_are_named() {
     let back =
         fabric.channels().out(middle).find(|(_, c)| c.to == SwitchId::at(0)).expect("a cable").1.out_port;
     let text = fails(&|lft| lft.set(middle, lid, back));
-    assert!(text.starts_with(&pair) && text.contains("in a loop through 's"), "{text}");
+    assert!(text.starts_with(&pair) && text.contains("it loops through 's"), "{text}");
     for port in [0, 60, 200] {
         let text = fails(&|lft| lft.set(last, lid, PortNum(port)));
         assert!(text.ends_with(&format!("port {port}, which leads neither there nor to a switch")), "{text}");
     }
 }
 
-/// What no adapter's packet meets is no error: holes and loops beside the routes.
+/// Holes and loops that no adapter's packet meets are no error.
 #[test]
 fn entries_beside_the_routes_do_not_matter() {
     let fabric = network(4, &[(0, 1), (1, 2), (2, 3)], &[0, 1], 0);
@@ -364,20 +366,20 @@ fn entries_beside_the_routes_do_not_matter() {
     assert_eq!(judge(&fabric, &lft), Ok(clean));
 }
 
-/// The channels of a walk, as far as it gets; whether it arrives.
+/// The channels of a walk as far as it gets, and whether it arrives.
 fn walk(fabric: &Fabric, lft: &Lft, from: &EndPort, to: &EndPort, lid: Lid) -> (Vec<ChannelId>, bool) {
     let mut at = home(from).0;
-    let mut way = Vec::new();
-    while way.len() <= fabric.num_switches() {
-        let Some(port) = lft.get(at, lid) else { return (way, false) };
+    let mut path = Vec::new();
+    while path.len() <= fabric.num_switches() {
+        let Some(port) = lft.get(at, lid) else { return (path, false) };
         if (at, port) == home(to) {
-            return (way, true);
+            return (path, true);
         }
-        let Some(id) = fabric.channels().at_port(at, port) else { return (way, false) };
-        way.push(id);
+        let Some(id) = fabric.channels().at_port(at, port) else { return (path, false) };
+        path.push(id);
         at = fabric.channels().get(id).to;
     }
-    (way, false)
+    (path, false)
 }
 
 /// A connected random network, with parallel cables, and a random tree for each LID.
@@ -416,7 +418,7 @@ fn random(seed: u64) -> (Fabric, Lft) {
 /// Everything again, pair by pair: load, lengths, bandwidth, faults.
 fn naive(fabric: &Fabric, lft: &Lft, options: &Options) -> (ChannelLoad, PathLengths, f64, FaultTolerance) {
     let ends = adapters(fabric);
-    let way = |i: usize, j: usize, lid| walk(fabric, lft, &ends[i], &ends[j], lid).0;
+    let path = |i: usize, j: usize, lid| walk(fabric, lft, &ends[i], &ends[j], lid).0;
     let link = |id: &ChannelId| (*id).min(fabric.channels().get(*id).reverse);
     let mut load = vec![0; fabric.channels().len()];
     let mut hops = vec![0; 20];
@@ -424,7 +426,7 @@ fn naive(fabric: &Fabric, lft: &Lft, options: &Options) -> (ChannelLoad, PathLen
     let mut differences = Vec::new();
     for i in 0..ends.len() {
         for j in (0..ends.len()).filter(|&j| j != i) {
-            let route = way(i, j, ends[j].lid);
+            let route = path(i, j, ends[j].lid);
             hops[route.len()] += 1;
             for id in &route {
                 load[id.index()] += 1;
@@ -435,7 +437,7 @@ fn naive(fabric: &Fabric, lft: &Lft, options: &Options) -> (ChannelLoad, PathLen
             }
             if !links.is_empty() {
                 let differs = ends[j].lids().map(|lid| {
-                    let other: BTreeSet<ChannelId> = way(i, j, lid).iter().map(link).collect();
+                    let other: BTreeSet<ChannelId> = path(i, j, lid).iter().map(link).collect();
                     links.difference(&other).count() as f64 / links.len() as f64
                 });
                 differences.push(differs.fold(0.0, f64::max));
@@ -447,12 +449,12 @@ fn naive(fabric: &Fabric, lft: &Lft, options: &Options) -> (ChannelLoad, PathLen
         let mut order = Vec::new();
         draw(&mut order, ends.len(), options.seed, n);
         let half = order.len() / 2;
-        let ways: Vec<_> = (0..half)
+        let paths: Vec<_> = (0..half)
             .map(|k| (order[k] as usize, order[half + k] as usize))
-            .map(|(i, j)| way(i, j, ends[j].lid))
+            .map(|(i, j)| path(i, j, ends[j].lid))
             .collect();
-        let streams = |id: &ChannelId| ways.iter().flatten().filter(|other| *other == id).count();
-        let bandwidth = ways.iter().map(|w| 1.0 / w.iter().map(streams).max().unwrap_or(1) as f64);
+        let streams = |id: &ChannelId| paths.iter().flatten().filter(|other| *other == id).count();
+        let bandwidth = paths.iter().map(|w| 1.0 / w.iter().map(streams).max().unwrap_or(1) as f64);
         shares.push(bandwidth.sum::<f64>() / half as f64);
     }
     let faults = FaultTolerance {
@@ -487,7 +489,7 @@ proptest! {
         prop_assert_eq!(found.faults.mean_pairs_cut, faults.mean_pairs_cut);
     }
 
-    /// Entries overwritten at random: an error exactly where some pair does not arrive, and it
+    /// Random overwritten entries give an error exactly if some pair is unreachable, and the error
     /// names the first such pair.
     #[test]
     fn damaged_tables_are_errors_where_a_pair_suffers(seed: u64, damages in 1..6) {

@@ -1,4 +1,4 @@
-//! One pass over the destination trees that counts all routes without walking any.
+//! Counts all routes in one pass over the destination trees, without walking any.
 
 use rayon::prelude::*;
 
@@ -6,24 +6,24 @@ use super::EvaluateError;
 use super::paths::{Adapter, Paths, Step};
 use crate::fabric::{ChannelId, Lid, SwitchId};
 
-/// What the routes of all pairs add up to.
+/// Totals over the routes of all pairs.
 pub(super) struct Counts {
-    /// Routes on each channel.
+    /// Number of routes on each channel.
     pub(super) load: Vec<u64>,
-    /// Routes by number of channels.
+    /// Number of routes by length in channels.
     pub(super) hops: Vec<u64>,
 }
 
-/// Counts the routes of all pairs, and makes sure that every LID of every adapter is reached.
+/// Counts the routes of all pairs and checks that every LID of every adapter is reached.
 ///
-/// The entries for one LID form a tree towards it. From its leaves on, each switch adds its own
-/// adapters to what arrives and hands the sum to the next; what is left over stands before a hole
-/// or goes round in a loop.
+/// The entries for one LID form a tree towards it. Starting at its leaves, each switch adds its own
+/// adapters to what arrives and passes the sum on; what never arrives ends at a missing entry or in
+/// a loop.
 ///
 /// # Errors
 /// [`EvaluateError::Unreached`].
 ///
-/// Cost: O(S) for each LID, over all cores.
+/// Cost: O(S) per LID, over all cores.
 pub(super) fn count(paths: &Paths) -> Result<Counts, EvaluateError> {
     let trees: Vec<(&Adapter, Lid)> =
         paths.adapters.iter().flat_map(|to| to.end.lids().map(move |lid| (to, lid))).collect();
@@ -44,28 +44,28 @@ pub(super) fn count(paths: &Paths) -> Result<Counts, EvaluateError> {
         )
         .reduce_with(Pass::merge)
         .unwrap_or_else(|| Pass::new(paths));
-    // A tree is broken where some adapter's packets are lost, so that a witness is found.
+    // A tree is broken only if some adapter's packets are lost, so there is a witness.
     match trees.get(total.broken).and_then(|&(to, lid)| paths.unreached(to, lid)) {
         Some(error) => Err(error),
         None => Ok(Counts { load: total.load, hops: total.hops }),
     }
 }
 
-/// The sums so far of one thread, and its room to work on a tree.
+/// The totals of one thread so far, and its buffers for a tree.
 struct Pass {
     load: Vec<u64>,
     hops: Vec<u64>,
-    /// The first tree that not all adapters can follow.
+    /// The first tree in which some adapter does not arrive.
     broken: usize,
-    /// Where each switch sends to; `None` at the end of the way.
+    /// The next switch of each switch; `None` where the path ends.
     next: Vec<Option<(ChannelId, SwitchId)>>,
-    /// How many switches that were not visited yet send to each.
+    /// By switch: number of unvisited switches that send to it.
     pending: Vec<u32>,
-    /// The switches, each before the one that it sends to; without those on loops.
+    /// The switches, each before its next one; without those on loops.
     order: Vec<SwitchId>,
-    /// Adapters whose packets pass each switch.
+    /// By switch: number of adapters whose packets pass it.
     flow: Vec<u64>,
-    /// Channels from each switch to the end.
+    /// By switch: channels to the end of the path.
     depth: Vec<u32>,
 }
 
@@ -95,8 +95,8 @@ impl Pass {
         self
     }
 
-    /// Puts the switches in order and sends the packets of all adapters but `to` itself on their
-    /// way; whether all of them arrive.
+    /// Sorts the switches and forwards the packets of all adapters except `to`; returns whether all
+    /// arrive.
     fn follow(&mut self, paths: &Paths, to: &Adapter, lid: Lid) -> bool {
         let ports = paths.lft.to(lid);
         self.pending.fill(0);
@@ -132,7 +132,7 @@ impl Pass {
         arrived + 1 == paths.adapters.len() as u64
     }
 
-    /// Adds a tree that all adapters can follow to the sums.
+    /// Adds a tree in which all adapters arrive to the totals.
     fn add(&mut self, paths: &Paths, to: &Adapter) {
         for &s in self.order.iter().rev() {
             let s = s.index();

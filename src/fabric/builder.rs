@@ -1,4 +1,4 @@
-//! From nodes and cables in any order to a checked [`Fabric`].
+//! Builds a checked [`Fabric`] from nodes and cables in any order.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, SwitchId
 use super::node::{LinkState, Node, NodeKind, PortRef};
 use super::{Channel, Channels, EndPort, Fabric, Note};
 
-/// What no subnet can look like.
+/// Why nodes and cables do not make a valid subnet.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum FabricError {
     /// Two nodes share a GUID.
@@ -31,11 +31,8 @@ pub enum FabricError {
         /// Port GUID of the other.
         second: Guid,
     },
-    /// The LID range of an end port leaves the unicast space.
-    #[error(
-        "port {guid} with base LID {lid} and LMC {lmc} reaches beyond the last unicast LID, {}",
-        Lid::MAX
-    )]
+    /// The LID range of an end port exceeds the unicast space.
+    #[error("port {guid} with base LID {lid} and LMC {lmc} exceeds the last unicast LID, {}", Lid::MAX)]
     LidRange {
         /// Port GUID.
         guid: Guid,
@@ -44,12 +41,12 @@ pub enum FabricError {
         /// Its LMC.
         lmc: u8,
     },
-    /// No LIDs are left for end ports that have none.
+    /// Too few LIDs are left for end ports without one.
     #[error("{needed} end ports need LIDs with LMC {lmc}, more than the unicast LID space holds")]
     LidSpace {
-        /// End ports of the fabric.
+        /// End ports that need LIDs.
         needed: usize,
-        /// LMC asked for.
+        /// The LMC asked for.
         lmc: u8,
     },
     /// A port number that the node does not have.
@@ -57,12 +54,12 @@ pub enum FabricError {
     NoSuchPort {
         /// Description of the node.
         node: String,
-        /// Its ports.
+        /// Its number of ports.
         num_ports: u8,
         /// The number asked for.
         port: u8,
     },
-    /// A cable into a port that already has another one.
+    /// A port with two different cables.
     #[error("'{node}' port {port} has two cables: to {first} and to {second}")]
     TwoCables {
         /// Description of the node.
@@ -74,12 +71,12 @@ pub enum FabricError {
         /// Where the second cable leads.
         second: String,
     },
-    /// A node with more ports than InfiniBand numbers.
+    /// A node with more ports than InfiniBand can number.
     #[error("'{node}' has {ports} ports, more than 254")]
     TooManyPorts {
         /// Description of the node.
         node: String,
-        /// Its ports.
+        /// Its number of ports.
         ports: usize,
     },
 }
@@ -96,13 +93,13 @@ impl FabricBuilder {
         Self::default()
     }
 
-    /// Takes a fabric apart again, to change it.
+    /// A builder with the nodes and cables of a fabric, to change them.
     pub fn from_fabric(fabric: &Fabric) -> Self {
         Self { nodes: fabric.nodes.clone() }
     }
 
-    /// Adds a node. The identifier returned is the builder's own, in order of addition; it does not
-    /// survive [`finish`](Self::finish).
+    /// Adds a node. The identifier returned belongs to the builder, in order of addition;
+    /// [`finish`](Self::finish) renumbers all nodes.
     ///
     /// # Errors
     /// [`FabricError::TooManyPorts`].
@@ -114,12 +111,12 @@ impl FabricBuilder {
         Ok(NodeId::at(self.nodes.len() - 1))
     }
 
-    /// A node added before.
+    /// A node, mutable.
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
         &mut self.nodes[id.index()]
     }
 
-    /// A node added before.
+    /// A node.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
@@ -129,15 +126,15 @@ impl FabricBuilder {
         self.nodes.len()
     }
 
-    /// Whether no node was added yet.
+    /// Whether no node has been added.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Plugs a cable. Saying the same cable twice, from either end, is no error.
+    /// Plugs in a cable. Stating the same cable again, from either end, is no error.
     ///
     /// # Errors
-    /// [`FabricError::NoSuchPort`], [`FabricError::TwoCables`]. Nothing is changed then.
+    /// [`FabricError::NoSuchPort`], [`FabricError::TwoCables`]. The builder is then unchanged.
     pub fn connect(&mut self, a: PortRef, b: PortRef) -> Result<(), FabricError> {
         for (end, other) in [(a, b), (b, a)] {
             let node = self.node(end.node);
@@ -163,14 +160,14 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// Pulls the cable out of a port, if there is one.
+    /// Unplugs the cable of a port, if there is one.
     pub fn disconnect(&mut self, end: PortRef) {
         if let Some(other) = self.nodes[end.node.index()].ports[end.port.index()].peer.take() {
             self.nodes[other.node.index()].ports[other.port.index()].peer = None;
         }
     }
 
-    /// Takes all LIDs away, so that [`finish`](Self::finish) gives new ones.
+    /// Removes all LIDs, so that [`finish`](Self::finish) assigns new ones.
     pub fn forget_lids(&mut self) {
         for port in self.nodes.iter_mut().flat_map(|n| &mut n.ports) {
             port.lid = None;
@@ -178,14 +175,14 @@ impl FabricBuilder {
         }
     }
 
-    /// Checks everything, sorts by GUID, gives LIDs to end ports that have none (in port GUID
-    /// order, each the lowest free range, with LMC `lmc` for adapters and routers and 0 for
-    /// switches), and builds the channel graph. A link counts where neither end is
-    /// [`LinkState::Down`]. A switch whose port 0 is down forwards packets and is no end port: it gets
-    /// no LID.
+    /// Checks everything, sorts by GUID, assigns LIDs to end ports that have none, and builds the
+    /// channel graph. LIDs are assigned in port GUID order, each time the lowest free range, with
+    /// LMC `lmc` for adapters and routers and 0 for switches. A link is used if neither end is
+    /// [`LinkState::Down`]. A switch whose port 0 is down forwards packets, but is not an end port
+    /// and gets no LID.
     ///
     /// # Errors
-    /// Any [`FabricError`] but those of [`add`](Self::add) and [`connect`](Self::connect).
+    /// Any [`FabricError`] except those of [`add`](Self::add) and [`connect`](Self::connect).
     ///
     /// Cost: O(n log n) in nodes and ports.
     pub fn finish(self, lmc: Lmc) -> Result<Fabric, FabricError> {
@@ -263,7 +260,7 @@ impl FabricBuilder {
     }
 }
 
-/// Whether the cable in a port carries data: both ends are there and not down.
+/// The other end of a port's cable if the link carries data: both ends exist and neither is down.
 pub(super) fn live_peer(nodes: &[Node], node: usize, port: usize) -> Option<PortRef> {
     let here = &nodes[node].ports[port];
     let peer = here.peer?;
@@ -309,7 +306,7 @@ fn channels(
 
 type EndPorts = (Vec<EndPort>, Vec<Option<EndPortId>>);
 
-/// The end ports in port GUID order, and the owner of each LID. Gives LIDs where there are none.
+/// The end ports in port GUID order, and the owner of each LID. Assigns LIDs to those without one.
 fn endports(
     nodes: &mut [Node],
     switch_of_node: &[Option<SwitchId>],

@@ -30,8 +30,8 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// `num_ports[s]`: physical ports of switch `s`; `list` sorted by (from, out_port), with every
-    /// reverse set.
+    /// `num_ports[s]` is the number of physical ports of switch `s`; `list` is sorted by (from,
+    /// out_port) and every `reverse` is set.
     pub(super) fn new(num_ports: &[u8], list: Vec<Channel>) -> Self {
         let mut first_slot = Vec::with_capacity(num_ports.len() + 1);
         let mut slots = 0;
@@ -52,12 +52,12 @@ impl Channels {
         Self { list, first_out, first_slot, by_slot }
     }
 
-    /// Number of channels: two a cable.
+    /// Number of channels: two per cable.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no channels.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -72,12 +72,12 @@ impl Channels {
         self.list.iter().enumerate().map(|(i, c)| (ChannelId::at(i), c))
     }
 
-    /// All channels as a slice that is indexed by [`ChannelId`].
+    /// All channels as a slice indexed by [`ChannelId`].
     pub fn as_slice(&self) -> &[Channel] {
         &self.list
     }
 
-    /// The channels that leave a switch, in port order, as a range of channel indices.
+    /// The channels that leave a switch, as a range of channel indices in port order.
     pub fn out_range(&self, switch: SwitchId) -> std::ops::Range<usize> {
         self.first_out[switch.index()] as usize..self.first_out[switch.index() + 1] as usize
     }
@@ -88,7 +88,7 @@ impl Channels {
     }
 
     /// The channel that leaves a switch by a port; `None` for port 0, ports to adapters, ports
-    /// without a link, and port numbers that the switch does not have.
+    /// without a link, and ports that the switch does not have.
     pub fn at_port(&self, switch: SwitchId, port: PortNum) -> Option<ChannelId> {
         if port.index() >= self.slots_of(switch) {
             return None;
@@ -101,12 +101,12 @@ impl Channels {
         self.first_slot[switch.index()] as usize
     }
 
-    /// How many slots a switch has: its physical ports and port 0.
+    /// Number of slots of a switch: its physical ports and port 0.
     pub fn slots_of(&self, switch: SwitchId) -> usize {
         (self.first_slot[switch.index() + 1] - self.first_slot[switch.index()]) as usize
     }
 
-    /// Slots of all switches together.
+    /// Number of slots of all switches.
     pub fn num_slots(&self) -> usize {
         self.by_slot.len()
     }

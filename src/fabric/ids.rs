@@ -1,10 +1,10 @@
-//! Typed identifiers: what InfiniBand names things by, and the dense indices of this crate.
+//! Typed identifiers: InfiniBand's own, and the dense indices of this crate.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A 64-bit globally unique identifier of a node, a port or a system image, host order.
+/// A 64-bit globally unique identifier of a node, a port or a system image, in host byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Guid(pub u64);
 
@@ -14,15 +14,15 @@ impl fmt::Display for Guid {
     }
 }
 
-/// A unicast local identifier, host order, `1..=0xBFFF`.
+/// A unicast local identifier in host byte order, `1..=0xBFFF`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lid(u16);
 
 impl Lid {
-    /// The largest unicast LID; above it are multicast LIDs.
+    /// The largest unicast LID; multicast LIDs follow.
     pub const MAX: u16 = 0xBFFF;
 
-    /// `None` where `raw` is no unicast LID (0, multicast, permissive).
+    /// `None` if `raw` is not a unicast LID (0, multicast or permissive).
     pub fn new(raw: u16) -> Option<Self> {
         (1..=Self::MAX).contains(&raw).then_some(Self(raw))
     }
@@ -32,7 +32,7 @@ impl Lid {
         self.0
     }
 
-    /// The number as an index into a table that starts at LID 0.
+    /// The number as an index into a table whose first entry is LID 0.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -44,12 +44,12 @@ impl fmt::Display for Lid {
     }
 }
 
-/// LID mask control: an end port answers to `2^lmc` consecutive LIDs, `0..=7`.
+/// LID mask control, `0..=7`: an end port answers to `2^lmc` consecutive LIDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lmc(u8);
 
 impl Lmc {
-    /// `None` above 7.
+    /// `None` if `raw` is above 7.
     pub fn new(raw: u8) -> Option<Self> {
         (raw <= 7).then_some(Self(raw))
     }
@@ -59,7 +59,7 @@ impl Lmc {
         self.0
     }
 
-    /// How many LIDs an end port with this LMC has.
+    /// Number of LIDs of an end port with this LMC.
     pub fn lids(self) -> u16 {
         1 << self.0
     }
@@ -90,7 +90,7 @@ impl fmt::Display for PortNum {
 pub struct Sl(pub u8);
 
 impl Sl {
-    /// How many service levels InfiniBand has.
+    /// Number of service levels in InfiniBand.
     pub const COUNT: usize = 16;
 }
 
@@ -99,7 +99,7 @@ impl Sl {
 pub struct Vl(pub u8);
 
 impl Vl {
-    /// The most data VLs that a port can have.
+    /// The largest number of data VLs of a port.
     pub const MAX_DATA: u8 = 15;
 }
 
@@ -118,7 +118,7 @@ macro_rules! dense_index {
             /// The identifier of the element at `index`.
             ///
             /// # Panics
-            /// Beyond 2^32 elements, which no subnet has.
+            /// If there are 2^32 elements or more, which no subnet has.
             pub fn at(index: usize) -> Self {
                 Self(u32::try_from(index).expect("a subnet has fewer than 2^32 elements"))
             }

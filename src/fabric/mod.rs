@@ -1,8 +1,8 @@
-//! The subnet as the rest of the crate sees it: nodes, ports, cables, LIDs, and over them a dense
-//! graph of switches and channels. Nothing of OpenSM and nothing of any file format is in here.
+//! The subnet as the rest of the crate sees it: nodes, ports, cables and LIDs, and on top a dense
+//! graph of switches and channels. It knows nothing of OpenSM or of file formats.
 //!
 //! A [`FabricBuilder`] takes nodes and cables in any order; [`FabricBuilder::finish`] checks them
-//! and sorts everything by GUID, so that two sources that describe the same subnet give the same
+//! and sorts everything by GUID. Two sources that describe the same subnet therefore give the same
 //! `Fabric`, identifiers included.
 
 mod builder;
@@ -34,8 +34,8 @@ pub struct EndPort {
     pub lid: Lid,
     /// LID mask control.
     pub lmc: Lmc,
-    /// The switch it hangs off and the switch's port that leads to it; port 0 of itself for a
-    /// switch. `None` for an adapter that is cabled to another adapter.
+    /// The switch that it is attached to and the port of that switch; for a switch, itself and port
+    /// 0. `None` for an adapter that is cabled to another adapter.
     pub attachment: Option<(SwitchId, PortNum)>,
 }
 
@@ -46,33 +46,33 @@ impl EndPort {
         (base..base + self.lmc.lids()).filter_map(Lid::new)
     }
 
-    /// Whether it is an adapter or router port: an end of the traffic that counts.
+    /// Whether it is an adapter or router port: a source or destination of host traffic.
     pub fn is_adapter(&self) -> bool {
         self.kind != NodeKind::Switch
     }
 }
 
-/// Something about the subnet that a careful reader wants to know and that is no error.
+/// A remark about the subnet that is no error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A cable that leads from a switch back to itself carries nothing and was left out.
+    /// A cable from a switch to itself. It carries nothing and is left out.
     SelfLoop {
         /// The switch.
         node: NodeId,
         /// The two ports.
         ports: (PortNum, PortNum),
     },
-    /// The source named no LIDs for this many end ports; they were assigned in port GUID order.
+    /// The source stated no LIDs for some end ports; they were assigned in port GUID order.
     LidsAssigned {
-        /// How many end ports.
+        /// Number of such end ports.
         endports: usize,
     },
-    /// An adapter that is cabled to no switch. It has no part in routing.
+    /// An adapter that is not cabled to a switch. It is not routed.
     Unattached {
         /// The adapter's end port.
         endport: EndPortId,
     },
-    /// A router forwards between its ports, so credit loops through it are beyond any proof here.
+    /// A router: it forwards between its ports, and no check here covers credit loops through it.
     RouterPresent {
         /// The router.
         node: NodeId,
@@ -124,13 +124,13 @@ impl Fabric {
         self.node(self.switch_node_id(switch))
     }
 
-    /// The switch that a node is, if it is one.
+    /// The switch index of a node; `None` if it is not a switch.
     pub fn switch_of(&self, node: NodeId) -> Option<SwitchId> {
         self.switch_of_node[node.index()]
     }
 
-    /// All end ports, in port GUID order: those of switches, adapters and routers whose link is up. The port 0
-    /// of a switch counts as up, except where a subnet manager found no LID for it.
+    /// All end ports in port GUID order: port 0 of switches, and ports of adapters and routers
+    /// whose link is up. Port 0 of a switch without a LID is not among them.
     pub fn endports(&self) -> &[EndPort] {
         &self.endports
     }
@@ -140,7 +140,7 @@ impl Fabric {
         &self.endports[id.index()]
     }
 
-    /// End ports of adapters and routers that hang off a switch, with their identifiers.
+    /// End ports of adapters and routers that are attached to a switch, with their identifiers.
     pub fn adapters(&self) -> impl Iterator<Item = (EndPortId, &EndPort)> {
         self.endports
             .iter()
@@ -149,7 +149,8 @@ impl Fabric {
             .map(|(i, e)| (EndPortId::at(i), e))
     }
 
-    /// The end ports on a switch: its own port 0, if it has a LID, and the adapters on it, in port GUID order.
+    /// The end ports on a switch: its own port 0, if it has a LID, and its adapters, in port GUID
+    /// order.
     pub fn endports_on(&self, switch: SwitchId) -> &[EndPortId] {
         let s = switch.index();
         &self.endports_by_switch[self.endports_first[s] as usize..self.endports_first[s + 1] as usize]
@@ -160,12 +161,12 @@ impl Fabric {
         self.endports_on(switch).iter().filter(|&&e| self.endport(e).is_adapter()).count()
     }
 
-    /// The end port that answers to a LID.
+    /// The end port that owns a LID.
     pub fn owner_of(&self, lid: Lid) -> Option<EndPortId> {
         self.lid_owner.get(lid.index()).copied().flatten()
     }
 
-    /// One more than the largest LID in use: the length of a table that is indexed by LID.
+    /// One more than the largest LID in use: the length of a table indexed by LID.
     pub fn lid_table_len(&self) -> usize {
         self.lid_owner.len()
     }
@@ -175,19 +176,19 @@ impl Fabric {
         &self.channels
     }
 
-    /// Number of cables that are up: between switches and between switches and end ports.
+    /// Number of cables that are up, between switches and from switches to end ports.
     pub fn num_links(&self) -> usize {
         self.channels.len() / 2 + self.adapters().count()
     }
 
-    /// The fewest data VLs that any end of a switch-to-switch link can operate; `None` where no
-    /// such link states them.
+    /// The smallest number of data VLs at any end of a switch-to-switch link; `None` if no such
+    /// link states it.
     pub fn min_data_vls(&self) -> Option<u8> {
         let ports = self.channels.iter().map(|(_, c)| &self.switch(c.from).ports[c.out_port.index()]);
         ports.filter_map(|p| p.data_vls).min()
     }
 
-    /// What was left out or made up when the fabric was built.
+    /// What was left out or assigned when the fabric was built.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
@@ -215,21 +216,21 @@ impl Fabric {
         )
     }
 
-    /// A note in words.
+    /// A note as text.
     pub fn explain(&self, note: &Note) -> String {
         match note {
             Note::SelfLoop { node, ports: (a, b) } => {
                 format!("cable from {} port {a} back to its own port {b} left out", self.describe(*node))
             }
             Note::LidsAssigned { endports } => {
-                format!("{endports} end ports had no LID and were given one in GUID order")
+                format!("{endports} end ports had no LID; LIDs were assigned in GUID order")
             }
             Note::Unattached { endport } => {
                 let e = self.endport(*endport);
-                format!("{} port {} is cabled to no switch and left out", self.describe(e.node), e.port)
+                format!("{} port {} is not cabled to a switch and left out", self.describe(e.node), e.port)
             }
             Note::RouterPresent { node } => format!(
-                "{} is a router: credit loops that lead through it and another subnet are not covered",
+                "{} is a router: credit loops through it and another subnet are not covered",
                 self.describe(*node)
             ),
         }

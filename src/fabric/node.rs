@@ -7,24 +7,24 @@ use super::ids::{Guid, Lid, Lmc, NodeId, PortNum};
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeKind {
-    /// Forwards between its ports; has a management port 0.
+    /// Forwards between its ports and has a management port 0.
     Switch,
     /// A channel adapter: host, storage or aggregation node.
     ChannelAdapter,
-    /// Connects subnets; inside this one each of its ports is an end port.
+    /// Connects subnets; within this one each of its ports is an end port.
     Router,
 }
 
 /// Logical state of a port's link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LinkState {
-    /// No link, or one that must carry no traffic. Nothing is routed over it.
+    /// No link, or a link that must carry no traffic. Not used for routing.
     Down,
     /// Physically up, not yet configured.
     Initialize,
     /// Configured, waiting for activation.
     Armed,
-    /// Carries data. What a file means that says nothing of the state.
+    /// Carries data. Assumed where a file does not state the state.
     #[default]
     Active,
 }
@@ -32,23 +32,23 @@ pub enum LinkState {
 /// Signalling generation of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LinkSpeed {
-    /// 2.5 Gb/s a lane.
+    /// 2.5 Gb/s per lane.
     Sdr,
-    /// 5 Gb/s a lane.
+    /// 5 Gb/s per lane.
     Ddr,
-    /// 10 Gb/s a lane, 8b/10b coded.
+    /// 10 Gb/s per lane, 8b/10b encoding.
     Qdr,
-    /// 10.3 Gb/s a lane, 64b/66b coded.
+    /// 10.3 Gb/s per lane, 64b/66b encoding.
     Fdr10,
-    /// 14 Gb/s a lane.
+    /// 14 Gb/s per lane.
     Fdr,
-    /// 25 Gb/s a lane.
+    /// 25 Gb/s per lane.
     Edr,
-    /// 50 Gb/s a lane.
+    /// 50 Gb/s per lane.
     Hdr,
-    /// 100 Gb/s a lane.
+    /// 100 Gb/s per lane.
     Ndr,
-    /// 200 Gb/s a lane.
+    /// 200 Gb/s per lane.
     Xdr,
 }
 
@@ -61,10 +61,10 @@ pub struct PortRef {
     pub port: PortNum,
 }
 
-/// A port. Fields that a source does not state are `None`.
+/// A port. Fields that the source does not state are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Port {
-    /// The port's GUID; a switch's external ports share that of port 0.
+    /// The port's GUID; the external ports of a switch share that of its port 0.
     pub guid: Guid,
     /// Base LID. Only end ports have one: adapter ports, router ports, switch port 0.
     pub lid: Option<Lid>,
@@ -74,14 +74,14 @@ pub struct Port {
     pub peer: Option<PortRef>,
     /// State of the link.
     pub state: LinkState,
-    /// Active width in lanes, e.g. 4 for `4x`.
+    /// Active width in lanes: 4 for `4x`.
     pub width: Option<u8>,
-    /// Active speed of a lane.
+    /// Active speed per lane.
     pub speed: Option<LinkSpeed>,
-    /// How many data VLs the port can operate (from VLCap: 1, 2, 4, 8 or 15).
+    /// Number of data VLs that the port supports (from VLCap: 1, 2, 4, 8 or 15).
     pub data_vls: Option<u8>,
-    /// Whether the cable leads to something that was left out and may send packets of any SL to any
-    /// LID: a switch that nobody programs. See [`sift`](super::sift).
+    /// Whether the cable leads to a node that was left out and may send packets of any SL to any
+    /// LID, as a switch does that nobody programs. See [`sift`](super::sift).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
 }
@@ -91,9 +91,10 @@ pub struct Port {
 pub struct Node {
     /// Node GUID.
     pub guid: Guid,
-    /// False where the source names no GUID and `guid` was made up; such nodes match by description.
+    /// False if the source states no GUID and `guid` was generated; such nodes match by
+    /// description.
     pub guid_stated: bool,
-    /// System image GUID: equal for the nodes of one chassis.
+    /// System image GUID: shared by the nodes of one chassis.
     pub system_guid: Guid,
     /// What it is.
     pub kind: NodeKind,
@@ -105,15 +106,15 @@ pub struct Node {
     pub device_id: u32,
     /// Hardware revision.
     pub revision: u32,
-    /// Whether a switch's port 0 is an enhanced one (with its own SL2VL row and VL arbitration).
+    /// Whether a switch has an enhanced port 0 (with its own SL2VL row and VL arbitration).
     pub enhanced_port0: bool,
-    /// By port number, `0..=number of physical ports`. Entry 0 of an adapter is unused.
+    /// Indexed by port number, `0..=number of physical ports`. Entry 0 of an adapter is unused.
     pub ports: Vec<Port>,
 }
 
 impl Node {
-    /// A node with `num_ports` unconnected ports that are all active once a cable is in.
-    /// Port GUIDs: the node's own for a switch, the node's plus the port number otherwise.
+    /// A node with `num_ports` unconnected ports, each active once it has a cable. Port GUIDs: the
+    /// node's own for a switch, otherwise the node's plus the port number.
     pub fn new(kind: NodeKind, guid: Guid, num_ports: u8, description: &str) -> Self {
         let port = |n: u8| Port {
             guid: match kind {
@@ -136,7 +137,7 @@ impl Node {
         }
     }
 
-    /// Number of physical ports (without port 0).
+    /// Number of physical ports, without port 0.
     pub fn num_ports(&self) -> u8 {
         u8::try_from(self.ports.len() - 1).expect("at most 254 ports: checked when the fabric is built")
     }

@@ -1,21 +1,21 @@
-//! One bad node is left out, not the fabric: from what a subnet manager found to what can be routed.
+//! From what a subnet manager found to what can be routed: one bad node is left out, not the fabric.
 //!
 //! Rules, in this order:
 //!
-//! 1. The subnet manager's table of LIDs says who owns a LID. An end port that answers a base LID of
-//!    another has none; of its range by LMC it keeps the largest part that is its own. An adapter port
-//!    without a LID is left out. A switch without one forwards for others, and no packet is routed to its
-//!    port 0. OpenSM takes a LID away from its owner where another port answers it: the owner, which was
-//!    given it and answered it, has it back.
-//! 2. A left-out switch may forward by old tables: no entry leads to it, and the ports of other switches
-//!    that lead to it are [untrusted](super::Port::untrusted). Adapters that hang off it are left out. What
-//!    nobody knows behind a port that is up may be such a switch.
-//! 3. Which VL a switch without SL2VL tables sends on nobody can know, and one with a single data VL needs no
-//!    such tables: its links have one VL. All VLs of a link count as that one then, which is never less
-//!    strict. Where it has an untrusted port it cannot keep foreign packets back and is left out too.
-//! 4. Links and switches that are in doubt carry packets only where nothing else leads (`avoid.rs`).
-//! 5. Of a fabric in parts the one of the subnet manager counts. Where it is on none, that with the most
-//!    adapters, and of several that with the lowest GUID.
+//! 1. The subnet manager's table of LIDs says who owns a LID. An end port that reports a base LID of
+//!    another one has no LID; of a range of LIDs it keeps the largest part that it owns. OpenSM takes
+//!    a LID away from its owner if another port reports it; an owner that was assigned the LID and
+//!    reported it gets it back. An adapter port without a LID is left out. A switch without a LID
+//!    forwards packets, but no packet is routed to its port 0.
+//! 2. A left-out switch may forward by old tables. No entry leads to it, and the ports of other
+//!    switches that lead to it are [untrusted](super::Port::untrusted). Adapters on it are left out.
+//!    A port that is up and behind which nothing answers may lead to such a switch.
+//! 3. The VLs used by a switch without known SL2VL tables are unknown. All VLs of its links count as
+//!    one VL, which is never less strict. With an untrusted port it could not keep foreign packets
+//!    back, so it is left out then.
+//! 4. Links and switches in doubt carry packets only where nothing else leads (`avoid.rs`).
+//! 5. If the fabric is in several parts, the part of the subnet manager is kept. If that is unknown,
+//!    the part with the most adapters is kept; among equals the one with the lowest GUID.
 
 mod avoid;
 #[cfg(test)]
@@ -42,11 +42,11 @@ pub struct Survey {
     /// The same for switches that must stay where the subnet manager hangs off them: nothing would be left
     /// to manage.
     pub doubtful: BTreeMap<NodeId, String>,
-    /// Switches without SL2VL tables that anybody knows, and why, in words that follow "it ".
+    /// Switches whose SL2VL tables are unknown, and why, in words that follow "switch X ".
     pub one_vl: BTreeMap<NodeId, String>,
-    /// Switches to be avoided, and why, in words that follow "avoided: ".
+    /// Switches to avoid, and why, in words that follow "avoided: ".
     pub avoid: BTreeMap<NodeId, String>,
-    /// The same for links, each by one of its ends.
+    /// Links to avoid, each by one of its ends, and why.
     pub avoid_links: BTreeMap<PortRef, String>,
     /// Ports that are up and of whose other end nothing is known.
     pub unknown: Vec<PortRef>,
@@ -170,7 +170,7 @@ impl Sieve {
         }
     }
 
-    /// Takes LIDs away from those that do not own them. Says nothing of switches that are `bad` anyway.
+    /// Takes LIDs away from ports that do not own them. Adds no remark about switches that are `bad`.
     fn claims(&mut self, owners: &[Option<PortRef>], bad: &BTreeMap<NodeId, String>) {
         for node in 0..self.nodes.len() {
             let switch = self.nodes[node].is_switch();
@@ -187,7 +187,7 @@ impl Sieve {
                         self.forget_port0(node, bad, "it did not take the LID that it was given, or lost it");
                     } else {
                         self.left_out.push(format!(
-                            "{} port {number} is left out: it has no LID: it answered no PortInfo, or did not take \
+                            "{} port {number} is left out: it has no LID: it did not answer PortInfo, or did not take \
                              the LID that it was given",
                             self.name(node)
                         ));
@@ -232,7 +232,7 @@ impl Sieve {
         }
     }
 
-    /// A switch without a LID forwards; its port 0 is no end port.
+    /// A switch without a LID forwards packets, but its port 0 is not an end port.
     fn forget_port0(&mut self, node: usize, bad: &BTreeMap<NodeId, String>, why: &str) {
         let port0 = &mut self.nodes[node].ports[0];
         (port0.lid, port0.state) = (None, LinkState::Down);

@@ -9,10 +9,10 @@ use super::{FormatError, Warning};
 use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
 use crate::tables::Lft;
 
-/// Reads the tables of the switches of `fabric`, matched by GUID. Hops are not looked at.
+/// Reads the tables of the switches of `fabric`, matched by GUID. Hop counts are ignored.
 ///
 /// # Errors
-/// A line that is not of this form, a port that the switch does not have, a switch stated twice.
+/// A line that is not in this format, a port that the switch does not have, a switch stated twice.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>), FormatError> {
     let mut tables = Reader::new(fabric);
     let mut lines = Lines::new(input);
@@ -28,14 +28,14 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
             };
             tables.entry(number, &line, lid, port)?;
         } else if !line.is_empty() && !line.starts_with("LID") && !line.starts_with('#') {
-            tables.warnings.add(number, "text that is no entry was passed over");
+            tables.warnings.add(number, "ignored text that is not an entry");
         }
     }
     tables.finish()
 }
 
-/// Writes the tables as OpenSM does. Hops are those of a shortest way that starts with the entry's
-/// port, the cable to an adapter included.
+/// Writes the tables as OpenSM does. Hops are those of a shortest path that starts with the entry's
+/// port, including the cable to an adapter.
 ///
 /// # Errors
 /// Those of the output.
@@ -88,12 +88,12 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, lft: &Lft) -> io::Result<()>
     Ok(())
 }
 
-/// About how many bytes [`write`] writes.
+/// The approximate number of bytes that [`write`] writes.
 pub(super) fn bytes(fabric: &Fabric) -> u64 {
     fabric.num_switches() as u64 * (80 + 27 * fabric.lid_table_len() as u64)
 }
 
-/// Hops from each switch to `dest`, 255 where there is no way or a longer one.
+/// Hops from each switch to `dest`, 255 if there is no path or a longer one.
 fn distances_to(fabric: &Fabric, dest: SwitchId, distance: &mut [u8]) {
     distance[dest.index()] = 0;
     let mut queue = VecDeque::from([dest]);

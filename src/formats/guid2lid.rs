@@ -1,4 +1,4 @@
-//! OpenSM's file of the LIDs that it gave, `guid2lid`: `0xPORT_GUID 0xfirst_lid 0xlast_lid`.
+//! OpenSM's file of assigned LIDs, `guid2lid`: `0xPORT_GUID 0xfirst_lid 0xlast_lid`.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -7,10 +7,10 @@ use super::lines::{Lines, guid, hex, quote};
 use super::{FormatError, Warning, Warnings};
 use crate::fabric::{Fabric, FabricBuilder, Guid, Lid, Lmc, NodeId, NodeKind};
 
-/// Gives the LIDs of the file to a fabric. End ports that the file does not name keep theirs.
+/// Assigns the LIDs of the file to a fabric. End ports that are not in the file keep theirs.
 ///
 /// # Errors
-/// A line that is not of this form, a range that is none of 2^LMC LIDs, LIDs given twice.
+/// A line that is not in this format, a range that is not of 2^LMC LIDs, a LID assigned twice.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Fabric, Vec<Warning>), FormatError> {
     let mut builder = FabricBuilder::from_fabric(fabric);
     let mut ports: HashMap<Guid, (NodeId, usize)> = HashMap::new();
@@ -38,17 +38,18 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Fabric, Vec<Warning
                 let port = &mut builder.node_mut(node).ports[port];
                 (port.lid, port.lmc) = (Some(base), lmc);
             }
-            None => warnings.add(number, "port that the fabric does not have"),
+            None => warnings.add(number, "port not in the fabric"),
         }
     }
     let fabric = builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e))?;
     Ok((fabric, warnings.0))
 }
 
-/// Writes the LIDs of all end ports as OpenSM does, in port GUID order, an empty line after each.
+/// Writes the LIDs of all end ports as OpenSM does, in port GUID order, each followed by an empty
+/// line.
 ///
 /// # Errors
-/// Those of the output; two end ports that share a GUID, of which OpenSM could not tell whose LID it is.
+/// Those of the output; two end ports that share a GUID, as OpenSM could not tell whose LID it is.
 pub fn write(out: &mut impl Write, fabric: &Fabric) -> io::Result<()> {
     if let Some(twice) = fabric.endports().windows(2).find(|w| w[0].guid == w[1].guid) {
         let reason = format!("guid2lid: port GUID {} is used twice", twice[0].guid);

@@ -1,17 +1,18 @@
 //! The topology text that `ibnetdiscover` prints and `ibsim` reads.
 //!
-//! A record is a line `Switch 36 "id" # "description" enhanced port 0 lid 3 lmc 0` (or `Ca`, `Hca`,
-//! `Rt`), preceded by lines `vendid=`, `devid=`, `sysimgguid=`, `switchguid=0x..(port guid)` and
-//! followed by a line for each cable, `[port](port guid) "id"[port] # … 4xQDR`. Blanks between the
-//! parts do not matter. A cable may be stated from one end only, although ibsim wants both.
+//! A record starts with a line `Switch 36 "id" # "description" enhanced port 0 lid 3 lmc 0` (or
+//! `Ca`, `Hca`, `Rt`). Lines `vendid=`, `devid=`, `sysimgguid=`, `switchguid=0x..(port guid)`
+//! precede it, and one line per cable follows, `[port](port guid) "id"[port] # … 4xQDR`. Blanks
+//! between the parts are ignored. A cable may be stated from one end only, although ibsim needs
+//! both.
 //!
-//! A record without a GUID gets the one that ibsim 0.10 gives it: switches 0x200000 and on, adapters
-//! 0x100000 and on in steps of their number of ports and one. (Routers get 0 from ibsim, which is no
-//! GUID; here they start at 0x300000.)
+//! A record without a GUID gets the one that ibsim 0.10 assigns: switches from 0x200000, adapters
+//! from 0x100000 in steps of their number of ports plus one. (ibsim gives routers 0, which is not a
+//! valid GUID; here they start at 0x300000.)
 //!
-//! Some tools write the system's GUID where the node's belongs, so that all nodes of a chassis share it:
-//! `switchguid=0xSYSTEM(PORT)` before `Switch 36 "S-NODE"`. Where a GUID would be used twice, and the names of
-//! nodes or else their port GUIDs tell them apart, these count.
+//! Some tools write the system's GUID instead of the node's, so that all nodes of a chassis share
+//! it: `switchguid=0xSYSTEM(PORT)` before `Switch 36 "S-NODE"`. If a GUID would be used twice and
+//! the names of the nodes, or else their port GUIDs, are distinct, these are used instead.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -23,7 +24,7 @@ use crate::fabric::{
     PortNum, PortRef,
 };
 
-/// What stands before a record.
+/// The lines before a record.
 #[derive(Clone, Default)]
 struct Header {
     vendor_id: u32,
@@ -56,9 +57,8 @@ struct Remark<'a> {
 /// Reads a fabric.
 ///
 /// # Errors
-/// A line that belongs to the format and cannot be read; a node defined twice or referred to and
-/// never defined; two lines that contradict each other; no switch at all; what
-/// [`FabricBuilder::finish`] refuses.
+/// A line of the format that cannot be read; a node defined twice, or used and never defined; two
+/// lines that contradict each other; no switch at all; what [`FabricBuilder::finish`] refuses.
 pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> {
     let mut reader = Reader::default();
     let mut lines = Lines::new(input);
@@ -75,7 +75,7 @@ struct Reader {
     builder: FabricBuilder,
     ids: HashMap<String, NodeId>,
     defined_at: Vec<usize>,
-    /// By node: its name, if that is a GUID, and what stood before it.
+    /// By node: its name if that is a GUID, and the lines before it.
     named: Vec<(Option<Guid>, Header)>,
     made_up: [u64; 3],
     header: Header,
@@ -97,7 +97,7 @@ impl Reader {
         match line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
             Some((key @ ("vendid" | "devid" | "sysimgguid"), value)) => {
                 let word = value.split(['(', ' ', '\t']).next().unwrap_or_default();
-                let n = guid(word).ok_or_else(|| format!("{key} is no hexadecimal number"))?;
+                let n = guid(word).ok_or_else(|| format!("{key} is not a hexadecimal number"))?;
                 match key {
                     "vendid" => self.header.vendor_id = n.0 as u32,
                     "devid" => self.header.device_id = n.0 as u32,
@@ -106,14 +106,14 @@ impl Reader {
             }
             Some((key @ ("switchguid" | "caguid" | "rtguid"), value)) => {
                 let (own, port) = value.split_once('(').unwrap_or((value, ""));
-                let bad = || format!("{key} is no GUID: {}", quote(value));
+                let bad = || format!("{key} is not a GUID: {}", quote(value));
                 self.header.guid = Some(guid(own.trim()).ok_or_else(bad)?);
                 self.header.port_guid = match split(port, ")") {
                     Some((port, _)) => Some(guid(port).ok_or_else(bad)?),
                     None => None,
                 };
             }
-            _ => self.warnings.add(number, "text that belongs to no record was passed over"),
+            _ => self.warnings.add(number, "ignored text outside any record"),
         }
         Ok(())
     }
@@ -122,16 +122,17 @@ impl Reader {
         let (ports, rest) = rest.split_once('"').ok_or("the node's name in quotes is missing")?;
         let num_ports = ports.trim().parse::<u64>().ok().filter(|&n| n <= 254);
         let num_ports = num_ports
-            .ok_or_else(|| format!("{} is no number of ports: 0 to 254 are possible", quote(ports.trim())))?
+            .ok_or_else(|| format!("{} is not a number of ports from 0 to 254", quote(ports.trim())))?
             as u8;
         let (id, rest) = rest.split_once('"').ok_or("the quote after the node's name is missing")?;
-        // More nodes than LIDs make no subnet, and a node takes far more memory than its line.
+        // A subnet cannot have more nodes than LIDs, and a node takes far more memory than its
+        // line.
         if self.builder.len() >= usize::from(Lid::MAX) {
             return Err("more nodes than InfiniBand has unicast LIDs".to_owned());
         }
         if let Some(first) = self.ids.get(id) {
             let line = self.defined_at[first.index()];
-            return Err(format!("node {} was defined before, on line {line}", quote(id)));
+            return Err(format!("node {} was already defined on line {line}", quote(id)));
         }
         let header = std::mem::take(&mut self.header);
         let remark = remark(rest);
@@ -154,7 +155,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The GUID that ibsim gives to the next record without one.
+    /// The GUID that ibsim assigns to the next record without one.
     fn next_guid(&mut self, kind: NodeKind, num_ports: u8) -> Guid {
         let (i, base, step) = match kind {
             NodeKind::Switch => (0, 0x20_0000, 1),
@@ -176,14 +177,14 @@ impl Reader {
         let (peer_guid, rest) = match rest.trim_start().strip_prefix('(') {
             Some(rest) => {
                 let (inside, rest) = rest.split_once(')').ok_or("a parenthesis is not closed")?;
-                (Some(guid(inside.trim()).ok_or("the far port's GUID is no hexadecimal number")?), rest)
+                (Some(guid(inside.trim()).ok_or("the far port's GUID is not a hexadecimal number")?), rest)
             }
             None => (None, rest),
         };
         let own = self.builder.node(node);
         let (num_ports, is_switch) = (own.num_ports(), own.is_switch());
         if port == PortNum::ZERO || port.0 > num_ports {
-            return Err(format!("port {port} of a node with {num_ports} ports"));
+            return Err(format!("no port {port} on a node with {num_ports} ports"));
         }
         let remark = remark(rest);
         let mut peer_lid = None;
@@ -194,7 +195,7 @@ impl Reader {
             let (lid, lmc) = self.lid_lmc(number, own_words)?;
             let p = &mut self.builder.node_mut(node).ports[port.index()];
             if let Some((inside, _)) = before.trim().strip_prefix('(').and_then(|b| b.split_once(')')) {
-                p.guid = guid(inside.trim()).ok_or("the port's GUID is no hexadecimal number")?;
+                p.guid = guid(inside.trim()).ok_or("the port's GUID is not a hexadecimal number")?;
             }
             (p.lid, p.lmc) = (lid, lmc);
         }
@@ -212,7 +213,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `lid N` and `lmc N`. LIDs 0 and 65535 mean none, and so does a LID that is not there.
+    /// `lid N` and `lmc N`. LIDs 0 and 65535 mean none, as does a missing number.
     fn lid_lmc(&mut self, number: usize, words: &str) -> Result<(Option<Lid>, Lmc), String> {
         let (mut lid, mut lmc) = (None, Lmc::default());
         let mut words = words.split_whitespace().peekable();
@@ -221,7 +222,7 @@ impl Reader {
                 continue;
             }
             if words.peek().is_none_or(|&next| next == "lid" || next == "lmc") {
-                self.warnings.add(number, &format!("no number after '{word}': taken as none"));
+                self.warnings.add(number, &format!("no number after '{word}': ignored"));
                 continue;
             }
             let text = words.next().unwrap_or_default();
@@ -229,18 +230,18 @@ impl Reader {
             if word == "lid" {
                 lid = Lid::new(n);
                 if lid.is_none() && n != 0 && n != 0xffff {
-                    return Err(format!("LID {n} is no unicast LID"));
+                    return Err(format!("LID {n} is not a unicast LID"));
                 }
             } else {
                 let fits = u8::try_from(n).ok().and_then(Lmc::new);
-                lmc = fits.ok_or_else(|| format!("LMC {n} is more than 7"))?;
+                lmc = fits.ok_or_else(|| format!("LMC {n} is above 7"))?;
             }
         }
         Ok((lid, if lid.is_some() { lmc } else { Lmc::default() }))
     }
 
-    /// Gives nodes that share a GUID the one of their name, or else that of their port. In a file with such
-    /// nodes the others that state the system's GUID have the same fault.
+    /// Gives nodes that share a GUID the one in their name, or else that of their port. If there
+    /// are such nodes, the others that state the system's GUID have the same fault.
     fn tell_apart(&mut self) {
         let mut count: HashMap<Guid, usize> = HashMap::new();
         for (_, header) in &self.named {
@@ -254,14 +255,14 @@ impl Reader {
         for (i, (named, header)) in self.named.iter().enumerate() {
             let shared = header.guid.is_some_and(|guid| count[&guid] > 1);
             let of_system = header.guid.is_some() && header.guid == header.system_guid;
-            // A name that is no GUID says nothing of a GUID that nobody else has.
+            // A unique GUID stays if the node's name is not a GUID.
             let better = named.or(header.port_guid.filter(|_| shared));
             let Some(better) = better.filter(|&better| (shared || of_system) && header.guid != Some(better))
             else {
                 continue;
             };
             let node = self.builder.node_mut(NodeId::at(i));
-            // Adapters' port GUIDs that the file does not state are made of the node's.
+            // Port GUIDs of adapters that the file does not state are derived from the node's.
             if !node.is_switch() {
                 let made = Node::new(node.kind, better, node.num_ports(), "").ports;
                 let old = Node::new(node.kind, node.guid, node.num_ports(), "").ports;
@@ -276,13 +277,13 @@ impl Reader {
             node.guid = better;
             let line = self.defined_at[i];
             self.warnings
-                .add(line, "node whose stated GUID is not its own alone: taken from its name or its port");
+                .add(line, "node GUID stated for several nodes: taken from the node's name or its port");
         }
     }
 
     fn finish(mut self, last: usize) -> Result<(Fabric, Vec<Warning>), FormatError> {
         self.tell_apart();
-        // The first line that speaks of a port, either as its own or as the far one.
+        // The first line that mentions a port, as its own or as the far one.
         let mut own: HashMap<PortRef, usize> = HashMap::with_capacity(self.cables.len());
         let mut claimed: HashMap<PortRef, (PortRef, usize)> = HashMap::with_capacity(self.cables.len());
         for (i, cable) in self.cables.iter().enumerate() {
@@ -292,9 +293,9 @@ impl Reader {
             let &peer = self.ids.get(&cable.peer).ok_or_else(|| {
                 FormatError::new(
                     cable.line,
-                    format!("the cable leads to node {}, which is defined nowhere", quote(&cable.peer)),
+                    format!("the cable leads to node {}, which is not defined", quote(&cable.peer)),
                 )
-                .hint("the file may have been cut off; each node needs a record of its own")
+                .hint("the file may be truncated; each node needs a record")
             })?;
             let there = PortRef { node: peer, port: cable.peer_port };
             for (end, other) in [(cable.here, there), (there, cable.here)] {
@@ -324,8 +325,8 @@ impl Reader {
             }
         }
         if !self.defined_at.is_empty() && !self.builder_has_switch() {
-            return Err(FormatError::new(last, "the file ends and there was no switch in it")
-                .hint("the discovery may have failed behind the first node"));
+            return Err(FormatError::new(last, "no switch in the file")
+                .hint("the discovery may have failed after the first node"));
         }
         if self.defined_at.is_empty() {
             return Err(FormatError::new(last, "no node found in any known format").hint(
@@ -351,7 +352,7 @@ impl Reader {
         (0..self.builder.len()).any(|i| self.builder.node(NodeId::at(i)).is_switch())
     }
 
-    /// The lines of the records behind each node GUID and port GUID, more than one where several share it.
+    /// Line numbers of the records by node GUID and port GUID; several if records share one.
     fn guid_lines(&self) -> HashMap<Guid, Vec<usize>> {
         let mut lines: HashMap<Guid, Vec<usize>> = HashMap::new();
         for (i, &line) in self.defined_at.iter().enumerate() {
@@ -368,7 +369,7 @@ impl Reader {
     }
 }
 
-/// The node type at the start of a line, and what follows it. The blank after it may be lost.
+/// The node type at the start of a line, and the rest. The blank after the type may be missing.
 fn node_kind(line: &str) -> Option<(NodeKind, &str)> {
     let kinds = [
         ("Switch", NodeKind::Switch),
@@ -383,7 +384,7 @@ fn node_kind(line: &str) -> Option<(NodeKind, &str)> {
     })
 }
 
-/// `[n]` and, where it follows, `[ext m]`; and the rest.
+/// `[n]`, an optional `[ext m]`, and the rest.
 fn bracket(text: &str) -> Option<(PortNum, &str)> {
     let (inside, mut rest) = text.trim_start().strip_prefix('[')?.split_once(']')?;
     if let Some(external) = rest.strip_prefix("[ext") {
@@ -393,7 +394,7 @@ fn bracket(text: &str) -> Option<(PortNum, &str)> {
     Some((PortNum(number), rest))
 }
 
-/// Takes the remark of a line apart. A description may hold quotes: it ends at the last one.
+/// Parses the remark of a line. A description may contain quotes: it ends at the last one.
 fn remark(text: &str) -> Remark<'_> {
     let text = text.trim().trim_start_matches('#');
     match (text.find('"'), text.rfind('"')) {
@@ -406,14 +407,14 @@ fn remark(text: &str) -> Remark<'_> {
     }
 }
 
-/// The GUID in a name as ibnetdiscover makes it: `S-0002c903007b78b0`.
+/// The GUID in a name as ibnetdiscover writes it: `S-0002c903007b78b0`.
 fn guid_of_id(id: &str) -> Option<Guid> {
     let (letter, digits) = id.split_once('-')?;
     let fits = ["S", "H", "R"].contains(&letter) && digits.len() == 16;
     guid(digits).filter(|guid| fits && guid.0 != 0)
 }
 
-/// Name of a speed after the width, as in `4xEDR`.
+/// Speed names after the width, as in `4xEDR`.
 const SPEEDS: [(&str, LinkSpeed); 9] = [
     ("SDR", LinkSpeed::Sdr),
     ("DDR", LinkSpeed::Ddr),
@@ -432,9 +433,9 @@ fn width_speed(word: &str) -> Option<(u8, LinkSpeed)> {
     Some((width.parse().ok().filter(|w| [1, 2, 4, 8, 12].contains(w))?, speed))
 }
 
-/// Writes a fabric in GUID order, every cable from both ends, so that ibsim takes it.
+/// Writes a fabric in GUID order, every cable from both ends, as ibsim needs it.
 ///
-/// The format knows no link state: cables that are down are left out.
+/// The format has no link state: cables that are down are left out.
 ///
 /// # Errors
 /// Those of the output.

@@ -1,7 +1,7 @@
-//! A fabric as one JSON object, as `dfdn generate --json` prints it: `{"format": "dfdn-fabric-1", "nodes": […]}`,
-//! nodes in GUID order, each with the fields of a [`Node`] and in `ports` those of a
-//! [`Port`](crate::fabric::Port), port 0 first. A `peer` names the far node by its position in `nodes`.
-//! Nothing of a [`Fabric`] is lost.
+//! A fabric as one JSON object, as `dfdn generate --json` prints it: `{"format": "dfdn-fabric-1",
+//! "nodes": […]}`. Nodes are in GUID order. Each has the fields of a [`Node`], and in `ports` those
+//! of a [`Port`](crate::fabric::Port), port 0 first. A `peer` gives the far node by its index in
+//! `nodes`. The format keeps everything that a [`Fabric`] holds.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Write};
@@ -22,7 +22,7 @@ struct Document<'a> {
 /// Reads a fabric.
 ///
 /// # Errors
-/// What is no such object, numbers out of range, cables that contradict each other, what
+/// Text that is not such an object, numbers out of range, cables that contradict each other, what
 /// [`FabricBuilder::finish`] refuses.
 pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
     let document: Document<'_> =
@@ -40,7 +40,7 @@ pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
         let name = node.description.clone();
         let bad = |what: &str| FormatError::new(0, format!("node {i} ('{name}'): {what}"));
         for (p, port) in node.ports.iter_mut().enumerate() {
-            // Derived readers take any number.
+            // Derived deserializers accept any number.
             if port.lid.is_some_and(|lid| Lid::new(lid.get()).is_none()) || Lmc::new(port.lmc.get()).is_none()
             {
                 return Err(bad("a LID or LMC is out of range"));

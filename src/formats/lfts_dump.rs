@@ -1,5 +1,5 @@
 //! `opensm-lfts.dump`: the forwarding tables as OpenSM dumps them and as its `routing_engine file`
-//! loads them back.
+//! loads them.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -9,11 +9,11 @@ use super::{FormatError, Warning, Warnings};
 use crate::fabric::{EndPort, Fabric, Guid, Lid, NodeKind, PortNum, SwitchId};
 use crate::tables::Lft;
 
-/// Reads the tables of the switches of `fabric`, matched by GUID or else by description. Switches
-/// and LIDs that the fabric does not have are passed over with a warning.
+/// Reads the tables of the switches of `fabric`, matched by GUID or else by description. Warns of
+/// switches and LIDs that are not in the fabric and ignores them.
 ///
 /// # Errors
-/// A line that is not of this form, a port that the switch does not have, a switch stated twice.
+/// A line that is not in this format, a port that the switch does not have, a switch stated twice.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>), FormatError> {
     let mut tables = Reader::new(fabric);
     let mut lines = Lines::new(input);
@@ -29,20 +29,20 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
             let port = words.next().and_then(|w| w.parse::<u64>().ok());
             tables.entry(number, &line, lid, port.map(Some))?;
         } else if !line.is_empty() && !line.starts_with('#') && !line.ends_with("lids dumped") {
-            tables.warnings.add(number, "text that is no entry was passed over");
+            tables.warnings.add(number, "ignored text that is not an entry");
         }
     }
     tables.finish()
 }
 
-/// Forwarding tables under construction, from a file that goes switch by switch.
+/// Forwarding tables under construction, from a file that lists them by switch.
 pub(super) struct Reader<'a> {
     fabric: &'a Fabric,
     switches: Switches<'a>,
     lft: Lft,
-    /// Line of each switch's header, 0 where there is none.
+    /// Line of each switch's header, 0 if there is none.
     seen: Vec<usize>,
-    /// Whether any header came, and the switch of the last one if the fabric has it.
+    /// Whether there was any header, and the switch of the last one if it is in the fabric.
     begun: bool,
     current: Option<SwitchId>,
     pub(super) warnings: Warnings,
@@ -61,26 +61,25 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The header of a switch.
+    /// Handles the header of a switch.
     pub(super) fn begin(&mut self, line: usize, word: &str, name: Option<&str>) -> Result<(), FormatError> {
-        let guid =
-            guid(word).ok_or_else(|| FormatError::new(line, "the header of a switch names no GUID"))?;
+        let guid = guid(word).ok_or_else(|| FormatError::new(line, "switch header without a GUID"))?;
         self.begun = true;
         self.current = self.switches.find(guid, name);
         let Some(SwitchId(s)) = self.current else {
-            self.warnings.add(line, "switch that the fabric does not have");
+            self.warnings.add(line, "switch not in the fabric");
             return Ok(());
         };
         match std::mem::replace(&mut self.seen[s as usize], line) {
             0 => Ok(()),
             first => {
-                let reason = format!("switch {guid} was stated before, on line {first}");
+                let reason = format!("switch {guid} was already stated on line {first}");
                 Err(FormatError::new(line, reason))
             }
         }
     }
 
-    /// An entry; `Some(None)` for a LID that is stated to be unreachable.
+    /// Handles an entry; `Some(None)` for a LID that is stated to be unreachable.
     pub(super) fn entry(
         &mut self,
         line: usize,
@@ -102,34 +101,36 @@ impl<'a> Reader<'a> {
     fn set(&mut self, switch: SwitchId, lid: u64, port: u64, line: usize) -> Result<(), FormatError> {
         let num_ports = self.fabric.switch(switch).num_ports();
         if port > u64::from(num_ports) {
-            let reason = format!("port {port} of a switch with {num_ports} ports");
+            let reason = format!("no port {port} on a switch with {num_ports} ports");
             return Err(FormatError::new(line, reason).hint(super::OTHER_FABRIC));
         }
         match u16::try_from(lid).ok().and_then(Lid::new).filter(|&l| self.fabric.owner_of(l).is_some()) {
             Some(lid) => self.lft.set(switch, lid, PortNum(port as u8)),
-            None => self.warnings.add(line, "entry for a LID that the fabric does not have"),
+            None => self.warnings.add(line, "entry for a LID not in the fabric"),
         }
         Ok(())
     }
 
-    /// The tables, if there was any switch.
+    /// The tables; an error if there was no switch.
     pub(super) fn finish(mut self) -> Result<(Lft, Vec<Warning>), FormatError> {
         if !self.begun {
-            return Err(FormatError::new(0, "no switch in it").hint("OpenSM writes such files with -D 0x43"));
+            return Err(
+                FormatError::new(0, "no switch in the file").hint("OpenSM writes such files with -D 0x43")
+            );
         }
         note_missing(&self.seen, &mut self.warnings);
         Ok((self.lft, self.warnings.0))
     }
 }
 
-/// Warns of switches without a table. `seen`: line of each switch's header, 0 where there is none.
+/// Warns of switches without a table. `seen`: line of each switch's header, 0 if there is none.
 pub(super) fn note_missing(seen: &[usize], warnings: &mut Warnings) {
     for _ in seen.iter().filter(|&&line| line == 0) {
-        warnings.add(0, "switch of the fabric that has no table here");
+        warnings.add(0, "switch of the fabric without a table");
     }
 }
 
-/// Finds switches by GUID, and by description those of which the fabric's source states no GUID.
+/// Finds switches by GUID, and by description if the fabric's source states no GUIDs.
 pub(super) struct Switches<'a> {
     by_guid: HashMap<Guid, SwitchId>,
     by_name: HashMap<&'a str, Option<SwitchId>>,
@@ -141,7 +142,7 @@ impl<'a> Switches<'a> {
         for s in fabric.switch_ids() {
             let node = fabric.switch(s);
             by_guid.insert(node.guid, s);
-            // A name that two switches share names none.
+            // A name that two switches share identifies neither.
             by_name.entry(node.description.as_str()).and_modify(|e| *e = None).or_insert(Some(s));
         }
         Self { by_guid, by_name }

@@ -1,5 +1,5 @@
-//! The LIDs that dumps of OpenSM speak of: a fabric in short form has none, an opensm-subnet.lst
-//! has no LMC, and a fabric that was saved on another day may have others.
+//! The LIDs in OpenSM's dumps: a fabric in short form has none, an opensm-subnet.lst has no LMC,
+//! and a fabric saved on another day may have different ones.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -10,7 +10,7 @@ use super::{FormatError, compact, open, subnet_lst};
 use crate::fabric::{EndPort, Fabric, FabricBuilder, Guid, Lid, Lmc, Note};
 use crate::tables::Lft;
 
-/// What a dump says of one end port.
+/// What a dump states about one end port.
 struct Stated {
     first: Lid,
     last: Lid,
@@ -44,10 +44,10 @@ impl Statements {
     }
 }
 
-/// The fabric with the LIDs that the dumps in a folder state, and a sentence if that changed any.
-/// End ports are matched by port GUID, and by description where the fabric's source names no GUIDs.
-/// The lines of one switch in `opensm-lfts.dump` state all LIDs with their LMC ranges;
-/// `opensm-subnet.lst` adds those that this switch has no way to.
+/// The fabric with the LIDs that the dumps in a folder state, and a remark if that changed any. End
+/// ports are matched by port GUID, or by description if the fabric's source states no GUIDs. The
+/// lines of one switch in `opensm-lfts.dump` give all LIDs with their LMC ranges;
+/// `opensm-subnet.lst` adds those that this switch cannot reach.
 ///
 /// # Errors
 /// A subnet list that its reader refuses, LIDs that contradict each other.
@@ -65,7 +65,7 @@ pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String
         }
     }
     let list = dir.join("opensm-subnet.lst");
-    // OpenSM's list has links, and a lone switch has none.
+    // OpenSM's list shows links, and a lone switch has none.
     if std::fs::metadata(&list).is_ok_and(|list| list.len() > 0) {
         let (other, _) = subnet_lst::read(open(&list)?).map_err(|e| e.in_file(&list))?;
         for end in other.endports().iter().filter(|e| other.node(e.node).ports[e.port.index()].lid.is_some())
@@ -111,7 +111,7 @@ pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String
     let fabric = builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e).in_file(dir))?;
     let mut remark = format!("LIDs of {changed} end ports taken from the tables");
     if let Some(first) = first.filter(|_| !made_up) {
-        remark = format!("{remark}, as the fabric's file has others: first {first}");
+        remark = format!("{remark}; the fabric's file has different ones, first: {first}");
     }
     Ok((fabric, Some(remark)))
 }
@@ -121,8 +121,8 @@ fn describe(fabric: &Fabric, end: &EndPort) -> String {
     format!("port {} of '{}'", end.port, fabric.node(end.node).description)
 }
 
-/// A sentence where switches do not send LIDs of their own adapters to these: the tables may speak of other
-/// LIDs than the fabric.
+/// A remark if switches do not forward LIDs of their own adapters to these: the tables may be for
+/// other LIDs than the fabric's.
 ///
 /// Cost: O(end ports).
 pub(super) fn doubtful(fabric: &Fabric, lft: &Lft) -> Option<String> {
@@ -147,12 +147,12 @@ pub(super) fn doubtful(fabric: &Fabric, lft: &Lft) -> Option<String> {
         });
     }
     first.map(|first| {
-        format!("the tables may be made for other LIDs than the fabric has, at {wrong} of {all} end ports: {first}")
+        format!("the tables may be for other LIDs than the fabric's, at {wrong} of {all} end ports: {first}")
     })
 }
 
-/// Collects what the entries of the first switch say of the owners of LIDs:
-/// `0x0004 005 # Switch portguid 0x0002c90200000001: 'leaf-1'`.
+/// Collects the owners of LIDs from the entries of the first switch: `0x0004 005 # Switch portguid
+/// 0x0002c90200000001: 'leaf-1'`.
 fn first_switch(input: impl BufRead, stated: &mut Statements) -> Result<(), FormatError> {
     let mut lines = Lines::new(input);
     let mut headers = 0;

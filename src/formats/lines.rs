@@ -6,7 +6,7 @@ use std::io::BufRead;
 use super::FormatError;
 use crate::fabric::Guid;
 
-/// The lines of a text, numbered from 1; bytes that are no UTF-8 become replacement characters.
+/// The lines of a text, numbered from 1; invalid UTF-8 becomes replacement characters.
 pub(super) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
@@ -23,7 +23,7 @@ impl<R: BufRead> Lines<R> {
         self.buffer.clear();
         self.number += 1;
         let read = self.input.read_until(b'\n', &mut self.buffer);
-        match read.map_err(|e| FormatError::new(self.number, format!("cannot read on: {e}")))? {
+        match read.map_err(|e| FormatError::new(self.number, format!("cannot read any further: {e}")))? {
             0 => Ok(None),
             _ => Ok(Some((self.number, String::from_utf8_lossy(self.buffer.trim_ascii())))),
         }
@@ -33,7 +33,7 @@ impl<R: BufRead> Lines<R> {
 /// A hexadecimal number of at most 64 bits, with or without `0x`.
 pub(super) fn hex(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-    // from_str_radix alone would take a sign.
+    // from_str_radix alone would accept a sign.
     if digits.starts_with('+') { None } else { u64::from_str_radix(digits, 16).ok() }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn split<'a>(text: &'a str, end: &str) -> Option<(&'a str, &'a str)> 
     text.split_once(end).map(|(a, b)| (a.trim(), b.trim()))
 }
 
-/// A description as it can stand inside one line.
+/// A description with line breaks removed.
 pub(super) fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(char::is_control) {
         Cow::Owned(text.replace(char::is_control, " "))
@@ -56,7 +56,7 @@ pub(super) fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text in a message, cut where it is long.
+/// A text for a message, truncated if long.
 pub(super) fn quote(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {

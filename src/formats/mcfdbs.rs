@@ -12,14 +12,15 @@ use crate::tables::{McastGroup, PortSet};
 /// Multicast LIDs.
 const MLIDS: std::ops::RangeInclusive<u64> = 0xc000..=0xfffe;
 
-/// What stands before the SLs of a group, which OpenSM's dumps do not have.
+/// Precedes the SLs of a group, which OpenSM's dumps do not have.
 const SLS: &str = "# SLs of ";
 
-/// Reads the groups in order of their LIDs, with their SLs where the file has them. Switches that the fabric
-/// does not have are passed over with a warning. A file without a group is fine.
+/// Reads the groups in order of their LIDs, with their SLs if the file has them. Warns of switches
+/// that are not in the fabric and ignores them. A file without groups is valid.
 ///
 /// # Errors
-/// A line that is not of this form, text without any switch, a port that the switch does not have, an entry stated twice.
+/// A line that is not in this format, text without any switch, a port that the switch does not
+/// have, an entry stated twice.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Vec<Warning>), FormatError> {
     let switches = Switches::new(fabric);
     let mut warnings = Warnings::default();
@@ -30,10 +31,10 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
     while let Some((number, line)) = lines.next()? {
         if let Some(word) = line.strip_prefix("Switch ") {
             let guid = guid(word.split_whitespace().next().unwrap_or_default())
-                .ok_or_else(|| FormatError::new(number, "the header of a switch names no GUID"))?;
+                .ok_or_else(|| FormatError::new(number, "switch header without a GUID"))?;
             let found = switches.find(guid, None);
             if found.is_none() {
-                warnings.add(number, "switch that the fabric does not have");
+                warnings.add(number, "switch not in the fabric");
             }
             current = Some(found);
         } else if line.starts_with("0x") {
@@ -49,14 +50,14 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
             for word in ports.split_whitespace() {
                 let port = hex(word).ok_or_else(wrong)?;
                 if port > u64::from(num_ports) {
-                    let reason = format!("port {port} of a switch with {num_ports} ports");
+                    let reason = format!("no port {port} on a switch with {num_ports} ports");
                     return Err(FormatError::new(number, reason).hint(super::OTHER_FABRIC));
                 }
                 set.insert(PortNum(port as u8));
             }
             let old = groups.entry(mlid).or_default().insert(switch, set);
             if old.is_some() {
-                let reason = format!("group 0x{mlid:04x} of this switch was stated before");
+                let reason = format!("group 0x{mlid:04x} of this switch was already stated");
                 return Err(FormatError::new(number, reason));
             }
         } else if let Some(text) = line.strip_prefix(SLS) {
@@ -69,11 +70,11 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
             });
             sls.insert(u16::try_from(mlid).map_err(|_| wrong())?, set.ok_or_else(wrong)?);
         } else if !line.is_empty() && !line.starts_with("LID") {
-            warnings.add(number, "text that is no entry was passed over");
+            warnings.add(number, "ignored text that is not an entry");
         }
     }
     if let (None, true, [garbage, ..]) = (current, sls.is_empty(), &*warnings.0) {
-        return Err(FormatError::new(garbage.line, "text, and no multicast table in it"));
+        return Err(FormatError::new(garbage.line, "text without a multicast table"));
     }
     let group = |(mlid, ports): (u16, BTreeMap<SwitchId, PortSet>)| {
         let ports = ports.into_iter().filter(|(_, set)| !set.is_empty()).collect();
@@ -82,7 +83,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
     Ok((groups.into_iter().map(group).collect(), warnings.0))
 }
 
-/// Writes the groups as OpenSM does, after a line of comment for each with its SLs where these are known.
+/// Writes the groups as OpenSM does, each after a comment line with its SLs if these are known.
 ///
 /// # Errors
 /// Those of the output.

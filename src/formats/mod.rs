@@ -1,6 +1,6 @@
-//! One file format a file, reader and writer together. Each has a `read`, which takes a [`BufRead`]
-//! and what the format builds on, and a `write`. No reader panics on any input, and none takes more
-//! memory than a small multiple of the file and the fabric.
+//! File formats, one per file, each with its reader and writer. `read` takes a [`BufRead`] and what
+//! the format depends on; `write` takes an output. No reader panics on any input, and none takes
+//! more memory than a small multiple of the file and the fabric.
 
 pub mod compact;
 pub mod fdbs;
@@ -35,13 +35,13 @@ pub use tables_dir::{
 #[derive(Debug, Error)]
 #[error("{}{}{reason}{}", place(.file), at_line(*.line), hint_text(.hint))]
 pub struct FormatError {
-    /// The file; `None` for a text that came from elsewhere.
+    /// The file; `None` for a text from elsewhere.
     pub file: Option<PathBuf>,
-    /// Line number from 1; 0 where the fault lies in no single line.
+    /// Line number from 1; 0 if the error is not in a single line.
     pub line: usize,
     /// What is wrong.
     pub reason: String,
-    /// What may help; empty where there is no advice.
+    /// Advice; empty if there is none.
     pub hint: &'static str,
 }
 
@@ -72,20 +72,20 @@ impl FormatError {
         self
     }
 
-    /// A fault that shows only when the fabric is put together.
+    /// An error that appears only when the fabric is built.
     fn fabric(line: usize, error: &FabricError) -> Self {
         Self::new(line, error.to_string())
     }
 }
 
-/// Something in a text that was passed over.
+/// Something in a text that was ignored or assumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Line number from 1; of the first such line where `count` is larger than 1. 0 where it is about no line.
+    /// Line number from 1, the first one if `count` is above 1; 0 if it is not about a line.
     pub line: usize,
-    /// How many lines it concerns, or how often it holds.
+    /// Number of lines or occurrences.
     pub count: usize,
-    /// What was passed over.
+    /// What was ignored or assumed.
     pub reason: String,
 }
 
@@ -113,14 +113,14 @@ impl Warnings {
     }
 }
 
-/// A fabric of as many switches as there are LIDs takes less in any format.
+/// A fabric with as many switches as LIDs takes less in any format.
 const LARGEST_FABRIC: u64 = 1 << 30;
 
-/// Reads a fabric from a file, or from standard input for `-`, in whichever of ibnetdiscover's
-/// format, `opensm-subnet.lst` and JSON the first line that says something is in.
+/// Reads a fabric from a file, or from standard input for `-`. The first non-empty line decides
+/// between ibnetdiscover's format, `opensm-subnet.lst` and JSON.
 ///
 /// # Errors
-/// A [`FormatError`] with the file and, where there is one, the line.
+/// A [`FormatError`] with the file and, if there is one, the line.
 pub fn load_fabric(path: &Path) -> Result<(Fabric, Vec<Warning>), FormatError> {
     let mut bytes = Vec::new();
     if path == Path::new("-") {
@@ -130,7 +130,7 @@ pub fn load_fabric(path: &Path) -> Result<(Fabric, Vec<Warning>), FormatError> {
     }
     .map_err(|e| FormatError::new(0, format!("cannot read it: {e}")).in_file(path))?;
     if bytes.len() as u64 > LARGEST_FABRIC {
-        return Err(FormatError::new(0, "more than 1 GiB: no subnet is that large").in_file(path));
+        return Err(FormatError::new(0, "larger than 1 GiB: no subnet needs that").in_file(path));
     }
     read_fabric(&bytes).map_err(|e| e.in_file(path))
 }
@@ -140,11 +140,10 @@ pub fn load_fabric(path: &Path) -> Result<(Fabric, Vec<Warning>), FormatError> {
 /// # Errors
 /// A [`FormatError`] without a file.
 pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> {
-    // Editors of other systems put a mark before the text that says it is UTF-8.
+    // Some editors put a byte order mark before UTF-8 text.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = Cursor::new(bytes);
-    // JSON starts with an object whose first character after the brace is a quote; a line of
-    // subnet.lst goes on with the node type.
+    // JSON starts with a brace and a quote; a line of subnet.lst continues with the node type.
     let mut significant = bytes.iter().copied().filter(|b| !b.is_ascii_whitespace());
     match (significant.next(), significant.next()) {
         (Some(b'{'), Some(b'"' | b'}')) => json::read(text).map(|f| (f, Vec::new())),
@@ -153,15 +152,15 @@ pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> 
     }
 }
 
-/// What a port says that a switch does not have.
-const OTHER_FABRIC: &str = "the tables may belong to another fabric, or to other LIDs than it has";
+/// Hint for a port that a switch does not have.
+const OTHER_FABRIC: &str = "the tables may be for another fabric or for other LIDs";
 
-/// No two end ports of a subnet share a GUID: OpenSM knows them by it.
+/// Checks that no two end ports of a subnet share a GUID: OpenSM identifies them by it.
 ///
-/// - `lines`: those of the text that speak of a GUID.
+/// - `lines`: the lines of the text that state a GUID.
 ///
 /// # Errors
-/// Two that do.
+/// If two share one.
 fn distinct_port_guids(fabric: &Fabric, lines: impl Fn(Guid) -> Vec<usize>) -> Result<(), FormatError> {
     let twice = fabric.endports().windows(2).find(|w| w[0].guid == w[1].guid);
     let Some([a, b]) = twice else { return Ok(()) };
@@ -170,14 +169,15 @@ fn distinct_port_guids(fabric: &Fabric, lines: impl Fn(Guid) -> Vec<usize>) -> R
     let (first, last) = (lines.first().copied().unwrap_or(0), lines.last().copied().unwrap_or(0));
     let earlier = if first < last { format!(", on line {first}") } else { String::new() };
     let reason = format!("port GUID {} is used twice: by {} and by {}{earlier}", a.guid, name(a), name(b));
-    Err(FormatError::new(last, reason).hint("one of the two adapters has to be given another GUID"))
+    Err(FormatError::new(last, reason).hint("one of the two adapters needs another GUID"))
 }
 
-/// Opens a file of a folder of tables. One that is no regular file may never end, or never begin.
+/// Opens a file of a folder of tables. Reading one that is not a regular file might never end or
+/// block.
 fn open(path: &Path) -> Result<impl BufRead + use<>, FormatError> {
     let bad = |reason: String| FormatError::new(0, reason).in_file(path);
     match std::fs::metadata(path) {
-        Ok(found) if !found.is_file() => return Err(bad("it is no regular file".to_owned())),
+        Ok(found) if !found.is_file() => return Err(bad("not a regular file".to_owned())),
         _ => {}
     }
     let file = File::open(path).map_err(|e| bad(format!("cannot open it: {e}")))?;

@@ -1,11 +1,11 @@
 //! Path SLs in ibdmchk's format: `0xSOURCE_NODE_GUID destination_lid sl`.
 //!
-//! The source is a node, so a line holds for all its ports. Where the ports of one node differ, a
-//! line is written for each SL; read back, lines that contradict each other leave the pair unknown,
-//! so that every SL is judged on it.
+//! The source is a node, so a line holds for all its ports. If the ports of one node differ, a line
+//! is written for each SL; when read back, contradicting lines leave the pair unknown, so that
+//! every SL is checked on it.
 //!
-//! With several classes of service the file has the SLs of class 0, and a comment of ours at its head,
-//! `# dfdn classes N`, says that those of class q are higher by q. ibdmchk passes over comments.
+//! With several classes of service the file has the SLs of class 0. Its first line is our comment
+//! `# dfdn classes N`: the SLs of class q are higher by q. ibdmchk ignores comments.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -15,14 +15,14 @@ use super::{FormatError, Warning, Warnings};
 use crate::fabric::{EndPortId, Fabric, Guid, Lid, NodeId, Sl, Vl};
 use crate::tables::{ClassSl, Classes, PathSl};
 
-/// What precedes the number of classes of service.
+/// Precedes the number of classes of service.
 const HEAD: &str = "# dfdn classes ";
 
 /// Reads the SLs; pairs that are not stated are [`PathSl::UNKNOWN`].
 ///
 /// # Errors
-/// A line that is not of this form, an SL that is not of class 0 or has no room for the other classes,
-/// a number of classes behind the first pair.
+/// A line that is not in this format, an SL that is not of class 0 or leaves no room for the other
+/// classes, a number of classes after the first pair.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning>), FormatError> {
     let ports = ports_of_nodes(fabric);
     let by_guid: HashMap<Guid, NodeId> =
@@ -36,11 +36,11 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
     while let Some((number, line)) = lines.next()? {
         if let Some(words) = line.strip_prefix(HEAD) {
             let stated = words.trim().parse().ok().filter(|n| (1..=Vl::MAX_DATA).contains(n));
-            let bad = || format!("{} is no number of classes", quote(words.trim()));
+            let bad = || format!("{} is not a number of classes", quote(words.trim()));
             if classes.replace(stated.ok_or_else(|| FormatError::new(number, bad()))?).is_some() {
                 return Err(FormatError::new(
                     number,
-                    "the number of classes has to come first, and once".to_owned(),
+                    "the number of classes must be stated once, before all pairs".to_owned(),
                 ));
             }
             continue;
@@ -57,7 +57,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
             return Err(bad());
         }
         if usize::from(sl) >= Sl::COUNT {
-            return Err(FormatError::new(number, format!("SL {sl} is more than 15")));
+            return Err(FormatError::new(number, format!("SL {sl} is above 15")));
         }
         let classes = *classes.get_or_insert(1);
         if !sl.is_multiple_of(classes) || usize::from(sl + classes) > Sl::COUNT {
@@ -65,12 +65,12 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
         }
         let sl = sl / classes;
         let Some(node) = by_guid.get(&guid) else {
-            warnings.add(number, "source that the fabric does not have");
+            warnings.add(number, "source not in the fabric");
             continue;
         };
         let lid = u16::try_from(lid).ok().and_then(Lid::new).filter(|&l| fabric.owner_of(l).is_some());
         let Some(lid) = lid else {
-            warnings.add(number, "destination LID that the fabric does not have");
+            warnings.add(number, "destination LID not in the fabric");
             continue;
         };
         for port in &ports[node.index()] {
@@ -80,7 +80,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
             } else if *entry != PathSl::UNKNOWN && *entry != sl {
                 *entry = PathSl::UNKNOWN;
                 contradicted.insert((*port, lid));
-                warnings.add(number, "pair that was stated before with another SL: taken as unknown");
+                warnings.add(number, "pair stated before with another SL: its SL counts as unknown");
             }
         }
     }
@@ -99,14 +99,14 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
     }
     let mut table = PathSl::ByEndPort(table);
     if let Some(classes) = classes.filter(|&n| n > 1) {
-        // Ways are not told apart: which VLs there are is for the SL2VL tables to say.
-        let classes = Classes { classes, ways: 1, vls: 1, sls: Sl::COUNT as u8 / classes };
-        table = PathSl::Classes(ClassSl { classes, own: Box::new(table), ways: Vec::new() });
+        // VL sets are not distinguished here: the SL2VL tables define the VLs.
+        let classes = Classes { classes, vl_sets: 1, vls: 1, sls: Sl::COUNT as u8 / classes };
+        table = PathSl::Classes(ClassSl { classes, own: Box::new(table), vl_set_of: Vec::new() });
     }
     Ok((table, warnings.0))
 }
 
-/// The attached end ports of each node.
+/// The end ports of each node that are attached to a switch.
 fn ports_of_nodes(fabric: &Fabric) -> Vec<Vec<EndPortId>> {
     let mut ports = vec![Vec::new(); fabric.nodes().len()];
     for (i, e) in fabric.endports().iter().enumerate().filter(|(_, e)| e.attachment.is_some()) {
@@ -115,22 +115,22 @@ fn ports_of_nodes(fabric: &Fabric) -> Vec<Vec<EndPortId>> {
     ports
 }
 
-/// Writes the SL from each node to each LID, its own included and switches too (whose management
-/// traffic can be part of a credit loop), sources in GUID order.
+/// Writes the SL from each node to each LID, its own and those of switches included (whose
+/// management traffic can be part of a credit loop), sources in GUID order.
 ///
 /// - `fabric`: the fabric.
-/// - `classes`: how many classes of service there are.
-/// - `told`: the SL of a pair in class 0; where it is `None` nothing is written.
+/// - `classes`: number of classes of service.
+/// - `assigned`: the SL of a pair in class 0; nothing is written for `None`.
 ///
 /// # Errors
 /// Those of the output.
 ///
-/// Cost: about 25 bytes a pair, nothing in memory.
+/// Cost: about 25 bytes per pair, no memory.
 pub fn write(
     out: &mut impl Write,
     fabric: &Fabric,
     classes: u8,
-    told: impl Fn(EndPortId, Lid) -> Option<Sl>,
+    assigned: impl Fn(EndPortId, Lid) -> Option<Sl>,
 ) -> io::Result<()> {
     if classes > 1 {
         writeln!(out, "{HEAD}{classes}")?;
@@ -141,7 +141,7 @@ pub fn write(
         for (raw, tail) in tails.iter().enumerate() {
             let Some(lid) = Lid::new(raw as u16).filter(|&l| fabric.owner_of(l).is_some()) else { continue };
             let mut written = 0_u16;
-            for sl in ports.iter().filter_map(|&port| told(port, lid)) {
+            for sl in ports.iter().filter_map(|&port| assigned(port, lid)) {
                 if written & 1 << sl.0 != 0 {
                     continue;
                 }
@@ -155,7 +155,7 @@ pub fn write(
     Ok(())
 }
 
-/// About how many bytes [`write`] writes.
+/// The approximate number of bytes that [`write`] writes.
 pub(super) fn bytes(fabric: &Fabric) -> u64 {
     let lids: u64 = fabric.endports().iter().map(|e| u64::from(e.lmc.lids())).sum();
     let sources = ports_of_nodes(fabric).iter().filter(|ports| !ports.is_empty()).count() as u64;

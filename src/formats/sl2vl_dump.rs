@@ -1,7 +1,7 @@
-//! `opensm-sl2vl.dump`: the SL to VL mappings as OpenSM dumps them, a section for each end port.
+//! `opensm-sl2vl.dump`: the SL to VL mappings as OpenSM dumps them, a section per end port.
 //!
-//! Ports without a link are not listed. The sections of adapters tell how those map on injection;
-//! that is no turn, so they are not kept.
+//! Ports without a link are not listed. The sections of adapters give the VLs on injection. These
+//! are not turns, so they are ignored.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -19,7 +19,7 @@ const RULE: &str = "#--------------------------------------------------------";
 /// description. What is not listed maps to VL 0.
 ///
 /// # Errors
-/// A line that is not of this form, a port that the switch does not have, a VL above 15.
+/// A line that is not in this format, a port that the switch does not have, a VL above 15.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>), FormatError> {
     let by_guid: HashMap<Guid, SwitchId> =
         fabric.switch_ids().map(|s| (fabric.switch(s).ports[0].guid, s)).collect();
@@ -38,33 +38,35 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
                 return Err(FormatError::new(number, "a row before the first node"));
             }
             let Some(switch) = current else { continue };
-            let (in_port, out_port, row) = row(&line)
-                .ok_or_else(|| FormatError::new(number, format!("{} is no row of 16 VLs", quote(&line))))?;
+            let (in_port, out_port, row) = row(&line).ok_or_else(|| {
+                FormatError::new(number, format!("{} is not a row of 16 VLs", quote(&line)))
+            })?;
             let slots = table.ports_of(switch);
             if in_port >= slots || out_port >= slots {
-                let reason = format!("ports {in_port} and {out_port} of a switch with {} ports", slots - 1);
+                let reason =
+                    format!("no ports {in_port} and {out_port} on a switch with {} ports", slots - 1);
                 return Err(FormatError::new(number, reason));
             }
             table.set(switch, PortNum(in_port as u8), PortNum(out_port as u8), row);
         } else if let Some(rest) = line.strip_prefix("Switch ") {
             sections += 1;
             let (word, rest) = rest.split_once(',').unwrap_or((rest, ""));
-            let guid = guid(word.trim())
-                .ok_or_else(|| FormatError::new(number, "the header of a switch names no GUID"))?;
+            let guid =
+                guid(word.trim()).ok_or_else(|| FormatError::new(number, "switch header without a GUID"))?;
             let name = rest.split_once('"').and_then(|(_, n)| n.rsplit_once('"')).map(|(n, _)| n);
             current = by_guid.get(&guid).copied().or_else(|| names.find(guid, name));
             if current.is_none() {
-                warnings.add(number, "switch that the fabric does not have");
+                warnings.add(number, "switch not in the fabric");
             }
         } else if line.starts_with("Channel Adapter ") || line.starts_with("Router ") {
             sections += 1;
             current = None;
         } else {
-            warnings.add(number, "text that is no row was passed over");
+            warnings.add(number, "ignored text that is not a row");
         }
     }
     if sections == 0 {
-        return Err(FormatError::new(0, "no node in it"));
+        return Err(FormatError::new(0, "no node in the file"));
     }
     Ok((table, warnings.0))
 }
@@ -112,18 +114,18 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result
     Ok(())
 }
 
-/// About how many bytes [`write`] writes.
+/// The approximate number of bytes that [`write`] writes.
 pub(super) fn bytes(fabric: &Fabric) -> u64 {
     fabric.endports().len() as u64 * 240 + 58 * rows(fabric)
 }
 
-/// Pairs of a switch's in port and an out port that has a link.
+/// Number of pairs of a switch's in port and out port that have links.
 pub(super) fn rows(fabric: &Fabric) -> u64 {
     let of = |s| linked_ports(fabric, s).count() as u64 * (u64::from(fabric.switch(s).num_ports()) + 1);
     fabric.switch_ids().map(of).sum()
 }
 
-/// The ports of a switch that have a link, which OpenSM and ibdmchk want to see.
+/// The ports of a switch with a link, which OpenSM and ibdmchk expect.
 pub(super) fn linked_ports(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = u8> {
     let ports = &fabric.switch(switch).ports;
     (1..ports.len())

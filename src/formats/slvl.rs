@@ -1,5 +1,5 @@
 //! SL to VL mappings in ibdmchk's own format: `0xSWITCH_NODE_GUID in out 0x01 0x23 … 0xef`, the VLs
-//! of two SLs a byte. ibdmchk takes either this or `opensm-sl2vl.dump`.
+//! of two SLs per byte. ibdmchk takes either this or `opensm-sl2vl.dump`.
 
 use std::io::{self, BufRead, Write};
 
@@ -13,7 +13,7 @@ use crate::tables::{Sl2Vl, SlVlRow};
 /// Reads the mappings of the switches of `fabric`. What is not listed maps to VL 0.
 ///
 /// # Errors
-/// A line that is not of this form, a port that the switch does not have.
+/// A line that is not in this format, a port that the switch does not have.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>), FormatError> {
     let switches = Switches::new(fabric);
     let mut table = Sl2Vl::new(fabric);
@@ -24,13 +24,13 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
             continue;
         }
         let (guid, in_port, out_port, row) =
-            row(&line).ok_or_else(|| FormatError::new(number, format!("{} is no row", quote(&line))))?;
+            row(&line).ok_or_else(|| FormatError::new(number, format!("{} is not a row", quote(&line))))?;
         let Some(switch) = switches.find(guid, None) else {
-            warnings.add(number, "switch that the fabric does not have");
+            warnings.add(number, "switch not in the fabric");
             continue;
         };
         if usize::from(in_port.max(out_port)) >= table.ports_of(switch) {
-            let reason = format!("port {} is none of this switch", in_port.max(out_port));
+            let reason = format!("this switch has no port {}", in_port.max(out_port));
             return Err(FormatError::new(number, reason));
         }
         table.set(switch, PortNum(in_port), PortNum(out_port), row);
@@ -69,7 +69,7 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result
     Ok(())
 }
 
-/// About how many bytes [`write`] writes.
+/// The approximate number of bytes that [`write`] writes.
 pub(super) fn bytes(fabric: &Fabric) -> u64 {
     65 * rows(fabric)
 }

@@ -1,9 +1,9 @@
-//! `opensm-subnet.lst`: a line for each end of each cable, both nodes in full,
-//! `{ SW Ports:24 SystemGUID:… NodeGUID:… PortGUID:… VenID:… DevID:… Rev:… {name} LID:… PN:… } { … }
-//! PHY=4x LOG=ACT SPD=10`, all numbers in hexadecimal.
+//! `opensm-subnet.lst`: a line for each end of each cable with both nodes in full, `{ SW Ports:24
+//! SystemGUID:… NodeGUID:… PortGUID:… VenID:… DevID:… Rev:… {name} LID:… PN:… } { … } PHY=4x
+//! LOG=ACT SPD=10`, all numbers in hexadecimal.
 //!
-//! The first side of a line is what counts: some versions of OpenSM print type, device or revision
-//! of the second side wrongly. The format has neither LMC nor nodes without cables.
+//! Only the first side of a line is used: some versions of OpenSM print wrong type, device or
+//! revision for the second. The format has neither LMCs nor nodes without cables.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Write};
@@ -35,7 +35,7 @@ struct Cable {
 /// Reads a fabric.
 ///
 /// # Errors
-/// A line that is not of this form; lines that contradict each other; no switch at all; what
+/// A line that is not in this format; lines that contradict each other; no switch at all; what
 /// [`FabricBuilder::finish`] refuses.
 pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> {
     let mut cables = Vec::new();
@@ -47,7 +47,7 @@ pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> 
         if line.starts_with('{') {
             cables.push(cable(number, &line).map_err(|reason| FormatError::new(number, reason))?);
         } else if !line.is_empty() && !line.starts_with('#') {
-            warnings.add(number, "text that is no cable was passed over");
+            warnings.add(number, "ignored text that is not a cable");
         }
     }
 
@@ -118,7 +118,7 @@ pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> 
         }
     }
     if (0..builder.len()).all(|i| !builder.node(NodeId::at(i)).is_switch()) {
-        return Err(FormatError::new(last, "the file ends and there was no switch in it"));
+        return Err(FormatError::new(last, "no switch in the file"));
     }
     let fabric = builder.finish(Lmc::default()).map_err(|e| {
         let guid = match &e {
@@ -133,14 +133,14 @@ pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> 
     Ok((fabric, warnings.0))
 }
 
-/// The first lines on which each node's ports with a GUID appear.
+/// For each node, the first lines that mention its ports by GUID.
 fn lines_of(cables: &[Cable], port: Guid) -> Vec<usize> {
     let mut nodes = HashSet::new();
     let mut is_new = |side: &Side| side.port_guid == port && nodes.insert((side.node.guid, side.port));
     cables.iter().filter(|c| c.sides.iter().any(&mut is_new)).map(|c| c.line).collect()
 }
 
-/// Some old files call every node a CA. Only the ports of a switch share one port GUID.
+/// Some old files call every node a CA. Only on a switch do ports share one port GUID.
 fn retype_switches(cables: &mut [Cable], warnings: &mut Warnings) {
     let mut first_port: HashMap<(Guid, Guid), PortNum> = HashMap::new();
     let mut switches = HashSet::new();
@@ -154,7 +154,7 @@ fn retype_switches(cables: &mut [Cable], warnings: &mut Warnings) {
         for side in &mut c.sides {
             if side.node.kind == NodeKind::ChannelAdapter && switches.contains(&side.node.guid) {
                 side.node.kind = NodeKind::Switch;
-                warnings.add(c.line, "a CA whose ports share one port GUID is taken as a switch");
+                warnings.add(c.line, "CA read as a switch, as its ports share one port GUID");
             }
         }
     }
@@ -174,7 +174,7 @@ fn cable(line: usize, text: &str) -> Result<Cable, String> {
                     "ARM" => LinkState::Armed,
                     "INI" => LinkState::Initialize,
                     "DWN" => LinkState::Down,
-                    _ => return Err(format!("{} is no link state", quote(value))),
+                    _ => return Err(format!("{} is not a link state", quote(value))),
                 }
             }
             "SPD" => cable.speed = SPEEDS.iter().find(|(name, _)| *name == value).map(|&(_, s)| s),
@@ -188,7 +188,7 @@ fn cable(line: usize, text: &str) -> Result<Cable, String> {
 fn side(text: &str) -> Result<(Side, &str), String> {
     let text = text.trim_start().strip_prefix('{').ok_or("an opening brace is missing")?;
     let (fields, rest) = text.split_once('{').ok_or("the node's name in braces is missing")?;
-    // A name may contain braces: it ends where the fields behind it can be read.
+    // A name may contain braces: it ends where valid fields follow.
     let (name, lid, port, rest) = rest
         .match_indices("} LID:")
         .find_map(|(end, mark)| {
@@ -203,39 +203,39 @@ fn side(text: &str) -> Result<(Side, &str), String> {
         "SW" => NodeKind::Switch,
         "CA" => NodeKind::ChannelAdapter,
         "Rt" => NodeKind::Router,
-        _ => return Err(format!("{} is no node type", quote(kind))),
+        _ => return Err(format!("{} is not a node type", quote(kind))),
     };
     let mut node = Node::new(kind, Guid(0), 0, name);
     let (mut num_ports, mut node_guid, mut port_guid) = (None, None, None);
     for word in words {
         let (key, value) = word.split_once(':').ok_or_else(|| format!("{} has no value", quote(word)))?;
-        let n = hex(value).ok_or_else(|| format!("{} is no hexadecimal number", quote(word)))?;
+        let n = hex(value).ok_or_else(|| format!("{} is not a hexadecimal number", quote(word)))?;
         match key {
             "Ports" => num_ports = Some(n),
             "SystemGUID" => node.system_guid = Guid(n),
             "NodeGUID" => node_guid = guid(value),
             "PortGUID" => port_guid = guid(value),
             "VenID" => node.vendor_id = n as u32,
-            // Some versions print the sixteen bits in the upper half of the word.
+            // Some versions print the 16-bit value in the upper half of the word.
             "DevID" => node.device_id = if n > 0xffff { (n >> 16) as u32 & 0xffff } else { n as u32 },
             "Rev" => node.revision = n as u32,
             _ => {}
         }
     }
     node.guid = node_guid.ok_or("NodeGUID is missing")?;
-    let num_ports = num_ports.filter(|&n| n <= 254).ok_or("Ports is missing or more than FE")? as u8;
+    let num_ports = num_ports.filter(|&n| n <= 254).ok_or("Ports is missing or above FE")? as u8;
     let port = u8::try_from(port).ok().filter(|&p| p > 0 && p <= num_ports);
-    let port = PortNum(port.ok_or_else(|| format!("PN is no port of a node with {num_ports} ports"))?);
+    let port = PortNum(port.ok_or_else(|| format!("PN is not a port of a node with {num_ports} ports"))?);
     let raw = u16::try_from(lid).map_err(|_| format!("LID {lid:X} is out of range"))?;
     let lid = Lid::new(raw);
     if lid.is_none() && raw != 0 && raw != 0xffff {
-        return Err(format!("LID {raw:X} is no unicast LID"));
+        return Err(format!("LID {raw:X} is not a unicast LID"));
     }
     let port_guid = port_guid.unwrap_or(node.guid);
     Ok((Side { node, port, port_guid, num_ports, lid }, rest))
 }
 
-/// Lane speeds in Gb/s as OpenSM prints them, and as it would print those it does not know.
+/// Lane speeds in Gb/s as OpenSM prints them, with the later ones as it would print them.
 const SPEEDS: [(&str, LinkSpeed); 9] = [
     ("2.5", LinkSpeed::Sdr),
     ("5", LinkSpeed::Ddr),

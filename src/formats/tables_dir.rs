@@ -14,7 +14,7 @@ use super::{
 use crate::fabric::{Fabric, Sl};
 use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 
-/// A text of more bytes than this is written only when asked.
+/// A text larger than this many bytes is written only on request.
 pub const LARGE_FILE: u64 = 500_000_000;
 
 /// The files that [`write_tables`] may write.
@@ -32,7 +32,7 @@ pub const TABLE_FILES: [&str; 11] = [
     PSL.compact,
 ];
 
-/// A table that is in a folder as text or in our compact form.
+/// A table that a folder holds as text or in our compact form.
 struct Forms {
     text: &'static str,
     compact: &'static str,
@@ -46,12 +46,12 @@ impl Forms {
     /// The file of the table in a folder, and whether it is the compact one.
     ///
     /// # Errors
-    /// Both are there: nobody can tell which holds.
+    /// Both exist: it is unclear which one holds.
     fn find(&self, dir: &Path) -> Result<Option<(PathBuf, bool)>, FormatError> {
         let [text, compact] = [self.text, self.compact].map(|name| dir.join(name));
         match (text.exists(), compact.exists()) {
             (true, true) => {
-                Err(FormatError::new(0, format!("{} and {} are both there", self.text, self.compact))
+                Err(FormatError::new(0, format!("there are both {} and {}", self.text, self.compact))
                     .hint("remove the one that does not belong to the other tables")
                     .in_file(dir))
             }
@@ -62,10 +62,10 @@ impl Forms {
     }
 }
 
-/// What [`write_tables`] may do.
+/// Options of [`write_tables`].
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
-    /// Texts of more bytes than this are left out, or replaced by their compact form.
+    /// Texts larger than this many bytes are left out, or replaced by their compact form.
     pub largest_text: u64,
 }
 
@@ -75,31 +75,31 @@ impl Default for WriteOptions {
     }
 }
 
-/// What becomes of a text that a folder of tables may have.
+/// What happens to one of the texts in a folder of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedText {
     /// Its name.
     pub name: &'static str,
     /// The name of the table's compact form, if it has one.
     pub compact: Option<&'static str>,
-    /// About how many bytes the text has.
+    /// Approximate size of the text in bytes.
     pub bytes: u64,
-    /// What is to be done with it.
+    /// What will be done with it.
     pub fate: Fate,
 }
 
-/// What becomes of a text.
+/// What is done with a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is written.
     Written,
-    /// It is too large: the compact form takes its place, or nothing where the table has none.
+    /// It is too large: the compact form replaces it, if there is one.
     TooLarge,
-    /// SL 0 serves every pair, which readers assume where there is no such file.
+    /// SL 0 serves every pair, which readers assume if there is no such file.
     NotNeeded,
 }
 
-/// The texts that may be large, and what [`write_tables`] is going to do with them: the forwarding tables
+/// The texts that may be large, and what [`write_tables`] will do with them: the forwarding tables
 /// with and without hops, SL to VL in OpenSM's format and in ibdmchk's, path SLs.
 ///
 /// Cost: O(nodes + LIDs).
@@ -109,7 +109,7 @@ pub fn plan_tables(fabric: &Fabric, routes: &Routes, options: WriteOptions) -> [
         PlannedText { name, compact, bytes, fate }
     };
     let mut psl = planned(PSL.text, Some(PSL.compact), psl::bytes(fabric));
-    // ibdmchk assumes SL 0 where there is no file.
+    // ibdmchk assumes SL 0 if there is no file.
     if routes.path_sl.any().is_some_and(|set| set & 1 != 0) {
         psl.fate = Fate::NotNeeded;
     }
@@ -122,10 +122,10 @@ pub fn plan_tables(fabric: &Fabric, routes: &Routes, options: WriteOptions) -> [
     ]
 }
 
-/// Reads a folder of tables, and gives the fabric the LIDs that they speak of: `opensm-lfts.dump`,
-/// `lfts.dfdn` or else `opensm.fdbs`; `opensm-sl2vl.dump`, `sl2vl.dfdn` or else all on VL 0; `psl`, `psl.dfdn`
-/// or else every SL on every path (SL 0 where there is only VL 0); `opensm.mcfdbs` or else no multicast. What
-/// was assumed or passed over is in [`Routes::remarks`].
+/// Reads a folder of tables and gives the fabric the LIDs that they state. It takes
+/// `opensm-lfts.dump`, `lfts.dfdn` or else `opensm.fdbs`; `opensm-sl2vl.dump`, `sl2vl.dfdn` or else
+/// VL 0 for all; `psl`, `psl.dfdn` or else every SL on every path (SL 0 if there is only VL 0);
+/// `opensm.mcfdbs` or else no multicast. [`Routes::remarks`] lists what was assumed or ignored.
 ///
 /// # Errors
 /// No forwarding tables, a table in both forms, or a file that its reader refuses.
@@ -144,7 +144,7 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         (Some((path, false)), _) => (path.clone(), lfts_dump::read(open(&path)?, fabric)),
         (None, Some(path)) => (path.clone(), fdbs::read(open(&path)?, fabric)),
         (None, None) => {
-            let reason = "none of opensm-lfts.dump, lfts.dfdn and opensm.fdbs is in this folder";
+            let reason = "no opensm-lfts.dump, lfts.dfdn or opensm.fdbs in this folder";
             return Err(FormatError::new(0, reason)
                 .hint("write tables with 'dfdn route -o', or have OpenSM dump its tables with -D 0x43")
                 .in_file(dir));
@@ -186,7 +186,7 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
     };
     remarks.extend(doubt);
     if sl2vl.is_none() {
-        remarks.push("no opensm-sl2vl.dump: taken as one VL".to_owned());
+        remarks.push("no opensm-sl2vl.dump: one VL assumed".to_owned());
     }
     if path_sl.is_none() && sl2vl.is_some() {
         remarks.push("no psl: every SL may be used on every path".to_owned());
@@ -207,12 +207,13 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
     Ok((owned, routes))
 }
 
-/// Writes tables to a folder that is there: `opensm-lfts.dump`, `opensm-sl2vl.dump`, `opensm-subnet.lst`,
-/// `opensm.fdbs`, `opensm.mcfdbs`, `psl`, `slvl`, and `guid2lid`, with which OpenSM gives the same LIDs.
-/// In `opensm.mcfdbs` each tree for multicast is a group of all end ports, from 0xC000 on; it is empty where
-/// there is no tree. `psl` is left out where SL 0 serves every pair. Where a text would be too large, its
-/// [compact form](super::compact) takes its place; see [`plan_tables`]. A file that is left out and was there
-/// before is removed. Each file is complete before it gets its name.
+/// Writes tables to an existing folder: `opensm-lfts.dump`, `opensm-sl2vl.dump`,
+/// `opensm-subnet.lst`, `opensm.fdbs`, `opensm.mcfdbs`, `psl`, `slvl`, and `guid2lid`, which makes
+/// OpenSM assign the same LIDs. In `opensm.mcfdbs` each multicast tree is a group of all end ports,
+/// from 0xC000 on; it is empty if there are no trees. `psl` is left out if SL 0 serves every pair.
+/// A text that would be too large is replaced by its [compact form](super::compact); see
+/// [`plan_tables`]. Files from an earlier run that are not written again are removed. Each file is
+/// complete before it gets its name.
 ///
 /// # Errors
 /// Those of the file system.
@@ -248,7 +249,7 @@ pub fn write_tables(dir: &Path, fabric: &Fabric, routes: &Routes, options: Write
 
 type Out = BufWriter<NamedTempFile>;
 
-/// Writes a text or the compact form of its table, as planned, and removes what is not written.
+/// Writes a text or the compact form of its table as planned, and removes what is not written.
 fn write_either(
     dir: &Path,
     planned: PlannedText,
@@ -266,13 +267,13 @@ fn write_either(
     }
 }
 
-/// Writes the file `name` in a folder. It appears with all of its content; after an error it is as it
-/// was before.
+/// Writes the file `name` in a folder. It appears with its full content; after an error it is
+/// unchanged.
 ///
 /// # Errors
 /// Those of the file and of `write`.
 pub fn write_file(dir: &Path, name: &str, write: impl FnOnce(&mut Out) -> io::Result<()>) -> io::Result<()> {
-    // A temporary file is its owner's alone by default; a table is for whoever the umask lets.
+    // A temporary file is private by default; a table gets the permissions of the umask.
     let mode = fs::Permissions::from_mode(0o666);
     let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(dir)?;
     let mut out = BufWriter::with_capacity(1 << 20, temporary);

@@ -30,7 +30,7 @@ fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<u8> {
     out
 }
 
-/// Shortest ways in breadth-first order, so that every entry of every format is there.
+/// Shortest paths in breadth-first order, so that every entry of every format occurs.
 fn routes(fabric: &Fabric) -> Routes {
     let mut lft = Lft::new(fabric);
     for e in fabric.endports() {
@@ -71,7 +71,7 @@ fn routes(fabric: &Fabric) -> Routes {
     }
 }
 
-/// What a made-up fabric says, from random numbers.
+/// Node descriptions of a random fabric.
 fn fabric(numbers: &[(u8, u8, u16)]) -> Fabric {
     let speeds = [LinkSpeed::Sdr, LinkSpeed::Qdr, LinkSpeed::Fdr10, LinkSpeed::Ndr, LinkSpeed::Xdr];
     let names = ["plain", "with \"quotes\" lid 7", "braces {x} LID:1", "# 'x')", "Ü ß"];
@@ -130,7 +130,7 @@ proptest! {
             6 => text(|out| psl::write(out, &f, r.path_sl.classes(), |from, to| r.path_sl.known(&f, from, to))),
             7 => text(|out| guid2lid::write(out, &f)),
             8 => text(|out| slvl::write(out, &f, &r.sl2vl)),
-            // Compact forms, with and without damage to what is packed.
+            // Compact forms, with and without damage to the packed data.
             9 => text(|out| compact::lfts::write(out, &f, &r.lft)),
             10 => unpacked(&text(|out| compact::lfts::write(out, &f, &r.lft))),
             11 => unpacked(&text(|out| compact::sl2vl::write(out, &f, &r.sl2vl))),
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// Changes, drops, inserts or copies something, at places that the numbers choose.
+/// Changes, drops, inserts or copies something at positions given by the numbers.
 fn damage(bytes: &mut Vec<u8>, at: usize, other: usize, byte: u8) {
     let (i, j) = (at % bytes.len(), other % bytes.len());
     match byte % 4 {
@@ -161,7 +161,7 @@ fn damage(bytes: &mut Vec<u8>, at: usize, other: usize, byte: u8) {
     }
 }
 
-/// No reader may panic, whatever it says.
+/// No reader may panic on any input.
 fn read_as_everything(bytes: &[u8], fabric: &Fabric) {
     let _ = read_fabric(bytes);
     let _ = lfts_dump::read(bytes, fabric);
@@ -193,23 +193,23 @@ fn unpacked(file: &[u8]) -> Vec<u8> {
 /// Path SLs of every form.
 fn path_sls(fabric: &Fabric) -> [PathSl; 5] {
     let (lids, switches, ends) = (fabric.lid_table_len(), fabric.num_switches(), fabric.endports().len());
-    // Nothing is stated of LIDs that nobody has.
+    // LIDs without an owner have no SL.
     let owned = |lid: usize| Lid::new(lid as u16).is_some_and(|lid| fabric.owner_of(lid).is_some());
     let by_switch = |sls: usize| {
         let sl = |i: usize| if owned(i / switches) { (i * 7 % sls) as u8 } else { PathSl::UNKNOWN };
         PathSl::BySwitch((0..lids * switches).map(sl).collect())
     };
     let by_end_port = (0..ends * lids).map(|i| if i % 5 == 0 { PathSl::UNKNOWN } else { (i % 16) as u8 });
-    let classes = Classes { classes: 2, ways: 2, vls: 1, sls: 3 };
+    let classes = Classes { classes: 2, vl_sets: 2, vls: 1, sls: 3 };
     let spread = ClassSl {
         classes,
         own: Box::new(by_switch(3)),
-        ways: (0..lids).map(|lid| (lid % 2) as u8).collect(),
+        vl_set_of: (0..lids).map(|lid| (lid % 2) as u8).collect(),
     };
     let one = ClassSl {
-        classes: Classes { classes: 3, ways: 1, vls: 2, sls: 2 },
+        classes: Classes { classes: 3, vl_sets: 1, vls: 2, sls: 2 },
         own: Box::new(PathSl::Any(u16::MAX)),
-        ways: Vec::new(),
+        vl_set_of: Vec::new(),
     };
     [
         by_switch(16),
@@ -220,7 +220,7 @@ fn path_sls(fabric: &Fabric) -> [PathSl; 5] {
     ]
 }
 
-/// For 5 seconds, or as many as `DFDN_FUZZ_SECONDS` says.
+/// Runs for 5 seconds, or for `DFDN_FUZZ_SECONDS`.
 #[test]
 fn damage_to_fabrics_of_others_makes_no_reader_panic() {
     let files: Vec<Vec<u8>> = foreign_files()
@@ -242,7 +242,7 @@ fn damage_to_fabrics_of_others_makes_no_reader_panic() {
             for _ in 0..rng.random_range(1..8) {
                 damage(&mut bytes, rng.random_range(0..1 << 20), rng.random_range(0..1 << 20), rng.random());
             }
-            // Copies may double the text each time.
+            // Copying may double the text each time.
             bytes.truncate(1 << 20);
             read_as_everything(&bytes, &fabric);
             texts += 1;
@@ -290,7 +290,7 @@ fn tables_survive_a_folder() {
     let (_, back) = load_tables(dir.path(), f.clone()).unwrap();
     assert_eq!(back.lft, r.lft);
     assert_eq!(back.sl2vl, r.sl2vl);
-    // The two ports of H2 hang off switches with different SLs, which the format cannot tell apart.
+    // The two ports of H2 are on switches with different SLs, which the format cannot express.
     for (i, e) in
         f.endports().iter().enumerate().filter(|(_, e)| f.node(e.node).description != "other {name}")
     {
@@ -336,21 +336,21 @@ fn tables_survive_their_compact_form() {
         let needed = !matches!(&r.path_sl, PathSl::Classes(c) if c.own.any().is_some());
         names.retain(|&name| needed || name != "psl.dfdn");
         assert_eq!(names_in(dir.path()), names);
-        // The fabric's own LIDs are other ones: those of the tables hold.
+        // The fabric has other LIDs: those of the tables are used.
         let (other, back) = load_tables(dir.path(), sample()).unwrap();
         assert_eq!(other.endports(), f.endports());
         assert_eq!((&back.lft, &back.sl2vl), (&r.lft, &r.sl2vl));
         assert_eq!(back.path_sl, if needed { r.path_sl.clone() } else { PathSl::Any(u16::MAX) });
-        // Texts take their place again.
+        // Texts replace them again.
         write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
         assert!(names_in(dir.path()).iter().all(|name| !name.ends_with(".dfdn")));
     }
     std::fs::write(dir.path().join("lfts.dfdn"), "").unwrap();
     let e = load_tables(dir.path(), f).unwrap_err();
-    assert!(e.to_string().contains("both there"), "{e}");
+    assert!(e.to_string().contains("there are both"), "{e}");
 }
 
-/// A file that was cut off, or in which a bit fell over, is never taken for another table.
+/// A truncated file, or one with a flipped bit, is never read as another table.
 #[test]
 fn damaged_compact_tables_are_refused() {
     let f = sample();
@@ -359,22 +359,24 @@ fn damaged_compact_tables_are_refused() {
     assert_eq!(compact::lfts::read(&file[..], &f).unwrap().0, r.lft);
     for len in 0..file.len() {
         let e = compact::lfts::read(&file[..len], &f).unwrap_err();
-        assert!(e.to_string().contains("cut off") || e.to_string().contains("none of"), "{len}: {e}");
+        assert!(e.to_string().contains("truncated") || e.to_string().contains("not one of"), "{len}: {e}");
     }
     for i in 0..file.len() {
         let mut bad = file.clone();
         bad[i] ^= 0x10;
-        // The header of gzip has bytes that say nothing: a time stamp, an operating system.
+        // Some bytes of gzip's header are irrelevant: a time stamp, an operating system.
         if let Ok((lft, _)) = compact::lfts::read(&bad[..], &f) {
             assert!(lft == r.lft && i < 10, "byte {i}");
         }
     }
     let mut longer = unpacked(&file);
     longer.push(0);
-    assert!(compact::lfts::read(&packed(&longer)[..], &f).unwrap_err().to_string().contains("follows"));
+    assert!(
+        compact::lfts::read(&packed(&longer)[..], &f).unwrap_err().to_string().contains("after the tables")
+    );
     let e = compact::sl2vl::read(&file[..], &f).unwrap_err();
     assert!(e.to_string().contains("another table"), "{e}");
-    // Of another fabric, with larger switches.
+    // Tables of another fabric with larger switches.
     let big = crate::topology::Ring { switches: 5, cas: 30 }.build().unwrap();
     let mut builder = FabricBuilder::new();
     for s in big.switch_ids() {
@@ -387,7 +389,7 @@ fn damaged_compact_tables_are_refused() {
     assert!(e.to_string().contains("which has 0 ports (the tables may belong to another fabric"), "{e}");
 }
 
-/// The sizes that are announced are those that come out.
+/// The announced sizes are the actual ones.
 #[test]
 fn texts_are_as_large_as_planned() {
     for f in [
@@ -405,7 +407,7 @@ fn texts_are_as_large_as_planned() {
     }
 }
 
-/// Path SLs are written wherever a pair needs another than SL 0, be it of switches alone.
+/// Path SLs are written if any pair needs an SL other than 0, even between switches only.
 #[test]
 fn path_sls_of_switches_alone_are_written() {
     let f = sample();
@@ -415,7 +417,7 @@ fn path_sls_of_switches_alone_are_written() {
     let lid = f.endport(f.endports_on(SwitchId(0))[0]).lid;
     let to_switch = f.endports().iter().find(|e| e.kind == NodeKind::Switch && e.lid != lid).unwrap().lid;
     table[to_switch.index() * switches] = 4;
-    // Nobody has LID 0.
+    // LID 0 has no owner.
     table[..switches].fill(PathSl::UNKNOWN);
     r.path_sl = PathSl::BySwitch(table);
     let fate = |largest_text| plan_tables(&f, &r, WriteOptions { largest_text })[4].fate;
@@ -425,7 +427,7 @@ fn path_sls_of_switches_alone_are_written() {
     assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.path_sl, r.path_sl);
 }
 
-/// A folder that is not there is not made: it may be that of an interrupted run.
+/// A missing folder is not created: it may be that of an interrupted run.
 #[test]
 fn tables_are_written_to_a_folder_that_is_there() {
     let f = sample();
@@ -435,7 +437,7 @@ fn tables_are_written_to_a_folder_that_is_there() {
     assert!(!missing.exists());
 }
 
-/// Two switches and two adapters, each with two lines: the GUID that is stated, and its name.
+/// Two switches and two adapters, each with two lines: the stated GUID, and the name.
 fn chassis(switches: [(&str, &str); 2]) -> String {
     let [(a, a_name), (b, b_name)] = switches;
     format!(
@@ -458,14 +460,14 @@ fn nodes_of_a_chassis_that_state_its_guid_have_that_of_their_name() {
     let by_name = guids([("0x10(31)", names[0]), ("0x10(32)", names[1])]);
     assert_eq!(by_name, (vec![(0x11, 0x31), (0x12, 0x32)], 1));
     assert_eq!(guids([("0x10", names[0]), ("0x10", names[1])]), (vec![(0x11, 0x11), (0x12, 0x12)], 1));
-    // Names that are no GUIDs: the ports tell them apart.
+    // If names are not GUIDs, the ports are used.
     assert_eq!(guids([("0x10(31)", "spine"), ("0x10(32)", "leaf")]).0, [(0x31, 0x31), (0x32, 0x32)]);
-    // A GUID that nobody else has stands, whatever the name is.
+    // A unique GUID is kept, whatever the name is.
     assert_eq!(
         guids([("0x77(31)", names[0]), ("0x78(32)", names[1])]),
         (vec![(0x77, 0x31), (0x78, 0x32)], 0)
     );
-    // Nothing tells them apart.
+    // Here nothing is distinct.
     let e = read_fabric(chassis([("0x10", "spine"), ("0x10", "leaf")]).as_bytes()).unwrap_err();
     assert!(e.line > 0 && e.to_string().contains("used twice: by 'spine' and by 'leaf'"), "{e}");
 }
@@ -487,7 +489,7 @@ fn a_port_guid_that_two_have_is_refused_by_name_and_line() {
     let json = String::from_utf8(text(|out| json::write(out, &f))).unwrap();
     let e = read_fabric(json.replace(":514,", ":258,").as_bytes()).unwrap_err();
     assert!(e.to_string().contains("port GUID 0x0000000000000102 is used twice"), "{e}");
-    // A fabric that comes from elsewhere gets no list that names it twice.
+    // A fabric from elsewhere gets no list that states it twice.
     let mut b = FabricBuilder::from_fabric(&f);
     let h2 = (0..b.len()).map(NodeId::at).find(|&n| b.node(n).description == "h2").unwrap();
     b.node_mut(h2).ports[1].guid = Guid(0x102);
@@ -507,7 +509,7 @@ fn a_lid_that_is_missing_is_none() {
     assert!(e.to_string().contains("lid 'x' is out of range"), "{e}");
 }
 
-/// Neither what is no table nor a table that ends too early is taken for one that says less.
+/// A file that is not a table or that ends too early is never read as a shorter table.
 #[test]
 fn what_tables_do_not_say_is_said() {
     let f = sample();
@@ -523,17 +525,17 @@ fn what_tables_do_not_say_is_said() {
     std::fs::write(&psl, all).unwrap();
     let groups = dir.path().join("opensm.mcfdbs");
     std::fs::write(&groups, "\x00\x01garbage").unwrap();
-    assert!(load().unwrap_err().to_string().contains("opensm.mcfdbs: line 1: text, and no multicast table"));
+    assert!(
+        load().unwrap_err().to_string().contains("opensm.mcfdbs: line 1: text without a multicast table")
+    );
     std::fs::write(&groups, "").unwrap();
     let lfts = dir.path().join("opensm-lfts.dump");
     let all = std::fs::read_to_string(&lfts).unwrap();
     std::fs::write(&lfts, all.split("Unicast").take(2).collect::<Vec<_>>().join("Unicast")).unwrap();
-    assert!(
-        load().unwrap().contains("opensm-lfts.dump: switch of the fabric that has no table here (2 times)")
-    );
+    assert!(load().unwrap().contains("opensm-lfts.dump: switch of the fabric without a table (2 times)"));
     std::fs::remove_file(&lfts).unwrap();
     std::fs::create_dir(&lfts).unwrap();
-    assert!(load().unwrap_err().to_string().contains("opensm-lfts.dump: it is no regular file"));
+    assert!(load().unwrap_err().to_string().contains("opensm-lfts.dump: not a regular file"));
 }
 
 #[test]
@@ -547,7 +549,7 @@ fn the_mark_of_other_editors_changes_nothing() {
     }
 }
 
-/// Where LIDs differ, the message says so and names the first.
+/// If LIDs differ, the message says so and gives the first.
 #[test]
 fn tables_with_other_lids_are_named_as_such() {
     let names = [("0x11", "S-0000000000000011"), ("0x12", "S-0000000000000012")];
@@ -557,11 +559,11 @@ fn tables_with_other_lids_are_named_as_such() {
     let dir = tempfile::tempdir().unwrap();
     write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
     let remarks = load_tables(dir.path(), other.clone()).unwrap().1.remarks;
-    let remark = "LIDs of 2 end ports taken from the tables, as the fabric's file has others: first port 1 of 'h1', \
+    let remark = "LIDs of 2 end ports taken from the tables; the fabric's file has different ones, first: port 1 of 'h1', \
                   LID 9 in the file and 3 in the tables";
     assert!(remarks.iter().any(|r| r == remark), "{remarks:?}");
     assert!(!load_tables(dir.path(), f.clone()).unwrap().1.remarks.iter().any(|r| r.contains("LIDs")));
-    // Tables that do not say whose LIDs they are.
+    // Tables that do not state the owners of LIDs.
     let bare = tempfile::tempdir().unwrap();
     std::fs::copy(dir.path().join("opensm.fdbs"), bare.path().join("opensm.fdbs")).unwrap();
     let remarks = load_tables(bare.path(), other).unwrap().1.remarks;
@@ -572,7 +574,7 @@ fn tables_with_other_lids_are_named_as_such() {
     assert!(!load_tables(bare.path(), f).unwrap().1.remarks.iter().any(|r| r.contains("LIDs")));
 }
 
-/// Its subnet list, which has links, is empty.
+/// Its subnet list, which shows links, is empty.
 #[test]
 fn tables_of_a_lone_switch_survive_a_folder() {
     let mut builder = FabricBuilder::new();
@@ -603,12 +605,12 @@ fn dumps_look_as_opensm_prints_them() {
 fn contradictions_and_absurd_numbers_are_refused_with_their_line() {
     for (bad, line, word) in [
         ("Switch 4 \"a\"\n[1] \"b\"[1]\n[2] \"b\"[1]\nSwitch 4 \"b\"\n", 3, "line 2"),
-        ("Switch 4 \"a\"\n[1] \"b\"[1]\n", 2, "defined nowhere"),
+        ("Switch 4 \"a\"\n[1] \"b\"[1]\n", 2, "not defined"),
         ("Switch 4 \"a\"\nSwitch 4 \"a\"\n", 2, "line 1"),
         ("Switch 4000000000 \"a\"\n", 1, "number of ports"),
         ("Switch 4 \"a\"\n[0] \"a\"[1]\n", 2, "port 0"),
         ("Switch 4 \"a\"\n[99999] \"a\"[1]\n", 2, "port number"),
-        ("Switch 4 \"a\" # \"a\" base port 0 lid 49152 lmc 0\n", 1, "no unicast LID"),
+        ("Switch 4 \"a\" # \"a\" base port 0 lid 49152 lmc 0\n", 1, "not a unicast LID"),
         ("Ca 1 \"h\" # \"h\"\n", 1, "no switch"),
     ] {
         let e = read_fabric(bad.as_bytes()).unwrap_err();
@@ -638,7 +640,7 @@ fn foreign_folder() -> PathBuf {
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/fabrics"), PathBuf::from)
 }
 
-/// Those that are there, with their counts; says which are not.
+/// The fabrics that exist, with their counts; reports the missing ones.
 fn foreign_files() -> impl Iterator<Item = (PathBuf, [usize; 3])> {
     let dir = foreign_folder();
     FOREIGN.into_iter().map(move |(name, counts)| (dir.join(name), counts)).filter(|(path, _)| {

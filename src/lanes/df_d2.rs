@@ -1,31 +1,31 @@
 //! DF-D2: two VLs and one SL for diameter two.
 
-use super::{Lanes, LanesError, Offer};
+use super::{LaneLimits, Lanes, LanesError};
 use crate::fabric::{Fabric, PortNum, Sl, Vl};
 use crate::tables::{PathSl, Sl2Vl, SlVlRow};
 
 /// The SL to VL mapping of DF-D2 (Schneider et al., section IV and Fig. 3).
 ///
-/// A packet that comes from an adapter, a router or port 0 leaves its first switch on VL 0; one
-/// that comes from a switch goes on with VL 1, for every SL. Fig. 3 as printed looks at `head(i)`,
-/// the switch itself; what sits at the in port, `tail(i)`, is meant.
+/// A packet from an adapter, a router or port 0 leaves its first switch on VL 0; one from another
+/// switch continues on VL 1, for every SL. Fig. 3 as printed looks at `head(i)`, the switch itself;
+/// it must be `tail(i)`, the node at the in port.
 ///
 /// - `fabric`: its forwarding tables must have no path of more than `longest` channels between
 ///   switches.
-/// - `longest`: 0, 1 or 2; with at most 1 no path turns between switches and VL 0 alone serves.
-/// - `offer`: lanes of the fabric.
+/// - `longest`: 0, 1 or 2; with at most 1 no path has a turn between switches, and VL 0 suffices.
+/// - `limits`: VLs and SLs that may be used.
 ///
 /// # Errors
 /// [`LanesError::DiameterAboveTwo`], [`LanesError::TooFewVls`].
 ///
 /// Cost: O(sum over switches of ports^2) time and memory: the size of the tables.
-pub fn df_d2(fabric: &Fabric, longest: usize, offer: Offer) -> Result<Lanes, LanesError> {
+pub fn df_d2(fabric: &Fabric, longest: usize, limits: LaneLimits) -> Result<Lanes, LanesError> {
     if longest > 2 {
         return Err(LanesError::DiameterAboveTwo { hops: longest });
     }
     let vls = longest.max(1) as u8;
-    if vls > offer.vls {
-        return Err(LanesError::TooFewVls { needed: longest, offered: offer.vls });
+    if vls > limits.vls {
+        return Err(LanesError::TooFewVls { needed: longest, offered: limits.vls });
     }
     let mut sl2vl = Sl2Vl::new(fabric);
     if longest == 2 {
@@ -35,6 +35,6 @@ pub fn df_d2(fabric: &Fabric, longest: usize, offer: Offer) -> Result<Lanes, Lan
             }
         }
     }
-    let all = u16::MAX >> (Sl::COUNT - usize::from(offer.sls));
+    let all = u16::MAX >> (Sl::COUNT - usize::from(limits.sls));
     Ok(Lanes { sl2vl, path_sl: PathSl::Any(all), vls, sls: 1 })
 }

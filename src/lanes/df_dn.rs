@@ -1,36 +1,36 @@
-//! DF-DN: a VL more at every hop.
+//! DF-DN: the next VL at every hop.
 
-use super::{Lanes, LanesError, Offer};
+use super::{LaneLimits, Lanes, LanesError};
 use crate::fabric::{Channels, EndPort, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
 /// The SL to VL mapping and the SLs of DF-DN (Schneider et al., section V and Fig. 6).
 ///
 /// The first channel of a path is on VL 0, each further one on the next VL. A switch does not know
-/// the VL that a packet came on, so for each path the SL columns are searched from SL 0 for the
-/// first one in which every turn of the path maps to the VL that it needs or is still unused. Fig. 6
-/// as printed keeps only the last hop of a path and counts from the first switch on; section V is
-/// followed: the first switch always gives VL 0 and needs no entry, nor does the last one, which
-/// delivers.
+/// the VL on which a packet arrived. So for each path, SL columns are searched from SL 0 for the
+/// first one in which every turn of the path is unused or has the VL that it needs. Fig. 6 as
+/// printed keeps only the last hop of a path and counts from the first switch; this follows section
+/// V. The first switch always uses VL 0 and needs no entry, nor does the last one, which delivers.
 ///
-/// SLs that no path needs get a copy of the column of SL 0, so that where one SL suffices any SL does.
+/// Unused SLs get a copy of the column of SL 0, so that any SL may be used if one suffices.
 ///
-/// A path is known by its first switch and its destination LID, since all ports from which packets
-/// are injected give VL 0. The paths of all switches to all LIDs count, so adapters, routers and
-/// port 0 are covered as sources and destinations alike. Destinations come in LID order, sources in
+/// A path is identified by its first switch and its destination LID, since packets start on VL 0
+/// from any port. The paths of all switches to all LIDs are included, so adapters, routers and port
+/// 0 are covered as sources and destinations. Destinations are processed in LID order, sources in
 /// GUID order.
 ///
 /// - `fabric`: S switches, D destination LIDs.
 /// - `lft`: loop-free tables that reach every LID.
-/// - `offer`: lanes of the fabric.
+/// - `limits`: VLs and SLs that may be used.
 ///
 /// # Errors
-/// [`LanesError::TooFewVls`] where a path has more channels than there are VLs,
-/// [`LanesError::TooFewSls`] where the columns do not suffice; both say how many would.
+/// [`LanesError::TooFewVls`] if a path has more channels than there are VLs,
+/// [`LanesError::TooFewSls`] if the columns do not suffice; both state how many would.
 ///
-/// Cost: O(S D H) time with H the mean path length; 8 bytes a turn and one byte a (switch, LID).
-pub fn df_dn(fabric: &Fabric, lft: &Lft, offer: Offer) -> Result<Lanes, LanesError> {
-    let mut columns = Columns::new(fabric);
+/// Cost: O(S D H) time with H the mean path length; 8 bytes per turn and one byte per (switch,
+/// LID).
+pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, LanesError> {
+    let mut planes = SlPlanes::new(fabric);
     let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
     let mut path = Vec::new();
     let mut longest = 0;
@@ -40,36 +40,37 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, offer: Offer) -> Result<Lanes, LanesErr
         destinations.flat_map(|e| e.lids().map(move |lid| (lid, e))).collect();
     lids.sort_by_key(|&(lid, _)| lid);
 
-    // The VLs first: without enough of them there is no point in searching SLs.
+    // VLs first: if they do not suffice, searching SLs is pointless.
     let mut depth = vec![0_usize; fabric.num_switches()];
     for &(lid, _) in &lids {
         longest = longest.max(deepest(fabric.channels(), lft.to(lid), &mut depth));
     }
-    if longest > usize::from(offer.vls) {
-        return Err(LanesError::TooFewVls { needed: longest, offered: offer.vls });
+    if longest > usize::from(limits.vls) {
+        return Err(LanesError::TooFewVls { needed: longest, offered: limits.vls });
     }
 
     for &(lid, _) in &lids {
         let ports = lft.to(lid);
         let sls = &mut path_sl[lid.index() * fabric.num_switches()..][..fabric.num_switches()];
         for source in fabric.switch_ids() {
-            columns.turns_of(fabric.channels(), ports, source, &mut path);
-            let sl = columns.place(&path);
+            planes.turns_of(fabric.channels(), ports, source, &mut path);
+            let sl = planes.assign(&path);
             needed_sls = needed_sls.max(sl + 1);
             sls[source.index()] = sl as u8;
         }
     }
-    if needed_sls > usize::from(offer.sls) {
-        return Err(LanesError::TooFewSls { needed: needed_sls, offered: offer.sls });
+    if needed_sls > usize::from(limits.sls) {
+        return Err(LanesError::TooFewSls { needed: needed_sls, offered: limits.sls });
     }
     let path_sl = match needed_sls {
-        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(offer.sls))),
+        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
         _ => PathSl::BySwitch(path_sl),
     };
-    Ok(Lanes { sl2vl: columns.finish(needed_sls), path_sl, vls: longest.max(1) as u8, sls: needed_sls as u8 })
+    Ok(Lanes { sl2vl: planes.finish(needed_sls), path_sl, vls: longest.max(1) as u8, sls: needed_sls as u8 })
 }
 
-/// Channels of the longest path to one LID. `depth` is scratch space, one entry a switch.
+/// Number of channels of the longest path to one LID. `depth` is scratch space, one entry per
+/// switch.
 fn deepest(channels: &Channels, ports: &[u8], depth: &mut [usize]) -> usize {
     const UNKNOWN: usize = usize::MAX;
     depth.fill(UNKNOWN);
@@ -99,13 +100,13 @@ fn deepest(channels: &Channels, ports: &[u8], depth: &mut [usize]) -> usize {
     deepest
 }
 
-/// The SL2VL tables under construction: sixteen SLs a plane, as many planes as it takes, so that a
-/// failure can say how many SLs it would have taken. VL 0 means unused.
-struct Columns {
+/// The SL2VL tables under construction: sixteen SLs per plane and as many planes as needed, so that
+/// an error can state how many SLs would suffice. VL 0 means unused.
+struct SlPlanes {
     planes: Vec<Sl2Vl>,
 }
 
-impl Columns {
+impl SlPlanes {
     fn new(fabric: &Fabric) -> Self {
         Self { planes: vec![Sl2Vl::new(fabric)] }
     }
@@ -124,13 +125,13 @@ impl Columns {
         }
     }
 
-    /// The first SL in which the path fits, entered there.
-    fn place(&mut self, turns: &[usize]) -> usize {
+    /// The first SL in which the path fits; records it there.
+    fn assign(&mut self, turns: &[usize]) -> usize {
         for plane in 0.. {
             if plane == self.planes.len() {
-                let mut fresh = self.planes[0].clone();
-                fresh.rows_mut().fill(SlVlRow::default());
-                self.planes.push(fresh);
+                let mut empty = self.planes[0].clone();
+                empty.rows_mut().fill(SlVlRow::default());
+                self.planes.push(empty);
             }
             let rows = self.planes[plane].rows_mut();
             let mut fits = LOW_BITS;
@@ -150,7 +151,7 @@ impl Columns {
         unreachable!("the range has no end")
     }
 
-    /// The first plane, the columns beyond the first `used` ones replaced by that of SL 0.
+    /// The first plane; columns from the `used`-th on are replaced by that of SL 0.
     fn finish(mut self, used: usize) -> Sl2Vl {
         let mut sl2vl = self.planes.swap_remove(0);
         let spare = u64::MAX.checked_shr(4 * used as u32).unwrap_or(0);

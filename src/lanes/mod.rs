@@ -1,4 +1,4 @@
-//! Which VL and SL: one way to make forwarding tables free of credit loops a file.
+//! VLs and SLs: methods that make forwarding tables free of credit loops, one per file.
 
 mod classes;
 mod df_d2;
@@ -31,16 +31,16 @@ pub struct Lanes {
     pub sls: u8,
 }
 
-/// How many lanes a fabric offers.
+/// How many VLs and SLs may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct LaneLimits {
     /// Data VLs that every switch-to-switch link operates, `1..=15`.
     pub vls: u8,
-    /// SLs that may be given out, `1..=16`.
+    /// SLs that may be assigned, `1..=16`.
     pub sls: u8,
 }
 
-impl fmt::Display for Offer {
+impl fmt::Display for LaneLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = |n: u8| if n == 1 { "" } else { "s" };
         write!(f, "{} VL{} and {} SL{}", self.vls, s(self.vls), self.sls, s(self.sls))
@@ -58,19 +58,19 @@ pub enum LanesError {
     TooFewVls {
         /// VLs that this method needs here.
         needed: usize,
-        /// VLs that there are.
+        /// VLs available.
         offered: u8,
     },
-    /// More SLs are needed than may be given out.
-    #[error("{needed} SLs are needed and {offered} may be given out. Choose another engine for this fabric")]
+    /// More SLs are needed than may be assigned.
+    #[error("{needed} SLs are needed and {offered} may be assigned. Choose another engine for this fabric")]
     TooFewSls {
         /// SLs that this method needs here.
         needed: usize,
-        /// SLs that there are.
+        /// SLs available.
         offered: u8,
     },
-    /// DF-D2 on a fabric where some path has more than two switch-to-switch channels.
-    #[error("DF-D2 serves paths of at most two channels between switches, and this fabric has one of {hops}")]
+    /// DF-D2 for a path of more than two switch-to-switch channels.
+    #[error("DF-D2 needs paths of at most two channels between switches; this fabric has one of {hops}")]
     DiameterAboveTwo {
         /// Channels of the longest path.
         hops: usize,

@@ -1,62 +1,62 @@
-//! Several SLs over one order: each SL labels the turns in its own way.
+//! Several SLs over one order: each SL has its own labels for the turns.
 
-use super::{Lanes, LanesError, Offer};
+use super::{LaneLimits, Lanes, LanesError};
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::ordering::{Labels, Rank, Rule};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
-/// SLs for ways that break a rule: SL 0 keeps the labels of the rule, and each broken way goes to
-/// the first further SL in which it can be made legal.
+/// SLs for paths that break a rule. SL 0 keeps the labels of the rule; each such path gets the
+/// first further SL in which it can be made legal.
 ///
-/// All SLs have the ranks of the rule in common, so each dependency of each path goes up in the same
-/// order of virtual channels and no SL can close a circle with another. In an SL of its own a turn
-/// is free to take any label; it takes the lowest that the path permits when it is used first, and
-/// keeps it. The longest ways come first: what is left of a legal way further on is legal too.
+/// All SLs share the ranks of the rule, so every dependency of every path ascends in the same order
+/// of virtual channels, and no SL can close a cycle with another. In each further SL a turn may
+/// have any label: its first path sets the lowest that it can, and the label stays. The longest
+/// paths come first, as the rest of a legal path is legal too.
 ///
-/// - `rule`: with labels or with the first turn free.
+/// - `rule`: with labels, or with the first turn free.
 /// - `lft`: loop-free tables.
-/// - `broken`: the (source switch, destination LID) that break the rule.
+/// - `broken`: the (source switch, destination LID) whose paths break the rule.
 ///
 /// # Errors
-/// [`LanesError::TooFewSls`], [`LanesError::TooFewVls`]; both say how many would do.
+/// [`LanesError::TooFewSls`], [`LanesError::TooFewVls`]; both state how many would suffice.
 ///
-/// Cost: O(B K H) time with B broken ways, K the SLs and H the length of a way; one byte for each SL
-/// and turn, and one for each (switch, LID).
+/// Cost: O(B K H) time with B broken paths, K SLs and path length H; one byte for each SL and turn,
+/// and one for each (switch, LID).
 pub fn ordered(
     fabric: &Fabric,
     rule: &Rule,
     lft: &Lft,
     broken: &[(SwitchId, Lid)],
-    offer: Offer,
+    limits: LaneLimits,
 ) -> Result<Lanes, LanesError> {
-    if rule.vls() > offer.vls {
-        return Err(LanesError::TooFewVls { needed: usize::from(rule.vls()), offered: offer.vls });
+    if rule.vls() > limits.vls {
+        return Err(LanesError::TooFewVls { needed: usize::from(rule.vls()), offered: limits.vls });
     }
     let (ranks, base) = match rule {
         Rule::Labelled { ranks, labels } => (ranks.as_slice(), labels.clone()),
         Rule::FirstTurnFree(rank) | Rule::OneVl(rank) => (std::slice::from_ref(rank), Labels::ones(fabric)),
         Rule::Any => unreachable!("nothing breaks it"),
     };
-    let mut columns = Columns { ranks, most: offer.vls - 1, base: &base, more: Vec::new() };
+    let mut columns = SlColumns { ranks, most: limits.vls - 1, base: &base, more: Vec::new() };
     let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
-    let mut ways: Vec<(u32, Lid, SwitchId)> =
+    let mut paths: Vec<(u32, Lid, SwitchId)> =
         broken.iter().map(|&(s, lid)| (length(fabric, lft, s, lid), lid, s)).collect();
-    ways.sort_unstable_by_key(|&(length, lid, s)| (std::cmp::Reverse(length), lid, s));
+    paths.sort_unstable_by_key(|&(length, lid, s)| (std::cmp::Reverse(length), lid, s));
     let mut path = Vec::new();
-    for (_, lid, source) in ways {
+    for (_, lid, source) in paths {
         channels_of(fabric, lft, source, lid, &mut path);
-        let sl = columns.place(&path).ok_or_else(|| {
+        let sl = columns.assign(&path).ok_or_else(|| {
             let needed = path.len();
-            LanesError::TooFewVls { needed, offered: offer.vls }
+            LanesError::TooFewVls { needed, offered: limits.vls }
         })?;
         path_sl[lid.index() * fabric.num_switches() + source.index()] = sl.min(255) as u8;
     }
     let sls = 1 + columns.more.len();
-    if sls > usize::from(offer.sls) {
-        return Err(LanesError::TooFewSls { needed: sls, offered: offer.sls });
+    if sls > usize::from(limits.sls) {
+        return Err(LanesError::TooFewSls { needed: sls, offered: limits.sls });
     }
     let path_sl = match sls {
-        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(offer.sls))),
+        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
         _ => PathSl::BySwitch(path_sl),
     };
     let (sl2vl, vls) = columns.tables(fabric);
@@ -86,23 +86,23 @@ fn channels_of(fabric: &Fabric, lft: &Lft, from: SwitchId, lid: Lid, path: &mut 
     }
 }
 
-struct Columns<'a> {
+struct SlColumns<'a> {
     ranks: &'a [Rank],
     /// Largest label.
     most: u8,
     /// The labels of SL 0.
     base: &'a Labels,
-    /// Those of the others by turn, 0 where a turn is not in use yet.
+    /// The labels of the further SLs by turn, 0 if a turn is unused.
     more: Vec<Vec<u8>>,
 }
 
-impl Columns<'_> {
-    /// The first SL in which the path is legal or can be made so; then it is.
-    fn place(&mut self, path: &[ChannelId]) -> Option<usize> {
+impl SlColumns<'_> {
+    /// The first SL in which the path is legal or can be made so; records its labels there.
+    fn assign(&mut self, path: &[ChannelId]) -> Option<usize> {
         let mut labels = Vec::new();
         for (i, column) in self.more.iter_mut().enumerate() {
             if fit(self.ranks, self.most, self.base, column, path, &mut labels) {
-                enter(self.base, column, path, &labels);
+                record(self.base, column, path, &labels);
                 return Some(i + 1);
             }
         }
@@ -110,7 +110,7 @@ impl Columns<'_> {
         if !fit(self.ranks, self.most, self.base, &column, path, &mut labels) {
             return None;
         }
-        enter(self.base, &mut column, path, &labels);
+        record(self.base, &mut column, path, &labels);
         self.more.push(column);
         Some(self.more.len())
     }
@@ -164,7 +164,7 @@ fn fit(
     true
 }
 
-fn enter(turns: &Labels, column: &mut [u8], path: &[ChannelId], labels: &[u8]) {
+fn record(turns: &Labels, column: &mut [u8], path: &[ChannelId], labels: &[u8]) {
     for (two, &label) in path.windows(2).zip(labels) {
         column[turns.turn(two[0], two[1])] = label;
     }
@@ -177,26 +177,26 @@ mod tests {
     use crate::routing::{Hops, Lookahead, NoLegalPath, ranked_sssp};
     use crate::topology::{Ring, small_members};
 
-    fn lanes(f: &Fabric, offer: Offer) -> Result<Lanes, LanesError> {
+    fn lanes(f: &Fabric, limits: LaneLimits) -> Result<Lanes, LanesError> {
         let hops = Hops::new(f).unwrap();
         let rule = Rule::FirstTurnFree(up_down_rank(f, SwitchId(0)));
         let ranked = ranked_sssp(f, &hops, &rule, Lookahead::LastOption, NoLegalPath::Break);
-        ordered(f, &rule, &ranked.lft, &ranked.broken, offer)
+        ordered(f, &rule, &ranked.lft, &ranked.broken, limits)
     }
 
     #[test]
     fn a_ring_takes_two_sls_and_three_vls() {
         let f = Ring { switches: 12, cas: 1 }.build().unwrap();
-        let lanes = lanes(&f, Offer { vls: 8, sls: 16 }).unwrap();
+        let lanes = lanes(&f, LaneLimits { vls: 8, sls: 16 }).unwrap();
         assert_eq!((lanes.sls, lanes.vls), (2, 3));
     }
 
     #[test]
     fn too_few_lanes_are_refused_with_what_it_takes() {
         let f = Ring { switches: 12, cas: 1 }.build().unwrap();
-        let vls = lanes(&f, Offer { vls: 1, sls: 16 }).unwrap_err();
+        let vls = lanes(&f, LaneLimits { vls: 1, sls: 16 }).unwrap_err();
         assert_eq!(vls, LanesError::TooFewVls { needed: 2, offered: 1 });
-        let sls = lanes(&f, Offer { vls: 8, sls: 1 }).unwrap_err();
+        let sls = lanes(&f, LaneLimits { vls: 8, sls: 1 }).unwrap_err();
         assert_eq!(sls, LanesError::TooFewSls { needed: 2, offered: 1 });
     }
 
@@ -206,7 +206,8 @@ mod tests {
             let hops = Hops::new(&f).unwrap();
             let rule = Rule::FirstTurnFree(up_down_rank(&f, SwitchId(0)));
             let ranked = ranked_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Break);
-            let lanes = ordered(&f, &rule, &ranked.lft, &ranked.broken, Offer { vls: 8, sls: 16 }).unwrap();
+            let lanes =
+                ordered(&f, &rule, &ranked.lft, &ranked.broken, LaneLimits { vls: 8, sls: 16 }).unwrap();
             assert_eq!(lanes.sls == 1, ranked.broken.is_empty(), "{name}");
         }
     }

@@ -561,7 +561,7 @@ pub(super) fn bits(mut set: u16) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
     use crate::fabric::{FabricBuilder, Lmc, NodeId};
-    use crate::lanes::{Lanes, Offer, ordered};
+    use crate::lanes::{LaneLimits, Lanes, ordered};
     use crate::ordering::{Labels, Rule, Tree, global_links_first, up_down_rank};
     use crate::routing::{Hops, Lookahead, NoLegalPath, ranked_sssp};
     use crate::topology::{fail_links, small_members};
@@ -598,7 +598,7 @@ mod tests {
         let lanes = if ranked.broken.is_empty() {
             Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(u16::MAX), vls: rule.vls(), sls: 1 }
         } else {
-            ordered(fabric, rule, &ranked.lft, &ranked.broken, Offer { vls: 15, sls: 16 }).unwrap()
+            ordered(fabric, rule, &ranked.lft, &ranked.broken, LaneLimits { vls: 15, sls: 16 }).unwrap()
         };
         (ranked.lft, lanes)
     }

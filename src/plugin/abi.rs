@@ -33,8 +33,8 @@ type McastTblSetFn = unsafe extern "C" fn(*mut osm_mcast_tbl_t, u16, u8);
 type CacheInvalidateFn = unsafe extern "C" fn(*mut osm_ucast_mgr_t);
 type MapGetFn = unsafe extern "C" fn(*const cl_qmap_t, u64) -> *mut cl_map_item_t;
 
-// The types above are those of the headers. Constants only: a use of these functions at run time
-// would put their names among the symbols that the library needs to load.
+// The types above are those of the headers. Only constants use these functions: a use at run time
+// would add their names to the symbols that the library needs to load.
 const _: LogFn = osm_log;
 const _: RegisterFn = osm_register_external_routing_engine;
 const _: SetHopsFn = osm_switch_set_hops;
@@ -44,9 +44,9 @@ const _: McastTblSetFn = osm_mcast_tbl_set;
 const _: CacheInvalidateFn = osm_ucast_cache_invalidate;
 const _: MapGetFn = cl_qmap_get;
 
-/// Functions of the opensm process, looked up by name when the plugin is created. A library that
-/// named them as undefined symbols would fail to load as a whole, with a message of the dynamic
-/// loader, where one of them is missing; this way `create` can say which and what to do.
+/// Functions of the opensm process, looked up by name when the plugin is created. If the library
+/// named them as undefined symbols and one were missing, the whole library would fail to load with
+/// a message of the dynamic loader; this way `create` can say which one is missing and what to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostFunctions {
     pub(super) log: LogFn,
@@ -60,7 +60,7 @@ pub(super) struct HostFunctions {
 }
 
 impl HostFunctions {
-    /// Looks all of them up; the name of the first one that is missing otherwise.
+    /// Looks up all of them; the name of the first missing one otherwise.
     pub(super) fn find() -> Result<Self, &'static str> {
         fn symbol(name: &'static CStr) -> Result<*mut c_void, &'static str> {
             // SAFETY: the name is NUL-terminated and RTLD_DEFAULT is a valid handle.
@@ -98,12 +98,12 @@ impl HostFunctions {
     }
 }
 
-/// What a callback returns when it did its work.
+/// Returned by a callback that did its work.
 pub(super) const DONE: c_int = 0;
-/// What a callback returns when it failed: OpenSM tries the next engine. (A positive number would
-/// make OpenSM run its own default for the step, which installs min-hop tables without a word.)
+/// Returned by a callback that failed: OpenSM tries the next engine. (A positive number would make
+/// OpenSM run its own default for the step, which silently installs min-hop tables.)
 pub(super) const FAILED: c_int = -1;
-/// What a build callback returns to have OpenSM do the step itself.
+/// Returned by a build callback to make OpenSM do the step itself.
 pub(super) const OPENSM_DOES_IT: c_int = 1;
 /// OpenSM's TRUE.
 pub(super) const TRUE: boolean_t = 1;

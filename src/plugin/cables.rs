@@ -1,10 +1,11 @@
-//! Does a cable lead where it led when the fabric was routed?
+//! Whether cables lead where they led when the fabric was routed.
 
 use super::abi;
 use super::host;
 use crate::fabric::{Fabric, Guid, PortNum, SwitchId};
 
-/// Whether the cable at a switch port that led to another switch still leads to the same port of it.
+/// Whether the cable at a switch port that led to another switch still leads to the same port
+/// there.
 pub(super) fn lead_on(fabric: &Fabric, node: &abi::osm_node_t, s: SwitchId, port: PortNum) -> bool {
     let Some(channel) = fabric.channels().at_port(s, port) else { return false };
     let c = fabric.channels().get(channel);

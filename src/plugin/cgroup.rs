@@ -1,13 +1,13 @@
-//! What the control groups of the process leave of memory.
+//! The memory that the control groups of the process leave.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where one version of control groups keeps its numbers.
+/// The names of one version of control groups.
 struct Names {
     limit: &'static str,
     usage: &'static str,
-    /// In `memory.stat`: pages of files that the kernel drops before it lets the process fail.
+    /// In `memory.stat`: file pages that the kernel drops before it fails an allocation.
     reclaimable: &'static str,
 }
 
@@ -18,7 +18,7 @@ const V1: Names = Names {
 };
 const V2: Names = Names { limit: "memory.max", usage: "memory.current", reclaimable: "inactive_file" };
 
-/// Bytes that may still be had under the tightest limit, and its file; `None` where there is none.
+/// Bytes available under the tightest limit, and its file; `None` if there is no limit.
 pub(super) fn available() -> Option<(usize, PathBuf)> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     available_in(&groups, &fs::read_to_string("/proc/self/mountinfo").ok()?)
@@ -47,7 +47,7 @@ fn of_mount(mount: &str, groups: &str) -> Option<(usize, PathBuf)> {
         let (list, group) = line.split_once(':')?.1.split_once(':')?;
         own(list).then_some(group)
     })?;
-    // In a container the mount shows a part of the tree alone.
+    // In a container the mount shows only a part of the tree.
     let below = Path::new(group).strip_prefix(root).or_else(|_| Path::new(group).strip_prefix("/")).ok()?;
     let mut folder = at.join(below);
     let mut tightest = None;
@@ -63,7 +63,7 @@ fn of_mount(mount: &str, groups: &str) -> Option<(usize, PathBuf)> {
 
 fn of_group(folder: &Path, names: &Names) -> Option<usize> {
     let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<usize>().ok();
-    // "max" in version 2 is no number; no limit in version 1 is a number beyond all memory.
+    // "max" in version 2 is not a number; no limit in version 1 is a number larger than any memory.
     let (limit, usage) = (number(names.limit)?, number(names.usage)?);
     let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
     let reclaimable = stat.lines().find_map(|line| line.strip_prefix(names.reclaimable)?.trim().parse().ok());

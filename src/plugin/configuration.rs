@@ -7,34 +7,35 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::Settings;
 
-/// Where the file is, unless [`VARIABLE`] says otherwise. It need not exist.
+/// The default file, used unless [`VARIABLE`] is set. It need not exist.
 const DEFAULT_PATH: &str = "/etc/opensm/dfdn.conf";
 
-/// Environment variable that names another file, which must exist.
+/// Environment variable for another file, which must exist.
 const VARIABLE: &str = "DFDN_CONF";
 
-/// The longest file that is read. OpenSM waits for it with its lock held, and it has some ten lines.
+/// The largest file that is read. OpenSM waits for it with its lock held, and it has some ten
+/// lines.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// The file, and the last settings that it gave.
+/// The file, and the last settings read from it.
 #[derive(Debug)]
 pub(super) struct Configuration {
     path: PathBuf,
     must_exist: bool,
     last: Option<Settings>,
-    /// Whether the last good file had anything in it.
+    /// Whether the last valid file had any content.
     had_text: bool,
     announced: Option<String>,
 }
 
-/// What a look at the file gave.
+/// The result of reading the file.
 #[derive(Debug)]
 pub(super) struct Read {
-    /// What to route with.
+    /// The settings to route with.
     pub(super) settings: Settings,
-    /// What is wrong with the file, where the settings are those of an earlier one.
+    /// What is wrong with the file, if the settings are earlier ones.
     pub(super) kept_in_spite_of: Option<String>,
-    /// All choices, where they are not those announced before.
+    /// All settings, if they differ from those announced before.
     pub(super) news: Option<String>,
 }
 
@@ -51,16 +52,16 @@ impl Configuration {
         }
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file. A mistake in it changes nothing while there are settings of an earlier one: a
-    /// slip in a running subnet must not take its routing away.
+    /// Reads the file. With earlier settings, a mistake in it changes nothing: it must not disable
+    /// the routing of a running subnet.
     ///
     /// # Errors
-    /// What is wrong with the file, where there are no earlier settings.
+    /// What is wrong with the file, if there are no earlier settings.
     pub(super) fn read(&mut self) -> Result<Read, String> {
         let (settings, kept_in_spite_of) = match (self.parse(), &self.last) {
             (Ok(settings), _) => (settings, None),
@@ -79,10 +80,10 @@ impl Configuration {
         let text = match read(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => String::new(),
             Err(error) => return Err(format!("cannot read {path}: {error}")),
-            // An editor or a script empties the file and then writes it.
+            // Some editors and scripts first empty the file and then write it.
             Ok(text) if text.is_empty() && self.had_text => {
                 return Err(format!(
-                    "{path} is empty, as a file is that is being written. For the defaults leave a comment in it"
+                    "{path} is empty, as if it were being written. For the defaults leave a comment in it"
                 ));
             }
             Ok(text) => text,
@@ -93,11 +94,11 @@ impl Configuration {
     }
 }
 
-/// Reads a small regular file, and never waits for anybody to write to it.
+/// Reads a small regular file; never blocks on a pipe.
 fn read(path: &Path) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;

@@ -1,10 +1,11 @@
 //! Switches that do not take their tables, and links that do not come up.
 //!
-//! A switch whose forwarding blocks stay without an answer, or other than they were sent, sweep after sweep
-//! forwards by tables that nobody proved: it is left out of the next ones. One whose SL2VL rows do so sends on
-//! VLs that nobody knows; one that does not raise its LinearFDBTop drops packets; so does a link that OpenSM
-//! does not get to ACTIVE. These are avoided: see [`sift`](crate::fabric::sift). OpenSM goes on to send tables
-//! and states; as soon as they are taken the switch or the link is used again.
+//! A switch that, sweep after sweep, does not acknowledge its forwarding blocks as they were sent
+//! forwards by tables that nobody proved. It is left out of the next tables. A switch that does not
+//! acknowledge SL2VL rows uses unknown VLs, and one that does not raise its LinearFDBTop drops
+//! packets; so does a link that OpenSM cannot bring to ACTIVE. These are avoided: see
+//! [`sift`](crate::fabric::sift). OpenSM continues to send tables and link states. As soon as they
+//! are accepted, the switch or link is used again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Mutex;
@@ -30,7 +31,8 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Sweeps in a row before it counts. Rows that OpenSM clipped at first take more than two to be in place.
+    /// Number of consecutive sweeps before the fault counts. SL2VL rows that OpenSM clipped at first
+    /// need more than two sweeps to be in place.
     fn patience(self) -> u32 {
         match self {
             Self::Blocks | Self::Rows => 4,
@@ -42,32 +44,32 @@ impl Fault {
 /// Faults of switches, by GUID.
 pub(super) type Faults = BTreeSet<(Guid, Fault)>;
 
-/// When a fault is looked for.
+/// When a fault is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// When tables were sent and answered: all faults but those of links.
+    /// After tables were sent and answered: all faults except those of links.
     TablesSent,
     /// At the end of a sweep: faults of links.
     SubnetUp,
 }
 
-/// What is known of faults.
+/// What is known about faults.
 #[derive(Debug, Default)]
 pub(super) struct Distrust(Mutex<BTreeMap<(Guid, Fault), Record>>);
 
 #[derive(Debug, Default)]
 struct Record {
-    /// Sweeps in a row with the fault.
+    /// Consecutive sweeps with the fault.
     bad: u32,
-    /// Sweeps in a row without it since it counts.
+    /// Consecutive sweeps without it, since it counts.
     good: u32,
     distrusted: bool,
-    /// How often it came to count.
+    /// How many times it started to count.
     times: u32,
 }
 
 impl Record {
-    /// Counts a sweep. What relapses has to be in order twice as often as the time before.
+    /// Counts a sweep. After each relapse, twice as many good sweeps are needed.
     fn count(&mut self, faulty: bool, patience: u32) {
         (self.bad, self.good) = if faulty { (self.bad + 1, 0) } else { (0, self.good + 1) };
         if !self.distrusted && self.bad >= patience {
@@ -79,14 +81,14 @@ impl Record {
     }
 }
 
-/// What a sweep changes.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Nothing.
     None,
-    /// What is distrusted was in order, and has to be so again: another heavy sweep would tell.
+    /// A fault was absent and has to be absent again: another heavy sweep would show it.
     Waits,
-    /// Something is distrusted that was not before, or no longer is: the fabric has to be routed again.
+    /// A fault starts or ceases to count: the fabric has to be routed again.
     Routes,
 }
 
@@ -94,8 +96,8 @@ impl Distrust {
     /// Counts a sweep.
     ///
     /// - `found`: the faults that were found.
-    /// - `of`: how many switches there are, or links at the end of a sweep. Where half of them or more are
-    ///   faulty the fault is none of theirs, and nothing is counted.
+    /// - `of`: number of switches, or of links at the end of a sweep. If half of them or more are
+    ///   faulty, the cause is elsewhere and nothing is counted.
     pub(super) fn count(&self, when: When, found: &Faults, of: usize) -> Change {
         let mut records = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let faulty = match when {
@@ -132,8 +134,8 @@ impl Distrust {
     }
 }
 
-/// The faults of switches, and how many switches there are. For the event that OpenSM reports when it has waited
-/// for all answers, under its lock.
+/// The faults of switches, and the number of switches. For the event that OpenSM reports after it has
+/// waited for all answers, under its lock.
 ///
 /// Cost: O(LIDs + ports^2) for each switch.
 pub(super) fn faulty_switches(host: &Host, programmed: &Programmed) -> (Faults, usize) {
@@ -161,8 +163,8 @@ pub(super) fn faulty_switches(host: &Host, programmed: &Programmed) -> (Faults, 
     (found, switches)
 }
 
-/// Links between switches that are up and not ACTIVE at both ends, and how many are up. At the end of a sweep,
-/// under OpenSM's lock. Links of switches that are left out do not count.
+/// Links between switches that are up and not ACTIVE at both ends, and the number of links that are
+/// up. At the end of a sweep, under OpenSM's lock. Links of switches that are left out do not count.
 ///
 /// Cost: O(ports).
 pub(super) fn faulty_links(host: &Host, programmed: &Programmed) -> (Faults, usize) {
@@ -194,7 +196,7 @@ pub(super) fn faulty_links(host: &Host, programmed: &Programmed) -> (Faults, usi
     (found, links)
 }
 
-/// Whether a switch that is routed acknowledged its rows towards other switches.
+/// Whether a routed switch acknowledged its rows towards other switches.
 fn has_rows(programmed: &Programmed, node: &abi::osm_node_t, s: SwitchId) -> bool {
     let fabric = &programmed.fabric;
     let ports = &fabric.switch(s).ports;
@@ -208,7 +210,7 @@ fn has_rows(programmed: &Programmed, node: &abi::osm_node_t, s: SwitchId) -> boo
     })
 }
 
-/// Whether a switch that is left out acknowledged the row that it is sent for all its ports.
+/// Whether a left-out switch acknowledged the one row that it is sent for all its ports.
 fn has_row(node: &abi::osm_node_t, row: SlVlRow) -> bool {
     let ports = node.physp_tbl_size as usize;
     (1..ports).filter_map(|port| host::physp(node, port)).all(|physp| {
@@ -238,7 +240,7 @@ mod tests {
         for _ in 1..PATIENCE {
             assert_eq!(count(&distrust, &one, 5), Change::None);
         }
-        // One good sweep starts the count anew.
+        // One good sweep restarts the count.
         assert_eq!(count(&distrust, &none, 5), Change::None);
         for sweep in 1..=PATIENCE {
             assert!(distrust.faults().is_empty());

@@ -1,21 +1,21 @@
-//! Failures on purpose, to see on the very library that is deployed what OpenSM then does.
+//! Deliberate failures, to see how OpenSM reacts, with the very library that is deployed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Environment variable that names a callback which is to panic: always (`path_sl`), or when it was called
-/// so many times (`build_lid_matrices:3`).
+/// Environment variable that names a callback that shall panic: always (`path_sl`), or after a
+/// number of calls (`build_lid_matrices:3`).
 const VARIABLE: &str = "DFDN_DRILL_PANIC";
 
-/// A callback that is to panic.
+/// A callback that shall panic.
 #[derive(Debug)]
 pub(super) struct Drill {
     name: String,
-    /// How many calls are spared yet.
+    /// Number of calls that still succeed.
     spared: AtomicU32,
 }
 
 impl Drill {
-    /// As [`VARIABLE`] says.
+    /// The drill that [`VARIABLE`] asks for.
     pub(super) fn from_environment() -> Option<Self> {
         std::env::var(VARIABLE).ok().map(|text| Self::new(&text))
     }
@@ -26,17 +26,17 @@ impl Drill {
         Self { name: name.to_owned(), spared: AtomicU32::new(spared) }
     }
 
-    /// What is to be expected.
+    /// What will happen.
     pub(super) fn describe(&self) -> String {
         let (name, spared) = (&self.name, self.spared.load(Ordering::Relaxed));
         let after = if spared > 0 { format!(" after {spared} calls") } else { String::new() };
         format!("{VARIABLE} is set: {name} will panic on purpose{after}")
     }
 
-    /// To be called where a callback begins.
+    /// Called at the start of each callback.
     ///
     /// # Panics
-    /// Where this is the callback, and enough of its calls were spared.
+    /// If this is the callback and enough calls have succeeded.
     pub(super) fn at(&self, name: &str) {
         if self.name == name {
             let spare = |left: u32| left.checked_sub(1);

@@ -3,11 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once};
 
-/// Text and place of the last panic, from the hook, on whatever thread it happened.
+/// Text and location of the last panic on any thread, from the hook.
 static LAST: Mutex<Option<String>> = Mutex::new(None);
 
-/// Makes panics leave their text and place for [`guarded`] instead of on standard error. The hook
-/// is that of this library's own copy of the standard library; OpenSM and other plugins keep theirs.
+/// Makes panics leave their text and location for [`guarded`] instead of on standard error. The
+/// hook is that of this library's own copy of the standard library; OpenSM and other plugins keep
+/// theirs.
 pub(super) fn install_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(set_hook);

@@ -1,27 +1,28 @@
 //! Tables from before stay in force while the fabric cannot be routed.
 //!
-//! OpenSM empties `new_lft` of every switch before it asks its engines, and its SA answers by `new_lft`. When
-//! every engine fails it sends nothing: switches forward as before, but no PathRecord is answered, links
-//! that came up stay down, and the next member of a multicast group that comes or goes has the group's
-//! tree built anew by OpenSM, without hop counts, which fails and clears the group. So where no other engine
-//! is to take over, dfdn does not fail: it hands OpenSM the tables that it handed out last, without what no
-//! longer holds, and the sweep goes on.
+//! OpenSM empties `new_lft` of every switch before it asks its engines, and its SA answers from
+//! `new_lft`. If every engine fails it sends nothing: switches forward as before, but no PathRecord
+//! is answered and new links stay down. When a member of a multicast group joins or leaves, OpenSM
+//! tries to build the group's tree itself, fails without hop counts, and clears the group. So if no
+//! other engine is to take over, dfdn does not fail: it gives OpenSM its last tables again, without
+//! what is no longer valid, and the sweep continues.
 //!
-//! What stays of them, by GUIDs and ports, looked up anew in each sweep, so that what was gone and came back
-//! counts again:
+//! What is still valid is determined anew in each sweep, by GUIDs and ports, so that what was gone
+//! and has come back is used again:
 //!
-//! - The entry of a switch for a LID, if the end port of the LID still has it and is where it was, and the
-//!   entry's out port still leads to the port that it led to.
-//! - The SL2VL row of a turn, but that of an in port whose cable leads elsewhere now: packets that come in
-//!   there are dropped (VL 15).
-//! - SLs as they were told, and the multicast trees, less what is gone.
+//! - The entry of a switch for a LID, if the end port still has the LID and its place, and the
+//!   entry's out port still leads to the same port.
+//! - The SL2VL row of a turn, unless the cable at the in port leads elsewhere now: packets that
+//!   arrive there are dropped (VL 15).
+//! - SLs as they were assigned, and the multicast trees, without what is gone.
 //!
-//! Nothing has to be proven again. The tables were found free of credit loops with packets from every end
-//! port to every LID. Each dependency between two virtual channels comes from an entry and a row for which
-//! a packet takes both. Fewer entries over channels that are the same cables, with the same rows, make a
-//! subgraph of an acyclic graph; and nobody injects who did not when it was proven: packets of a new or
-//! moved neighbour are dropped at the first switch. For the same reason a new node has no route, and no
-//! route leads to it, until the fabric can be routed again. The tests judge restricted tables all the same.
+//! Nothing has to be proven again. The tables were found free of credit loops with packets from
+//! every end port to every LID. Each dependency between two virtual channels comes from an entry
+//! and a row that some packet uses. Fewer entries over the same cables, with the same rows, make a
+//! subgraph of an acyclic graph. There are no new senders either: packets of a new or moved
+//! neighbour are dropped at the first switch. For the same reason a new node has no route, and no
+//! route leads to it, until the fabric can be routed again. The tests judge restricted tables
+//! nevertheless.
 
 use super::abi;
 use super::cables;
@@ -30,36 +31,36 @@ use super::host::{self, Host};
 use crate::fabric::{EndPort, Guid, Lid, PortNum, SwitchId};
 use crate::tables::{Lft, PortSet, Programmed, SlVlRow};
 
-/// The row of packets that are to be dropped. OpenSM leaves VL 15 as it is, and its SA answers no query whose
-/// path has such a row.
+/// The row that drops packets. OpenSM does not change VL 15, and its SA answers no query whose path
+/// has such a row.
 const DROP: SlVlRow = SlVlRow(u64::MAX);
 
-/// The tables in force: those that were handed out last, and what a hold makes of them.
+/// The tables in force: the last ones given to OpenSM, and what a hold leaves of them.
 #[derive(Debug)]
 pub(super) struct InForce {
     /// The tables as they were proven.
     pub(super) programmed: std::sync::Arc<Programmed>,
-    /// The faults that they heed.
+    /// The faults that the tables take into account.
     pub(super) faults: Faults,
-    /// What of them is not in use; `None` if the fabric was routed in the last sweep.
+    /// The part that is not in use; `None` if the fabric was routed in the last sweep.
     pub(super) hold: Option<Hold>,
 }
 
-/// What still holds of tables.
+/// The part of the tables that is still valid.
 #[derive(Debug)]
 pub(super) struct Hold {
-    /// By switch: ports whose cables lead where they led; none of a switch that is gone.
+    /// By switch: ports whose cables lead where they led; none if the switch is gone.
     kept: Vec<PortSet>,
-    /// By switch: ports with cables that lead elsewhere. What comes in there is dropped.
+    /// By switch: ports whose cables lead elsewhere. Packets that arrive there are dropped.
     strange: Vec<PortSet>,
 }
 
-/// What a hold comes to, in numbers.
+/// The size of a hold.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Table entries that stay.
+    /// Table entries kept.
     pub(super) kept: usize,
-    /// Those that lead nowhere now.
+    /// Table entries that were dropped.
     pub(super) dropped: usize,
     /// LIDs whose end port is gone, or has moved.
     pub(super) gone: usize,
@@ -82,14 +83,14 @@ impl InForce {
         self.hold.as_ref().is_none_or(|hold| hold.kept[switch.index()].contains(port))
     }
 
-    /// Ports of a switch from which packets are dropped.
+    /// Ports of a switch whose incoming packets are dropped.
     pub(super) fn strange(&self, switch: SwitchId) -> PortSet {
         self.hold.as_ref().map_or_else(PortSet::default, |hold| hold.strange[switch.index()])
     }
 }
 
 impl Extent {
-    /// In one sentence.
+    /// As one sentence.
     pub(super) fn in_words(&self) -> String {
         let Self { kept, dropped, gone, new } = self;
         let mut text = format!("{kept} table entries stay");
@@ -103,13 +104,13 @@ impl Extent {
     }
 }
 
-/// Writes what still holds of tables into OpenSM's, over whatever is there.
+/// Writes the valid part of the tables into OpenSM's, over any content.
 ///
-/// Cost: O(S x LIDs) bytes written once, in the calling thread, with S switches. It allocates 72 bytes a
-/// switch and a bit a LID, so that it serves where memory ran out.
+/// Cost: O(S x LIDs) bytes written once, in the calling thread, with S switches. It allocates only
+/// 72 bytes per switch and a bit per LID, so it works even when memory ran out.
 ///
 /// # Errors
-/// No memory for that.
+/// Not enough memory for that.
 pub(super) fn hold(host: &Host, programmed: &Programmed) -> Result<(Hold, Extent), String> {
     let fabric = &programmed.fabric;
     let no_memory = |_| "no memory to keep the tables from before".to_owned();
@@ -164,8 +165,8 @@ pub(super) fn hold(host: &Host, programmed: &Programmed) -> Result<(Hold, Extent
     Ok((hold, extent))
 }
 
-/// Ports whose cables lead where they led, and those whose cables lead elsewhere. Port 0 leads to the
-/// switch itself.
+/// Ports whose cables lead where they led, and ports whose cables lead elsewhere. Port 0 leads to
+/// the switch itself.
 fn ports(programmed: &Programmed, s: SwitchId, switch: Option<&abi::osm_switch_t>) -> (PortSet, PortSet) {
     let (mut kept, mut strange) = (PortSet::default(), PortSet::default());
     // SAFETY: NULL or the node of the switch, which lives as long.
@@ -180,7 +181,7 @@ fn ports(programmed: &Programmed, s: SwitchId, switch: Option<&abi::osm_switch_t
         let Some((guid, remote)) = cables::peer(node, port) else { continue };
         let peer = before.get(port.index()).and_then(|port| port.peer);
         let same = peer.is_some_and(|p| p.port.0 == remote && fabric.node(p.node).guid == guid);
-        // A cable that was there but not in use, as its link was down, was not part of the proof.
+        // A cable whose link was down was not part of the proof.
         let used = fabric.channels().at_port(s, port).is_some()
             || fabric.endports_on(s).iter().any(|&e| fabric.endport(e).attachment == Some((s, port)));
         if same && used { kept.insert(port) } else { strange.insert(port) }
@@ -188,7 +189,7 @@ fn ports(programmed: &Programmed, s: SwitchId, switch: Option<&abi::osm_switch_t
     (kept, strange)
 }
 
-/// The first LID that an end port has now, and how many; `None` if it is not where it was.
+/// The first LID and the number of LIDs that an end port has now; `None` if it has moved.
 fn lids_now(end: &EndPort, switches: &[Option<&abi::osm_switch_t>], hold: &Hold) -> Option<(u32, u32)> {
     let (s, port) = end.attachment?;
     // SAFETY: NULL or the node of the switch, which lives as long.
@@ -201,7 +202,7 @@ fn lids_now(end: &EndPort, switches: &[Option<&abi::osm_switch_t>], hold: &Hold)
     same.then(|| (u32::from(u16::from_be(own.port_info.base_lid)), 1 << lmc))
 }
 
-/// End ports of a node that have a LID and were not routed with it.
+/// End ports of a node that have a LID but were not routed with it.
 fn strangers(programmed: &Programmed, node: &abi::osm_node_t) -> usize {
     let fabric = &programmed.fabric;
     let ports = if node.sw.is_null() { 1..node.physp_tbl_size as usize } else { 0..1 };
@@ -214,7 +215,7 @@ fn strangers(programmed: &Programmed, node: &abi::osm_node_t) -> usize {
     physps.filter(new).count()
 }
 
-/// Empties a table of OpenSM's, of which an error may have left a part.
+/// Empties a table of OpenSM's that an error may have left partly written.
 fn clear(switch: &abi::osm_switch_t) {
     if !switch.new_lft.is_null() {
         // SAFETY: `new_lft` has `lft_size` bytes; OpenSM holds its lock exclusively around engines.
@@ -222,7 +223,7 @@ fn clear(switch: &abi::osm_switch_t) {
     }
 }
 
-/// Writes an entry; false where the table is too short.
+/// Writes an entry; false if the table is too short.
 fn write(switch: &abi::osm_switch_t, lid: Lid, port: u8) -> bool {
     let fits = !switch.new_lft.is_null()
         && lid.get() <= switch.max_lid_ho
@@ -237,8 +238,9 @@ fn write(switch: &abi::osm_switch_t, lid: Lid, port: u8) -> bool {
     fits
 }
 
-/// Lets OpenSM's SA answer by what the switches acknowledged, where nothing will be sent in this sweep. It
-/// follows a path entry by entry over the cables as they are, and tells none that does not arrive.
+/// Makes OpenSM's SA answer from what the switches acknowledged, when nothing will be sent in this
+/// sweep. The SA follows a path entry by entry over the cables as they are, and reports none that
+/// does not arrive.
 pub(super) fn answer_by_acknowledged(host: &Host) {
     for switch in host.switches().filter(|switch| !switch.new_lft.is_null() && !switch.lft.is_null()) {
         for lid in 0..usize::from(switch.lft_size) {
@@ -248,7 +250,7 @@ pub(super) fn answer_by_acknowledged(host: &Host) {
             let port = unsafe { from.read() };
             // SAFETY: as above.
             let to = unsafe { switch.new_lft.add(lid) };
-            // The SA looks ports up without a check.
+            // The SA looks up ports without a check.
             let port = if port < switch.num_ports { port } else { Lft::NO_PATH };
             // SAFETY: as above; OpenSM holds its lock exclusively around engines.
             unsafe { to.write(port) };

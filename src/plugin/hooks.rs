@@ -1,5 +1,5 @@
-//! The functions that OpenSM calls: each finds the plugin behind its context, keeps panics in, and hands on
-//! to the plugin's own logic (`instance.rs`, `sent.rs`).
+//! The functions that OpenSM calls: each finds the plugin by its context, catches panics, and calls
+//! the plugin's own logic (`instance.rs`, `sent.rs`).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use super::program;
 use super::registration::{CHOSEN_BY_CONFIG, not_asked, register};
 use super::snapshot::link_vls;
 
-/// What OpenSM looks for in the library: its version, to the letter, and three functions.
+/// What OpenSM looks for in the library: its exact version, and three functions.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[allow(non_upper_case_globals)]
 pub static osm_event_plugin: EventPlugin = EventPlugin(abi::osm_event_plugin_t {
@@ -32,7 +32,7 @@ pub struct EventPlugin(abi::osm_event_plugin_t);
 // SAFETY: constant; the pointers in it lead to constants and functions.
 unsafe impl Sync for EventPlugin {}
 
-/// Runs the body of the callback `name` with the plugin behind its context. A panic is logged and
+/// Runs the body of the callback `name` with the plugin of its context. A panic is logged and
 /// becomes `failed`.
 fn with_plugin<T>(context: *const c_void, name: &str, failed: T, body: impl FnOnce(&Plugin) -> T) -> T {
     // SAFETY: OpenSM passes what `create` gave it, until `delete`; NULL never.
@@ -47,7 +47,7 @@ fn with_plugin<T>(context: *const c_void, name: &str, failed: T, body: impl FnOn
         Ok(value) => value,
         Err(text) => {
             let text = format!("{text}. This is a defect of dfdn; OpenSM goes on without it (in {name})");
-            // Logging itself may be what failed.
+            // Logging itself may have failed.
             let _ = guarded(|| plugin.host.log(Message::Panic, &text));
             failed
         }
@@ -66,7 +66,7 @@ fn with_engine<T>(
     with_plugin(engine.plugin.cast(), name, failed, |plugin| body(plugin, engine))
 }
 
-/// Loads the plugin. NULL makes OpenSM go on without it.
+/// Loads the plugin. NULL makes OpenSM continue without it.
 unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
     install_hook();
     let created = guarded(|| {
@@ -128,8 +128,8 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
 unsafe extern "C" fn delete(plugin: *mut c_void) {
     let _ = guarded(|| {
         if !plugin.is_null() {
-            // SAFETY: what `create` gave out, given back once. No thread of ours is left: those of a callback
-            // are joined before it returns, and the one of `Retry` as it is dropped here.
+            // SAFETY: created by `create`, returned once. No thread of ours is left: those of a
+            // callback are joined before it returns, and the one of `Retry` as it is dropped here.
             drop(unsafe { Box::from_raw(plugin.cast::<Plugin>()) });
         }
     });
@@ -152,14 +152,14 @@ unsafe extern "C" fn setup(engine: *mut abi::osm_routing_engine, _: *mut abi::os
     DONE
 }
 
-/// The engine goes; what it uses belongs to the plugin, which is freed by `delete`.
+/// Destroys the engine; what it uses belongs to the plugin, which `delete` frees.
 unsafe extern "C" fn destroy(context: *mut c_void) {
     with_engine(context, "destroy", (), |_, engine| {
         engine.object.store(std::ptr::null_mut(), Ordering::Relaxed);
     });
 }
 
-/// Writes a multicast group into OpenSM's tables, which it has cleared of the group before.
+/// Writes a multicast group into OpenSM's tables, from which OpenSM has removed the group before.
 pub(super) unsafe extern "C" fn mcast_build_stree(
     context: *mut c_void,
     group: *mut abi::osm_mgrp_box_t,
@@ -172,8 +172,8 @@ pub(super) unsafe extern "C" fn mcast_build_stree(
     })
 }
 
-/// Reads the subnet, computes and verifies everything, writes hop counts if they are read. Where that fails
-/// and tables from before are to stay in force, OpenSM is to go on.
+/// Reads the subnet, computes and verifies everything, and writes hop counts if they are read. If
+/// that fails and tables from before are to stay in force, OpenSM continues.
 unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
     let done = with_engine(context, "build_lid_matrices", FAILED, |plugin, engine| {
         code(plugin, plugin.compute(engine))
@@ -183,7 +183,7 @@ unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
     }
     let held = with_engine(context, "hold", None, |plugin, engine| plugin.plan_hold(engine));
     match held {
-        // Nothing of ours is left of hop counts that an error may have left in part.
+        // An error may have left some of our hop counts.
         Some(HopCounts::Read) => {
             with_engine(context, "clear_hops", (), |plugin, _| program::clear_hops(&plugin.host));
             OPENSM_DOES_IT
@@ -196,8 +196,8 @@ unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
     }
 }
 
-/// Writes the forwarding tables and publishes what the other callbacks look up: those that were computed, or
-/// where there are none what still holds of those from before.
+/// Writes the forwarding tables and publishes what the other callbacks look up: the computed
+/// tables, or else what is still valid of those from before.
 unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
     let done = with_engine(context, "ucast_build_fwd_tables", FAILED, |plugin, engine| {
         if plugin.is_to_hold(engine) { FAILED } else { code(plugin, plugin.commit(engine)) }
@@ -215,8 +215,8 @@ unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
     held
 }
 
-/// Leaves everything as the next engine expects it, with the lid matrix as it was before
-/// `build_lid_matrices`, or as the SA can use it where there is no next one.
+/// Leaves everything as the next engine expects it: the lid matrix as it was before
+/// `build_lid_matrices`, or if there is no next engine, as the SA can use it.
 fn refuse(context: *const c_void) {
     with_engine(context, "clear_hops", (), |plugin, _| program::clear_hops(&plugin.host));
     with_engine(context, "answer", (), Plugin::answer_by_acknowledged);
@@ -260,8 +260,8 @@ unsafe extern "C" fn update_sl2vl(
 }
 
 /// Blocks 0 and 1 are the low-priority table, 2 and 3 the high-priority one. All VLs in use get the
-/// same weight in the low table; only where that has fewer entries than there are VLs do the rest
-/// go into the high one.
+/// same weight in the low table; only if that has fewer entries than there are VLs do the others go
+/// into the high one.
 unsafe extern "C" fn update_vlarb(
     context: *mut c_void,
     port: *mut abi::osm_physp_t,
@@ -278,8 +278,8 @@ unsafe extern "C" fn update_vlarb(
         let Some(port) = (unsafe { port.as_ref() }) else { return };
         // SAFETY: OpenSM passes a block of its own stack.
         let Some(block) = (unsafe { block.as_mut() }) else { return };
-        // A link with fewer VLs than are in use (an adapter's) arbitrates among those that it has: an
-        // entry beyond them would be folded onto a lower VL and double its weight.
+        // A link with fewer VLs than are in use (an adapter's) arbitrates among its own: an entry
+        // for a higher VL would be folded onto a lower one and double its weight.
         let vls = link_vls(&plugin.host, port);
         let entries: Vec<_> =
             in_force.programmed.routes.vlarb.low.iter().filter(|(vl, _)| vl.0 < vls).collect();
@@ -296,7 +296,7 @@ unsafe extern "C" fn update_vlarb(
     });
 }
 
-/// The SL of a path; LIDs in network order. Called from the SA's threads, several at once.
+/// The SL of a path; LIDs in network order. Called from several of the SA's threads at once.
 unsafe extern "C" fn path_sl(
     context: *mut c_void,
     hint: u8,
@@ -309,11 +309,11 @@ unsafe extern "C" fn path_sl(
     })
 }
 
-/// Events of the subnet.
+/// Subnet events.
 unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
-    // These come from the thread that sweeps, the others from any. A thread that comes here for the
-    // first time has the C library allocate what is its own in this library, and that ends the process
-    // where there is no memory: so as few as possible come.
+    // These come from the sweeping thread, the others from any. The first call of a thread makes
+    // the C library allocate its thread-local data in this library, which ends the process if there
+    // is no memory: so as few threads as possible get here.
     let ours = [
         abi::osm_epi_event_id_t_OSM_EVENT_ID_HEAVY_SWEEP_DONE,
         abi::osm_epi_event_id_t_OSM_EVENT_ID_UCAST_ROUTING_DONE,

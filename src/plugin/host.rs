@@ -24,10 +24,10 @@ unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
 
-/// Why the plugin must not trust what it is given.
+/// Why the plugin must not trust what it was given.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HostError {
-    /// `create` got no object.
+    /// `create` was given no object.
     #[error("OpenSM passed no object to the plugin")]
     Null,
     /// The headers that the plugin was built with do not describe this process.
@@ -42,7 +42,7 @@ pub(super) enum HostError {
 }
 
 impl Host {
-    /// Checks that the object is what the headers say before anything in it is trusted.
+    /// Checks that the object matches the headers before anything in it is trusted.
     pub(super) fn new(osm: *mut osm_opensm_t) -> Result<Self, HostError> {
         let osm = NonNull::new(osm).ok_or(HostError::Null)?;
         check_layout(osm)?;
@@ -50,7 +50,7 @@ impl Host {
         Ok(Self { osm, functions })
     }
 
-    /// The subnet in it. No reference to the whole object is ever made: other threads of OpenSM write
+    /// The subnet in it. Never makes a reference to the whole object: other threads of OpenSM write
     /// to its statistics, locks and flags at any time.
     fn subn(&self) -> *const abi::osm_subn_t {
         // SAFETY: `create` was given this object, which OpenSM frees after it deleted its plugins; only
@@ -74,8 +74,8 @@ impl Host {
         // SAFETY: address of a field of the live object; OpenSM locks its log by itself.
         let log = unsafe { &raw mut (*self.osm.as_ptr()).log };
         let length = line.len() as c_int;
-        // SAFETY: the format is constant and takes a length and that many bytes; the text is shorter
-        // than osm_log's buffer of 4096 bytes, which `Message::line` sees to.
+        // SAFETY: the format is constant and takes a length and that many bytes; the text is
+        // shorter than osm_log's buffer of 4096 bytes, which `Message::line` ensures.
         unsafe {
             (self.functions.log)(
                 log,
@@ -87,14 +87,14 @@ impl Host {
         };
     }
 
-    /// Whether OpenSM's log flags ask for dumps of routing tables.
+    /// Whether OpenSM's log flags request dumps of routing tables.
     pub(super) fn dumps_routing(&self) -> bool {
         // SAFETY: a byte of the live object.
         let level = unsafe { (*self.osm.as_ptr()).log.level };
         u32::from(level) & abi::OSM_LOG_ROUTING != 0
     }
 
-    /// The folder that OpenSM writes its dumps to.
+    /// The folder of OpenSM's dumps.
     pub(super) fn dump_folder(&self) -> Option<PathBuf> {
         // SAFETY: a field of OpenSM's options, see `options`.
         c_string(unsafe { (*self.options()).dump_files_dir }).map(PathBuf::from)
@@ -106,8 +106,8 @@ impl Host {
         unsafe { (*self.options()).max_op_vls }
     }
 
-    /// Turns QoS on: without it OpenSM programs neither SL2VL nor VL arbitration. Returns whether it
-    /// was off. Configuration that is read again does not turn it off any more.
+    /// Turns QoS on: without it OpenSM programs neither SL2VL nor VL arbitration. Returns whether
+    /// it was off. Reading the configuration again does not turn it off.
     pub(super) fn force_qos_on(&self) -> bool {
         // SAFETY: a field of OpenSM's options, see `options`.
         let was_on = unsafe { (*self.options()).qos } == abi::TRUE;
@@ -116,8 +116,8 @@ impl Host {
         !was_on
     }
 
-    /// Asks for another heavy sweep right after the current one. The flag alone is not enough: behind
-    /// the `reroute` of its console OpenSM does not look at it before the next regular sweep.
+    /// Requests another heavy sweep right after the current one. The flag alone is not enough:
+    /// after the console's `reroute`, OpenSM does not check it before the next regular sweep.
     pub(super) fn force_heavy_sweep(&self) {
         // SAFETY: a plain flag that OpenSM's own threads set without a lock, read by the sweep.
         unsafe { (*self.osm.as_ptr()).subn.force_heavy_sweep = abi::TRUE };
@@ -127,8 +127,8 @@ impl Host {
         unsafe { (self.functions.sweep)(sm) };
     }
 
-    /// Has OpenSM make its next regular sweep a heavy one. For the event of SUBNET UP, which OpenSM
-    /// reports when it has looked at the flag for the last time.
+    /// Makes OpenSM's next regular sweep a heavy one. For the event SUBNET UP, which OpenSM reports
+    /// after its last check of the flag.
     pub(super) fn make_next_sweep_heavy(&self) {
         // SAFETY: as in `force_heavy_sweep`.
         unsafe { (*self.osm.as_ptr()).subn.force_heavy_sweep = abi::TRUE };
@@ -140,8 +140,8 @@ impl Host {
         c_string(unsafe { (*self.options()).routing_engine_names }).unwrap_or_default()
     }
 
-    /// OpenSM's options. The thread that sweeps changes them before it calls anyone, and its console may at
-    /// any time: so no reference to them is made, and fields are read one by one.
+    /// OpenSM's options. The sweeping thread changes them before it calls anyone, and its console
+    /// may at any time: so no reference to them is made, and fields are read one by one.
     pub(super) fn options(&self) -> *const abi::osm_subn_opt_t {
         // SAFETY: part of the live object; only an address is taken.
         unsafe { &raw const (*self.subn()).opt }
@@ -154,30 +154,30 @@ impl Host {
         asked == abi::TRUE
     }
 
-    /// Whether OpenSM leaves the subnet unrouted where no engine of its list routes it, instead of routing
-    /// it with minhop.
+    /// Whether OpenSM leaves the subnet unrouted if no engine of its list routes it, instead of
+    /// routing it with minhop.
     pub(super) fn has_no_fallback(&self) -> bool {
         // SAFETY: a flag of the live object, set when the engines are.
         let flag = unsafe { (*self.osm.as_ptr()).no_fallback_routing_engine };
         flag == abi::TRUE
     }
 
-    /// Whether this OpenSM has just become the master, and has not yet brought the subnet up: what the
-    /// switches have is what the last master sent.
+    /// Whether this OpenSM has just become the master and has not yet brought the subnet up: the
+    /// switches have what the last master sent.
     pub(super) fn is_new_master(&self) -> bool {
         // SAFETY: a flag of the live object, which only the thread that sweeps changes.
         let flag = unsafe { (*self.subn()).coming_out_of_standby };
         flag == abi::TRUE
     }
 
-    /// Has the next sweep route anew although OpenSM keeps a cache of unicast tables. For callbacks that
-    /// OpenSM makes under its lock, held exclusively.
+    /// Makes the next sweep reroute although OpenSM caches unicast tables. For callbacks that
+    /// OpenSM makes with its lock held exclusively.
     pub(super) fn route_anew(&self) {
         self.forget_cache();
         self.force_heavy_sweep();
     }
 
-    /// Has OpenSM drop its cache of unicast tables, so that the next heavy sweep asks the engine. Under
+    /// Drops OpenSM's cache of unicast tables, so that the next heavy sweep asks the engine. Needs
     /// OpenSM's lock, held exclusively.
     pub(super) fn forget_cache(&self) {
         // SAFETY: address of a field of the live object.
@@ -185,7 +185,7 @@ impl Host {
         // SAFETY: a flag of the live object, which only the thread that sweeps changes.
         let valid = unsafe { (*self.osm.as_ptr()).sm.ucast_mgr.cache_valid };
         if self.caches_unicast() && valid == abi::TRUE {
-            // SAFETY: OpenSM's own manager, whose cache is there; nobody else is at it under the lock.
+            // SAFETY: OpenSM's own manager, whose cache exists; the lock keeps others away from it.
             unsafe { (self.functions.cache_invalidate)(manager) };
         }
     }
@@ -201,7 +201,7 @@ impl Host {
         Some(EngineUsed { context, path_sl })
     }
 
-    /// Holds OpenSM's lock shared while `body` runs, as its SA does to read the subnet.
+    /// Holds OpenSM's lock shared while `body` runs, as the SA does to read the subnet.
     pub(super) fn locked<T>(&self, body: impl FnOnce() -> T) -> T {
         let lock = self.lock();
         // SAFETY: an initialized lock; `report` is called without it.
@@ -210,7 +210,7 @@ impl Host {
         body()
     }
 
-    /// Holds OpenSM's lock exclusively while `body` runs, as its sweep does to change the subnet.
+    /// Holds OpenSM's lock exclusively while `body` runs, as the sweep does to change the subnet.
     pub(super) fn locked_exclusively<T>(&self, body: impl FnOnce() -> T) -> T {
         let lock = self.lock();
         // SAFETY: an initialized lock; `report` is called without it.
@@ -230,7 +230,7 @@ impl Host {
         Items::of(unsafe { &(*self.subn()).node_guid_tbl })
     }
 
-    /// The node of a GUID in network order, if it was discovered.
+    /// The node with a GUID in network order, if it was discovered.
     pub(super) fn node(&self, guid: u64) -> Option<&osm_node_t> {
         // SAFETY: a map of the live object, which OpenSM's lock keeps unchanged.
         let map = unsafe { &(*self.subn()).node_guid_tbl };
@@ -243,16 +243,16 @@ impl Host {
         unsafe { found.cast::<osm_node_t>().as_ref() }
     }
 
-    /// The owner of each LID by OpenSM's own table, by LID; LID 0 has none.
+    /// The owner of each LID in OpenSM's own table, by LID; LID 0 has none.
     pub(super) fn lid_owners(&self) -> Vec<Option<&abi::osm_port_t>> {
         // SAFETY: a vector of the live object, which OpenSM's lock keeps unchanged.
         let table = unsafe { &(*self.subn()).port_lid_tbl };
         if table.p_ptr_array.is_null() {
             return Vec::new();
         }
-        // SAFETY: the vector has so many pointers.
+        // SAFETY: the vector has that many pointers.
         let entries = unsafe { std::slice::from_raw_parts(table.p_ptr_array, table.size) };
-        // SAFETY: each is NULL or leads to a port that OpenSM holds.
+        // SAFETY: each is NULL or points to a port that OpenSM holds.
         entries.iter().map(|entry| unsafe { entry.cast::<abi::osm_port_t>().as_ref() }).collect()
     }
 
@@ -268,7 +268,7 @@ impl Host {
         Guid(u64::from_be(unsafe { (*self.subn()).sm_port_guid }))
     }
 
-    /// Whether OpenSM sends all tables anew, whatever it knows of them.
+    /// Whether OpenSM sends all tables again, whether or not they changed.
     pub(super) fn updates_everything(&self) -> bool {
         // SAFETY: a plain flag of the live object, which only the thread that sweeps changes.
         unsafe { (*self.subn()).need_update != 0 }
@@ -280,19 +280,19 @@ impl Host {
         self.switch_pointers().filter_map(|switch| unsafe { switch.as_ref() })
     }
 
-    /// The same, to be written to: by callbacks that OpenSM makes under its lock, held exclusively.
+    /// The same, for writing: by callbacks that OpenSM makes with its lock held exclusively.
     pub(super) fn switch_pointers(&self) -> Pointers<osm_switch_t> {
         // SAFETY: address of a map of the live object, which OpenSM's lock keeps unchanged.
         Pointers::of(unsafe { &raw const (*self.subn()).sw_guid_tbl })
     }
 }
 
-/// The engine in use, as far as it is looked at.
+/// The engine in use, as far as the plugin needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EngineUsed {
-    /// What its callbacks are given.
+    /// The context of its callbacks.
     pub(super) context: *mut c_void,
-    /// Its SLs, if it gives out any.
+    /// Its SL callback, if it has one.
     pub(super) path_sl: Option<unsafe extern "C" fn(*mut c_void, u8, u16, u16) -> u8>,
 }
 
@@ -301,17 +301,17 @@ struct Unlock(*mut abi::cl_plock_t);
 
 impl Drop for Unlock {
     fn drop(&mut self) {
-        // SAFETY: acquired by who made this, released once.
+        // SAFETY: acquired by the creator of this value, released once.
         unsafe { abi::cl_plock_release(self.0) };
     }
 }
 
-/// Compares pointers that OpenSM keeps to parts of its own object with where the headers put those
-/// parts. The version string does not show how OpenSM was configured; this does.
+/// Compares pointers that OpenSM keeps to parts of its own object with the addresses that the
+/// headers give. The version string does not show how OpenSM was configured; this does.
 fn check_layout(osm: NonNull<osm_opensm_t>) -> Result<(), HostError> {
     let osm = osm.as_ptr();
-    /// Copies a field, or the address of one, of the object. Its other threads may run already, so no
-    /// reference is made.
+    /// Copies a field of the object, or its address. Other threads may run already, so no reference
+    /// is made.
     macro_rules! field {
         (&$($path:ident).+) => {
             // SAFETY: an address in OpenSM's object.
@@ -357,7 +357,7 @@ pub(super) fn c_string(text: *const c_char) -> Option<String> {
     Some(text.to_string_lossy().into_owned())
 }
 
-/// The objects in one of OpenSM's maps, in the order of their keys. Each begins with the map's item.
+/// The objects in one of OpenSM's maps, in key order. Each begins with the map's item.
 pub(super) struct Items<'a, T> {
     pointers: Pointers<T>,
     map: PhantomData<&'a T>,
@@ -378,7 +378,7 @@ impl<'a, T> Iterator for Items<'a, T> {
     }
 }
 
-/// The same as pointers.
+/// The same, as pointers.
 pub(super) struct Pointers<T> {
     next: *mut abi::cl_map_item_t,
     end: *const abi::cl_map_item_t,
@@ -475,8 +475,8 @@ pub(super) fn node_of(physp: &osm_physp_t) -> Option<&osm_node_t> {
     unsafe { physp.p_node.as_ref() }
 }
 
-/// The SL2VL row that OpenSM holds for an in port of a port; an adapter's has in port 0. `None` where
-/// it has no table for it.
+/// OpenSM's copy of the SL2VL row for an in port of a port; an adapter uses in port 0. `None` if
+/// there is no table for it.
 pub(super) fn row(physp: &osm_physp_t, in_port: u8) -> Option<SlVlRow> {
     let table = row_table(physp, in_port)?;
     // SAFETY: one of the port's tables, which live as long as the port and change under OpenSM's lock only.
@@ -484,8 +484,8 @@ pub(super) fn row(physp: &osm_physp_t, in_port: u8) -> Option<SlVlRow> {
     Some(SlVlRow(u64::from_be_bytes(bytes)))
 }
 
-/// Replaces that row, if there is a table for it. For `update_sl2vl`, which OpenSM calls under its lock,
-/// held exclusively.
+/// Replaces that row, if there is a table for it. For `update_sl2vl`, which OpenSM calls with its
+/// lock held exclusively.
 pub(super) fn set_row(physp: &osm_physp_t, in_port: u8, row: SlVlRow) {
     if let Some(table) = row_table(physp, in_port) {
         // SAFETY: one of the port's tables, which nobody else uses while OpenSM holds its lock exclusively.

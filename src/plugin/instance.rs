@@ -1,4 +1,5 @@
-//! The plugin's own logic: settings, computing, committing, and keeping what there is where that fails.
+//! The plugin's own logic: settings, computing, committing, and keeping the old tables if that
+//! fails.
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -29,49 +30,51 @@ use crate::engine::{self, Fitted, Routed, Settings};
 use crate::fabric::{Fabric, Guid, Sifted};
 use crate::tables::Programmed;
 
-/// The plugin: one for each OpenSM object, from `create` to `delete`.
+/// The plugin: one per OpenSM object, from `create` to `delete`.
 pub(super) struct Plugin {
     /// OpenSM.
     pub(super) host: Host,
-    /// Settings by the configuration file.
+    /// The configuration file and its settings.
     configuration: Mutex<Configuration>,
-    /// The settings that the fabric was routed with last.
+    /// The settings of the last successful routing.
     routed_with: Mutex<Option<Settings>>,
-    /// The engines that OpenSM knows, set once by `create`; each is the context of its callbacks.
+    /// The engines registered with OpenSM, set once by `create`; each is the context of its
+    /// callbacks.
     pub(super) registered: OnceLock<Vec<Registered>>,
-    /// Computed and verified, hop counts written if they are read, forwarding tables not yet.
+    /// Computed and verified tables. Hop counts are written if they are read, forwarding tables not
+    /// yet.
     pending: Mutex<Option<Pending>>,
-    /// What OpenSM was handed last: what is in the switches, if [`Sent::Ours`].
+    /// The last tables given to OpenSM: those in the switches if [`Sent::Ours`].
     pub(super) in_force: ArcSwapOption<InForce>,
     /// Whose tables were sent last, a [`Sent`].
     pub(super) sent: AtomicU8,
-    /// What OpenSM knows of SL2VL rows.
+    /// OpenSM's knowledge of SL2VL rows.
     pub(super) known_rows: KnownRows,
-    /// Sweeps in a row that left rows between switches or forwarding tables out of place.
+    /// Consecutive sweeps that left rows between switches or forwarding tables out of place.
     pub(super) failures: AtomicU32,
-    /// The same of rows towards and of adapters alone.
+    /// The same, only for rows towards and of adapters.
     pub(super) failures_at_adapters: AtomicU32,
-    /// The same of a LinearFDBTop alone.
+    /// The same, only for LinearFDBTop of switches.
     pub(super) failures_of_tops: AtomicU32,
-    /// The same of links between switches.
+    /// The same, only for links between switches.
     pub(super) failures_of_links: AtomicU32,
-    /// Asks for sweeps because of these.
+    /// Requests sweeps because of these.
     pub(super) retry: Retry,
-    /// Whether the next regular sweep is to be a heavy one.
+    /// Whether the next regular sweep should be a heavy one.
     pub(super) retry_later: AtomicBool,
     /// Switches that do not take their tables, and links that do not come up.
     pub(super) distrust: Distrust,
-    /// LIDs as they were answered in the last discovery.
+    /// LIDs that end ports reported in the last discovery.
     discovered: Mutex<Discovered>,
-    /// What was said of the fabric.
+    /// Remarks made about the fabric.
     notes: Notes,
-    /// What was said last of options without effect.
+    /// The last remark about options without effect.
     ignored: Mutex<Option<String>>,
-    /// Threads that the last run had where these were fewer than cores.
+    /// Number of threads in the last run, if fewer than cores.
     few_threads: AtomicU32,
-    /// Gaps of multicast groups that a sweep was asked for already.
+    /// Gaps of multicast groups for which a sweep was already requested.
     gaps: Mutex<HashSet<(u16, String)>>,
-    /// The callback that is to panic.
+    /// The callback that shall panic.
     pub(super) drill: Option<Drill>,
 }
 
@@ -79,17 +82,17 @@ pub(super) struct Plugin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Sent {
-    /// Nobody's, since the plugin was loaded.
+    /// Nobody's since the plugin was loaded.
     Nothing,
     /// Ours.
     Ours,
     /// Those of an engine that leaves SLs to OpenSM.
     WithoutSls,
-    /// Those of an engine that gives out SLs.
+    /// Those of an engine that assigns SLs.
     WithSls,
 }
 
-/// Whether OpenSM will read hop counts of this sweep.
+/// Whether OpenSM will read hop counts in this sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HopCounts {
     /// It will.
@@ -98,13 +101,13 @@ pub(super) enum HopCounts {
     NotRead,
 }
 
-/// An engine as OpenSM knows it.
+/// An engine as registered with OpenSM.
 pub(super) struct Registered {
-    /// The plugin that it is of.
+    /// The plugin that it belongs to.
     pub(super) plugin: *const Plugin,
     /// Its name.
     pub(super) name: CString,
-    /// The same, to route by; `None` for the one that the configuration chooses.
+    /// The algorithm to route with; `None` for the engine that the configuration chooses.
     pub(super) fixed: Option<&'static str>,
     /// OpenSM's own object for it, from `setup` to `destroy`.
     pub(super) object: AtomicPtr<abi::osm_routing_engine>,
@@ -112,21 +115,21 @@ pub(super) struct Registered {
 
 struct Pending {
     fabric: Fabric,
-    /// GUIDs of switches and of adapter ports that are left out, ascending.
+    /// GUIDs of switches and adapter ports that are left out, ascending.
     left_out: (Vec<Guid>, Vec<Guid>),
-    /// The faults that were heeded.
+    /// The faults that were taken into account.
     faults: Faults,
     routed: Routed,
     started: Instant,
-    /// What the snapshot took.
+    /// Time of the snapshot.
     reading: Duration,
-    /// What the lid matrix and the forwarding tables took.
+    /// Time of the lid matrix and the forwarding tables.
     writing: Duration,
 }
 
 type Failure = (Message, String);
 
-/// What a mutex guards, also after a panic: every value is replaced as a whole.
+/// The value in a mutex, also after a panic: every value is replaced as a whole.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -141,7 +144,7 @@ impl Registered {
 }
 
 impl Plugin {
-    /// With nothing routed yet.
+    /// A plugin that has not routed anything yet.
     pub(super) fn new(host: Host, drill: Option<Drill>) -> Self {
         Self {
             host,
@@ -177,7 +180,8 @@ impl Plugin {
         })
     }
 
-    /// What to route with: the configuration file as it is now, with the engine that OpenSM named.
+    /// The settings to route with: the configuration file as it is now, with the engine that OpenSM
+    /// named.
     fn settings(&self, engine: &Registered) -> Result<Settings, Failure> {
         let mut configuration = locked(&self.configuration);
         let read = configuration.read().map_err(|error| (Message::ConfigFailed, error))?;
@@ -195,7 +199,7 @@ impl Plugin {
         Ok(settings)
     }
 
-    /// Says which options have no effect, when that is news.
+    /// Reports options without effect, if that is news.
     fn tell_ignored(&self) {
         let mut told = locked(&self.ignored);
         let now = options::ignored(self.host.options());
@@ -205,16 +209,16 @@ impl Plugin {
         *told = now;
     }
 
-    /// Remembers what end ports answered, before OpenSM changes their LIDs.
+    /// Stores the LIDs that end ports reported, before OpenSM changes them.
     pub(super) fn discovery_done(&self) {
         let found = self.host.locked(|| discovered(&self.host));
         *locked(&self.discovered) = found;
     }
 
-    /// Reads the subnet, computes tables and has them verified, with settings that fit.
+    /// Reads the subnet, computes tables and verifies them, with settings that fit.
     ///
     /// # Errors
-    /// What stands against it. Nothing is changed then but hop counts, perhaps.
+    /// Why the fabric cannot be routed. Then nothing has changed, except perhaps hop counts.
     pub(super) fn compute(&self, engine: &Registered) -> Result<(), Failure> {
         let started = Instant::now();
         let mut pending = locked(&self.pending);
@@ -245,7 +249,7 @@ impl Plugin {
         Ok(())
     }
 
-    /// Routes with the settings, or where they do not fit with those from before or the nearest that do.
+    /// Routes with the settings; if they do not fit, with those from before or the nearest that do.
     fn route(&self, engine: &Registered, fabric: &Fabric, wanted: &Settings) -> Result<Routed, Failure> {
         let mut routed_with = locked(&self.routed_with);
         let mut before = routed_with.clone();
@@ -275,15 +279,15 @@ impl Plugin {
         Ok(routed)
     }
 
-    /// Whether OpenSM reads hop counts after an engine of ours: for multicast trees of its own and for
-    /// dumps, which where it keeps a cache of unicast tables may be asked for long after. Else they stay
-    /// "no path", as writing them takes OpenSM an allocation for each two switches.
+    /// Whether OpenSM reads hop counts after one of our engines: for its own multicast trees and
+    /// for dumps, which may be requested much later if it caches unicast tables. Otherwise they
+    /// stay "no path", as writing them costs OpenSM an allocation for each two switches.
     fn hop_counts(&self, multicast_is_opensms: bool) -> HopCounts {
         let read = multicast_is_opensms || self.host.dumps_routing() || self.host.caches_unicast();
         if read { HopCounts::Read } else { HopCounts::NotRead }
     }
 
-    /// Hands OpenSM what was computed.
+    /// Gives OpenSM the computed tables.
     ///
     /// # Errors
     /// OpenSM's tables do not fit.
@@ -316,28 +320,29 @@ impl Plugin {
         self.in_force.store(Some(Arc::new(in_force)));
     }
 
-    /// The tables to be kept where the fabric cannot be routed: ours, if the switches have them and nobody
-    /// else will be asked for tables. An administrator who names another engine behind, or lets OpenSM fall
-    /// back to minhop, wants that one then.
+    /// The tables to keep if the fabric cannot be routed: ours, if the switches have them and
+    /// nobody else will be asked for tables. An administrator who names another engine after ours,
+    /// or lets OpenSM fall back to minhop, wants that one then.
     fn to_be_kept(&self, engine: &Registered) -> Option<Arc<InForce>> {
         let ours = self.sent.load(Ordering::Relaxed) == Sent::Ours as u8;
         let alone = engine.is_last() && self.host.has_no_fallback();
         (ours && alone && !self.host.is_new_master()).then(|| self.in_force.load_full()).flatten()
     }
 
-    /// Whether [`Plugin::hold`] is to follow, and what OpenSM needs for it.
+    /// Whether [`Plugin::hold`] will follow, and whether OpenSM needs hop counts for it.
     pub(super) fn plan_hold(&self, engine: &Registered) -> Option<HopCounts> {
         *locked(&self.pending) = None;
         let in_force = self.to_be_kept(engine)?;
         Some(self.hop_counts(in_force.programmed.routes.multicast.is_empty()))
     }
 
-    /// Whether nothing was computed and [`Plugin::hold`] is to follow.
+    /// Whether nothing was computed and [`Plugin::hold`] will follow.
     pub(super) fn is_to_hold(&self, engine: &Registered) -> bool {
         locked(&self.pending).is_none() && self.to_be_kept(engine).is_some()
     }
 
-    /// Hands OpenSM what still holds of the tables from before; `None` where there are none to be kept.
+    /// Gives OpenSM what is still valid of the tables from before; `None` if there are none to
+    /// keep.
     ///
     /// # Errors
     /// No memory.
@@ -359,8 +364,8 @@ impl Plugin {
         Ok(())
     }
 
-    /// Where no engine will route the fabric: lets the SA go on answering by what the switches have, if the
-    /// SLs that it tells then are those that it told.
+    /// If no engine will route the fabric, makes the SA continue to answer from what the switches
+    /// have, provided that it then assigns the same SLs as before.
     pub(super) fn answer_by_acknowledged(&self, engine: &Registered) {
         let other = self.sent.load(Ordering::Relaxed) == Sent::WithoutSls as u8;
         if other && engine.is_last() && self.host.has_no_fallback() && !self.host.is_new_master() {
@@ -368,7 +373,7 @@ impl Plugin {
         }
     }
 
-    /// Routes a multicast group on its tree; false where no tree serves it.
+    /// Routes a multicast group on its tree; false if no tree serves it.
     pub(super) fn route_group(&self, group: &abi::osm_mgrp_box_t) -> bool {
         let in_force = self.in_force.load();
         let Some(in_force) = in_force.as_deref() else { return false };
@@ -395,13 +400,14 @@ impl Plugin {
             }
             mcast::Outcome::Routed { gap: Some(gap), .. } => {
                 let mut gaps = locked(&self.gaps);
-                // A gap that another sweep did not mend stays, so sweeps are not asked for without end.
+                // A gap that another sweep did not correct stays, so sweeps are not requested
+                // forever.
                 let held = in_force.hold.is_some();
                 let new = !held && gaps.insert((mlid, gap.clone()));
                 let then = match (held, new) {
-                    (true, _) => "The fabric cannot be routed anew at the moment",
-                    (false, true) => "The fabric will be routed anew",
-                    (false, false) => "Another sweep did not mend it",
+                    (true, _) => "The fabric cannot be rerouted at the moment",
+                    (false, true) => "The fabric will be rerouted",
+                    (false, false) => "Another sweep did not correct it",
                 };
                 let text =
                     format!("multicast group 0x{mlid:04x} does not reach all its members: {gap}. {then}");
@@ -424,7 +430,7 @@ fn summary(pending: &Pending) -> String {
          {:.3} s from snapshot to commit ({:.3} s reading, {:.3} s computing, {:.3} s verifying, {:.3} s writing)",
         routed.routes.remarks.join("; "),
         verdict.vls_all,
-        routed.offer.vls,
+        routed.limits.vls,
         verdict.sls_all,
         if verdict.multicast.is_some() { " together with multicast" } else { "" },
         routed.safety.describe(),

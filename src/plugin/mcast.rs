@@ -1,9 +1,9 @@
-//! Multicast groups into OpenSM's multicast forwarding tables, each as what lies between its members
-//! of a tree that was proven with the unicast tables.
+//! Writes multicast groups into OpenSM's multicast forwarding tables. Each group uses the part
+//! between its members of a tree that was proven with the unicast tables.
 //!
-//! OpenSM asks group by group, in sweeps and whenever a member joins or leaves, and has cleared the
-//! group in all switches before. Nothing is computed anew then: the tree belongs to the tables in
-//! force, so it is looked up by GUID, and a switch or a cable that is gone meanwhile is left out.
+//! OpenSM asks group by group, in sweeps and whenever a member joins or leaves, after removing the
+//! group from all switches. Nothing is recomputed then: the tree belongs to the tables in force and
+//! is looked up by GUID; switches and cables that are gone are left out.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::fabric::{Guid, PortNum, Sl, SwitchId};
 use crate::tables::PortSet;
 use crate::tables::Programmed;
 
-/// What became of a group.
+/// What happened to a group.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Its table entries are written.
@@ -23,7 +23,7 @@ pub(super) enum Outcome {
         members: usize,
         /// Switches with entries.
         switches: usize,
-        /// The first place where the subnet no longer is as it was routed, in words.
+        /// The first place where the subnet differs from what was routed, as text.
         gap: Option<String>,
     },
     /// No tree serves its SLs, so nothing was written.
@@ -37,8 +37,8 @@ pub(super) enum Outcome {
 struct Group {
     /// SLs, bit `n` = SL `n`.
     sls: u16,
-    /// Members by port GUID: GUID of the switch, and its port to the member (0 for the switch itself);
-    /// `None` for a member without a cable to a switch.
+    /// Members by port GUID: GUID of the switch, and its port to the member (0 for the switch
+    /// itself); `None` for a member that is not cabled to a switch.
     members: HashMap<Guid, Option<(Guid, u8)>>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
         match known.filter(|&(s, port)| tree.at(s).contains(port)) {
             Some(member) => members.push(member),
             None => drop(
-                gap.get_or_insert_with(|| format!("port {guid} was not there when the fabric was routed")),
+                gap.get_or_insert_with(|| format!("port {guid} did not exist when the fabric was routed")),
             ),
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
                 }
             } else {
                 gap.get_or_insert_with(|| {
-                    format!("{} port {port} leads elsewhere or nowhere now", fabric.describe_switch(s))
+                    format!("{} port {port} no longer leads to the same port", fabric.describe_switch(s))
                 });
             }
         }
@@ -105,7 +105,7 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
     Outcome::Routed { members: members.len(), switches, gap }
 }
 
-/// Sets a bit of a switch's table; false where the table does not have it.
+/// Sets a bit of a switch's table; false if the table does not have it.
 fn write(host: &Host, switch: *mut abi::osm_switch_t, mlid: u16, port: PortNum) -> bool {
     // SAFETY: address of a field of a live switch.
     let table = unsafe { &raw mut (*switch).mcast_tbl };
@@ -115,7 +115,7 @@ fn write(host: &Host, switch: *mut abi::osm_switch_t, mlid: u16, port: PortNum) 
     let max_mlid = unsafe { (*table).max_mlid_ho };
     // SAFETY: a field of the live switch.
     let ports = unsafe { (*switch).num_ports };
-    // The function checks nothing in a release build.
+    // In a release build the function checks nothing.
     let fits = !masks.is_null()
         && (crate::tables::McastGroup::FIRST_MLID..=max_mlid).contains(&mlid)
         && port.0 < ports;

@@ -1,10 +1,10 @@
-//! Is there memory for what is to be computed?
+//! Whether there is enough memory for a computation.
 //!
-//! Where an allocation fails, Rust ends the process, and stable Rust offers no way to be asked
-//! before. The subnet manager must not die for want of memory that a routing engine would like, so the
-//! engine looks first: at the address space, by reserving at once what it is going to need and giving
-//! it back, at what the kernel calls available, and at what the limits of its control groups leave. Both can change while it computes; what other
-//! processes take then is beyond it, as it is beyond OpenSM.
+//! If an allocation fails, Rust ends the process, and stable Rust offers no way to check before.
+//! The subnet manager must not die because a routing engine needs memory, so the engine checks
+//! first: the address space, by reserving what it will need and giving it back; what the kernel
+//! calls available; and what the limits of its control groups leave. All can change while it
+//! computes; neither dfdn nor OpenSM can prevent what other processes take then.
 
 use super::cgroup;
 use super::host::{self, Host};
@@ -15,16 +15,16 @@ use super::threads;
 pub(super) struct Size {
     /// Switches.
     switches: usize,
-    /// Largest LID and one.
+    /// Largest LID plus one.
     lids: usize,
-    /// Over all switches, the number of ports (0 included) squared.
+    /// Sum over all switches of the number of ports (0 included) squared.
     turns: usize,
     /// Ports of all nodes.
     ports: usize,
 }
 
 impl Size {
-    /// Of the subnet as OpenSM holds it. Cost: O(nodes).
+    /// The size of the subnet in OpenSM. Cost: O(nodes).
     pub(super) fn of(host: &Host) -> Self {
         let mut size = Self::default();
         for node in host.nodes() {
@@ -44,9 +44,10 @@ impl Size {
         size
     }
 
-    /// Bytes that a run takes at most, with as many threads as there are cores: a generous multiple of
-    /// the tables (forwarding tables and SLs a byte for each switch and LID, hop counts a byte for each
-    /// pair of switches, SL2VL rows of 8 bytes), 512 bytes a port for the fabric, stacks, and 16 MiB.
+    /// Upper bound of the bytes that a run takes with a thread per core: a generous multiple of the
+    /// tables (one byte per switch and LID for forwarding tables and for SLs, one byte per pair of
+    /// switches for hop counts, 8 bytes per SL2VL row), 512 bytes per port for the fabric, stacks,
+    /// and 16 MiB.
     fn bytes(self) -> usize {
         const MIB: usize = 1 << 20;
         16 * MIB
@@ -57,10 +58,10 @@ impl Size {
             + threads::wanted() * 3 * MIB
     }
 
-    /// Whether a run may begin.
+    /// Whether a run may start.
     ///
     /// # Errors
-    /// What is missing, and the way out.
+    /// What is missing, and what to do.
     pub(super) fn check(self) -> Result<(), String> {
         let needed = self.bytes();
         let available = available();
@@ -88,8 +89,8 @@ fn too_little(needed: usize, why: &str) -> String {
     )
 }
 
-/// Whether so much can be mapped at once. Given back untouched: it costs no memory. Not asked of the
-/// allocator, which may find room in what it holds for one thread and then have none for the others.
+/// Whether that much can be mapped at once. It is unmapped untouched and costs no memory. The
+/// allocator is not asked: it may have room in one thread's cache and then none for the others.
 fn can_reserve(bytes: usize) -> bool {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping where the kernel likes.
@@ -97,12 +98,12 @@ fn can_reserve(bytes: usize) -> bool {
     if room == libc::MAP_FAILED {
         return false;
     }
-    // SAFETY: the mapping made above, of which nobody else knows.
+    // SAFETY: the mapping made above, which nobody else knows.
     unsafe { libc::munmap(room, bytes) };
     true
 }
 
-/// What the kernel thinks can be had without swapping; `None` where it does not say.
+/// Memory that the kernel estimates to be available without swapping; `None` if it does not say.
 fn available() -> Option<usize> {
     available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }

@@ -8,7 +8,7 @@ const MAX_BYTES: usize = 3500;
 
 macro_rules! messages {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $level:ident;)*) => {
-        /// A kind of log line. The number never changes its meaning and is never used again.
+        /// A kind of log line. An id never changes its meaning and is never reused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Message {
             $($(#[doc = $doc])* $name,)*
@@ -38,19 +38,19 @@ messages! {
     QosForcedOn = "DF02", Loud;
     /// Tables were computed, verified and handed to OpenSM.
     Routed = "DF03", Info;
-    /// Something about the fabric that was left out or is not covered.
+    /// A part of the fabric that was left out or is not covered.
     FabricNote = "DF04", Info;
-    /// Tables as acknowledged are those that were verified.
+    /// The acknowledged tables are those that were verified.
     Programmed = "DF05", Info;
     /// `psl` was written.
     PslWritten = "DF06", Verbose;
     /// `psl` was not written, and why.
     PslSkipped = "DF07", Info;
-    /// A panic on purpose was asked for.
+    /// A deliberate panic was requested.
     Drill = "DF08", Loud;
     /// The settings in force, when they are new.
     Settings = "DF09", Info;
-    /// An engine besides `dfdn` was refused, as its name is taken.
+    /// An engine other than `dfdn` was refused because its name is in use.
     EngineRefused = "DF10", Info;
     /// A multicast group was routed on its tree.
     GroupRouted = "DF12", Verbose;
@@ -58,35 +58,35 @@ messages! {
     IgnoredOption = "DF15", Loud;
     /// Fewer threads could be started than there are cores.
     FewerThreads = "DF17", Loud;
-    /// `routing_engine` names none of ours.
+    /// `routing_engine` names none of our engines.
     NotAsked = "DF16", Loud;
     /// Registration failed.
     NotRegistered = "DF20", Error;
     /// OpenSM's structures cannot be read as a fabric.
     SnapshotFailed = "DF21", Error;
-    /// The fabric cannot be routed, or not with the lanes it has.
+    /// The fabric cannot be routed, or not with its lanes.
     RouteFailed = "DF22", Error;
     /// OpenSM's tables do not fit what was computed.
     CommitFailed = "DF23", Error;
-    /// Forwarding tables were asked for without the lid matrices before them.
+    /// Forwarding tables were requested without lid matrices before.
     NothingToCommit = "DF24", Error;
-    /// Rows or blocks of tables were not acknowledged as sent; another sweep was asked for.
+    /// Rows or blocks of tables were not acknowledged as sent; another sweep was requested.
     RowsDiffer = "DF25", Loud;
     /// They still differ after several sweeps.
     RowsStayDifferent = "DF26", Error;
     /// `psl` could not be written.
     PslFailed = "DF27", Error;
-    /// The configuration file cannot be read or meant, or does not fit the fabric.
+    /// The configuration file cannot be read, makes no sense, or does not fit the fabric.
     ConfigFailed = "DF28", Error;
     /// The fabric could not be routed, and tables from before stay in force.
     Held = "DF29", Error;
     /// A multicast group has an SL that no tree serves, so it is not routed.
     GroupNotServed = "DF30", Error;
-    /// The subnet is no longer as it was routed where a multicast group's tree goes.
+    /// The subnet differs from what was routed at a multicast group's tree.
     GroupHasGap = "DF31", Loud;
-    /// There is less memory than routing the fabric takes.
+    /// There is less memory than routing the fabric needs.
     TooLittleMemory = "DF35", Error;
-    /// A defect in dfdn; OpenSM goes on without it.
+    /// A defect in dfdn; OpenSM continues without it.
     Panic = "DF99", Error;
 }
 
@@ -99,7 +99,7 @@ enum Level {
 }
 
 impl Message {
-    /// OpenSM's log flags for the line. Errors and surprises go to the system log too.
+    /// OpenSM's log flags for the line. Errors and unexpected events also go to the system log.
     pub(super) fn flags(self) -> u8 {
         let flags = match self.level() {
             Level::Error => OSM_LOG_ERROR | OSM_LOG_SYS,

@@ -1,15 +1,15 @@
-//! What is said once, not in each sweep.
+//! Remarks that are made once, not in each sweep.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// Remarks on the fabric that hold at present.
+/// Remarks about the fabric that apply at present.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Mutex<BTreeSet<String>>);
 
 impl Notes {
-    /// Replaces the remarks by those of this sweep. Returns what is to be said: those that are new, and
-    /// those that no longer hold.
+    /// Replaces the remarks by those of this sweep. Returns what to report: new remarks, and those
+    /// that no longer apply.
     pub(super) fn news(&self, now: impl IntoIterator<Item = String>) -> Vec<String> {
         let mut held = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let now: BTreeSet<String> = now.into_iter().collect();

@@ -1,10 +1,10 @@
-//! The values of OpenSM's options that dfdn does not heed, as `opensm.conf` would say them.
+//! The values of OpenSM's options that dfdn ignores, as written in `opensm.conf`.
 
 use super::abi::{self, osm_subn_opt_t};
 use super::host::c_string;
 use crate::engine::ignored_options;
 
-/// A sentence about those that are set, `None` if there is none.
+/// A sentence about those that are set; `None` if none is.
 ///
 /// - `options`: those of the live object, see [`Host::options`](super::host::Host::options).
 pub(super) fn ignored(options: *const osm_subn_opt_t) -> Option<String> {
@@ -26,7 +26,8 @@ macro_rules! qos {
     };
 }
 
-/// The value of one of [`crate::engine::IGNORED_OPTIONS`]; `None` for other names, and where none is set.
+/// The value of one of [`crate::engine::IGNORED_OPTIONS`]; `None` for other names, and if it is not
+/// set.
 fn value(o: *const osm_subn_opt_t, name: &str) -> Option<String> {
     let text = |text| c_string(text);
     let flag = |flag: abi::boolean_t| Some(if flag == abi::TRUE { "TRUE" } else { "FALSE" }.to_owned());

@@ -1,4 +1,4 @@
-//! Verified tables into OpenSM, all or nothing, and out of the callbacks.
+//! Writes verified tables into OpenSM, all or nothing, and out of the callbacks.
 
 use rayon::prelude::*;
 use thiserror::Error;
@@ -19,7 +19,7 @@ pub(super) enum CommitError {
         held: usize,
         /// How many were routed.
         routed: usize,
-        /// One that only one side knows.
+        /// One that only one of the two has.
         guid: Guid,
     },
     /// OpenSM made the tables of a switch too short.
@@ -42,8 +42,9 @@ pub(super) enum CommitError {
 
 /// OpenSM's switches in the order of the fabric's, each with tables of the right size.
 ///
-/// - `left_out`: GUIDs of those that are not in the fabric on purpose, ascending. OpenSM has filled their
-///   tables with "no path", which is what they are to forward, and what shows that they take tables again.
+/// - `left_out`: GUIDs of switches that are left out of the fabric on purpose, ascending. OpenSM
+///   has filled their tables with "no path"; they should forward by that, and their acknowledgement
+///   shows that they take tables again.
 fn switches(host: &Host, fabric: &Fabric, left_out: &[Guid]) -> Result<Vec<OneSwitch>, CommitError> {
     let needed = fabric.lid_table_len().saturating_sub(1);
     let mut found = Vec::with_capacity(fabric.num_switches());
@@ -74,10 +75,10 @@ fn switches(host: &Host, fabric: &Fabric, left_out: &[Guid]) -> Result<Vec<OneSw
 }
 
 /// Writes the hop count from every switch through each of its ports to every switch LID into
-/// OpenSM's lid matrix. Multicast is routed by it. An error clears the whole matrix again.
+/// OpenSM's lid matrix, by which OpenSM routes multicast. An error clears the whole matrix again.
 ///
-/// Cost: O(S (S + C)) time on all cores, with S switches and C channels, and as many bytes of OpenSM's,
-/// which its own engines take too.
+/// Cost: O(S (S + C)) time on all cores, with S switches and C channels, and as many bytes of
+/// OpenSM's memory as its own engines use.
 ///
 /// # Errors
 /// [`CommitError`].
@@ -92,7 +93,8 @@ pub(super) fn write_hops(
     let lids: Vec<Option<Lid>> = fabric.switch_ids().map(|s| switch_lid(fabric, s)).collect();
     let one = |(s, switch): (usize, &OneSwitch)| {
         let from = SwitchId::at(s);
-        // Distances are the same in both directions, so a row of them tells those through a channel.
+        // Distances are the same in both directions, so one row of them gives those through a
+        // channel.
         let through: Vec<_> =
             fabric.channels().out(from).map(|(_, c)| (c.out_port.index(), hops.row(c.to))).collect();
         let least = hops.row(from);
@@ -115,7 +117,7 @@ pub(super) fn write_hops(
     }
 }
 
-/// A switch of OpenSM's that one thread at a time has to itself.
+/// A switch of OpenSM's that only one thread at a time uses.
 struct OneSwitch(*mut abi::osm_switch_t);
 
 // SAFETY: OpenSM holds its lock exclusively around engines and waits for them, and each switch is
@@ -124,8 +126,8 @@ unsafe impl Send for OneSwitch {}
 // SAFETY: as above.
 unsafe impl Sync for OneSwitch {}
 
-/// Lets `fill` write the lid matrix row of a switch for a LID: hops by port number, the least hops
-/// in entry 0, which is set before. False where OpenSM has no memory for the row.
+/// Makes `fill` write the lid matrix row of a switch for a LID: hops by port number; entry 0, the
+/// smallest, is set before. False if OpenSM has no memory for the row.
 fn with_hops_row(host: &Host, switch: &OneSwitch, lid: Lid, least: u8, fill: impl FnOnce(&mut [u8])) -> bool {
     let pointer = switch.0;
     // SAFETY: a switch with room for this LID (see `switches`), in no other thread's hands; allocates the row if there is none.
@@ -153,7 +155,7 @@ fn switch_lid(fabric: &Fabric, switch: SwitchId) -> Option<Lid> {
     port0.map(|e| e.lid)
 }
 
-/// Takes hop counts back after a failure, as the next engine expects to find them.
+/// Clears hop counts after a failure, as the next engine expects.
 pub(super) fn clear_hops(host: &Host) {
     for switch in host.switch_pointers() {
         // SAFETY: a live switch; resets the rows that exist.

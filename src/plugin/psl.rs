@@ -1,6 +1,6 @@
-//! The file `psl`: which SL each pair of end ports is told, for whatever engine is in use, so that
+//! The file `psl`: the SL assigned to each pair of end ports, for any engine in use, so that
 //! ibdmchk and `dfdn verify` can judge the dumps of stock engines too. Switches are sources and
-//! destinations beside the adapters: ibdmchk passes over their lines, `dfdn verify` needs them.
+//! destinations as well as adapters: ibdmchk ignores their lines, `dfdn verify` needs them.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -17,24 +17,24 @@ use crate::fabric::{Lid, Sl};
 use crate::formats;
 use crate::tables::PathSl;
 
-/// Up to how many lines are written, about 25 bytes each: those of 2500 end ports without LMC.
+/// The largest number of lines written, about 25 bytes each: those of 2500 end ports without LMC.
 const MAX_LINES: usize = 2500 * 2500;
 
 /// What was done.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The file is there, with this many end ports.
+    /// The file was written, for this many end ports.
     Written(usize),
-    /// There is none, and why.
+    /// No file was written, and why.
     Skipped(String),
 }
 
-/// Writes `psl` into OpenSM's dump folder, or removes one that is out of date.
+/// Writes `psl` into OpenSM's dump folder, or removes an outdated one.
 ///
-/// `table`: the table behind the engine in use, where it is one of ours.
+/// `table`: the path SLs of the engine in use, if it is one of ours.
 ///
 /// # Errors
-/// The text of what went wrong.
+/// What went wrong, as text.
 pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, String> {
     let folder = host.dump_folder().ok_or("OpenSM names no dump folder")?;
     let file = Path::new(&folder).join("psl");
@@ -43,7 +43,7 @@ pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, Stri
         Ok(()) => Ok(Outcome::Skipped(why)),
     };
     let Some(engine) = host.engine_used() else { return skip("no engine is in use".to_owned()) };
-    let Some(path_sl) = engine.path_sl else { return skip("the engine gives out no SLs".to_owned()) };
+    let Some(path_sl) = engine.path_sl else { return skip("the engine assigns no SLs".to_owned()) };
     if table.is_some_and(|table| table.any().is_some()) {
         return skip("every SL serves every pair".to_owned());
     }
@@ -66,9 +66,9 @@ pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, Stri
     Ok(Outcome::Written(endports))
 }
 
-/// Writes the file `name` in a folder. It appears with all of its content, and a process that is killed while
-/// it writes leaves nothing behind: the file has no name until it is complete, or always the same other one
-/// where the file system has no files without a name.
+/// Writes the file `name` in a folder. It appears with its full content, and a process killed while
+/// writing leaves nothing behind: the file has no name until it is complete. If the file system has
+/// no unnamed files, it has a fixed temporary name.
 fn put(
     folder: &Path,
     name: &str,
@@ -84,7 +84,8 @@ fn put(
     let file = match nameless {
         Ok(file) => file,
         Err(_) => {
-            // One that a killed process left; nobody else's file, nor what a link leads to, is written to.
+            // It may exist, left by a killed process; never writes to another file or through a
+            // link.
             remove(&part)?;
             OpenOptions::new().write(true).create_new(true).mode(0o666).open(&part)?
         }
@@ -100,14 +101,14 @@ fn put(
         }
         Ok(mut file) if has_name => file.flush().and_then(|()| fs::rename(&part, &at)),
         Ok(file) => {
-            // A link replaces nothing, so for a moment there is no such file.
+            // A hard link replaces nothing, so for a moment there is no such file.
             remove(&at)?;
             link(&file, &at)
         }
     }
 }
 
-/// Gives a file that has no name one.
+/// Gives an unnamed file a name.
 fn link(file: &File, at: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(at.as_os_str().as_bytes())?;
@@ -141,7 +142,7 @@ mod tests {
         };
         for text in ["one", "two"] {
             put(folder.path(), "psl", |out| {
-                // While it is written nothing new has a name, so nothing is left of a process that is killed.
+                // No new name appears while it is written, so a killed process leaves nothing.
                 assert!(names().iter().all(|name| name == "psl"), "{:?}", names());
                 out.write_all(text.as_bytes())
             })

@@ -1,10 +1,10 @@
-//! Are the switches programmed with what was verified?
+//! Whether the switches are programmed with what was verified.
 //!
 //! OpenSM masks the VLs of each SL2VL row with the VLs that the out port operates at that moment,
-//! before it raises the ports to what they can do. So in the first sweep after a restart VL 1 of a
-//! port that still operates one VL becomes VL 0 without a word, and the tables are not those that
-//! were found free of credit loops. This is looked for after each sweep's tables were sent, and so are
-//! blocks of forwarding tables that a switch did not acknowledge.
+//! before it raises the ports to the VLs that they can operate. So in the first sweep after a
+//! restart, VL 1 of a port that still operates one VL silently becomes VL 0, and the tables are not
+//! those that were found free of credit loops. The plugin checks for this after each sweep's tables
+//! were sent, and also for blocks of forwarding tables that a switch did not acknowledge.
 
 use super::abi;
 use super::distrust::Fault;
@@ -15,13 +15,14 @@ use super::snapshot::{data_vls, link_vls, maps_sls};
 use crate::fabric::{PortNum, SwitchId, Vl};
 use crate::tables::{PathSl, Programmed, SlVlRow};
 
-/// What was found.
+/// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Recheck {
-    /// Rows from every port of a switch that packets come by to every port that leads to a switch.
+    /// Rows from every port by which packets reach a switch to every port that leads to another
+    /// switch.
     pub(super) between_switches: Rows,
-    /// Rows towards adapters and those of adapters. They matter where classes of service are to be
-    /// kept apart; no credit loop leads through an adapter.
+    /// Rows towards adapters and those of adapters. They matter for separating classes of service;
+    /// no credit loop leads through an adapter.
     pub(super) at_adapters: Rows,
     /// Forwarding tables of switches.
     pub(super) forwarding: Blocks,
@@ -32,18 +33,18 @@ pub(super) struct Recheck {
 /// Blocks of 64 LIDs of forwarding tables.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Blocks {
-    /// How many were compared.
+    /// Number of blocks compared.
     pub(super) compared: usize,
-    /// How many of them the switches did not acknowledge.
+    /// Number of them that the switches did not acknowledge.
     pub(super) missing: usize,
-    /// Switches that miss some, the first three of them with how many.
+    /// Switches with missing blocks: the first three, with their numbers.
     pub(super) switches: Vec<String>,
-    /// Switches that miss some beyond those.
+    /// Number of further switches with missing blocks.
     pub(super) more: usize,
 }
 
 impl Blocks {
-    /// Which switches miss how many.
+    /// Which switches miss how many blocks, as text.
     pub(super) fn in_words(&self) -> String {
         let Self { compared, missing, switches, more } = self;
         let more = if *more > 0 { format!(" and {more} more switches") } else { String::new() };
@@ -54,19 +55,19 @@ impl Blocks {
     }
 }
 
-/// Some of the rows.
+/// A group of rows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rows {
-    /// How many were compared.
+    /// Number of rows compared.
     pub(super) compared: usize,
-    /// How many of them differ.
+    /// Number of them that differ.
     pub(super) different: usize,
-    /// The first of these in words.
+    /// The first of these, as text.
     pub(super) example: Option<String>,
 }
 
 impl Rows {
-    /// How many differ, and the first of them.
+    /// How many differ, and the first of them, as text.
     pub(super) fn in_words(&self) -> String {
         let Self { compared, different, example } = self;
         let example = example.as_deref().unwrap_or_default();
@@ -76,8 +77,8 @@ impl Rows {
 
 /// Compares the forwarding tables and the SL2VL rows that switches and adapters acknowledged with those of the tables.
 ///
-/// Links to adapters may have fewer VLs than the tables, and rows on them are folded for good: such a
-/// row is in place if it is what OpenSM makes of it for the VLs that the link comes to operate.
+/// Links to adapters may have fewer VLs than the tables, and rows on them stay folded: such a row
+/// is in place if it is what OpenSM makes of it for the VLs that the link will operate.
 ///
 /// Rows that were not acknowledged are [`UNKNOWN`], which differs from all that are wanted.
 pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
@@ -100,7 +101,8 @@ pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
     found
 }
 
-/// How many blocks of 64 LIDs a switch was sent, and how many of them it did not acknowledge. Under OpenSM's lock.
+/// Number of blocks of 64 LIDs that a switch was sent, and of those that it did not acknowledge.
+/// Under OpenSM's lock.
 pub(super) fn blocks(switch: &abi::osm_switch_t) -> (usize, usize) {
     const BLOCK: usize = 64;
     if switch.new_lft.is_null() || switch.lft.is_null() {
@@ -115,14 +117,14 @@ pub(super) fn blocks(switch: &abi::osm_switch_t) -> (usize, usize) {
     (length.div_ceil(BLOCK), pairs.filter(|(wanted, there)| wanted != there).count())
 }
 
-/// LinearFDBTop of a switch and the largest LID that it was sent an entry for, if that is larger. Under OpenSM's
+/// LinearFDBTop of a switch and the largest LID in its table, if that LID is larger. Under OpenSM's
 /// lock.
 pub(super) fn short_top(switch: &abi::osm_switch_t) -> Option<(u16, u16)> {
     let top = u16::from_be(switch.switch_info.lin_top);
     (top < switch.max_lid_ho).then_some((top, switch.max_lid_ho))
 }
 
-/// Of a switch that is left out or avoided nothing is asked.
+/// Switches whose LinearFDBTop is too low, in words. Those that are left out or avoided are skipped.
 fn short_tops(host: &Host, in_force: &InForce) -> Vec<String> {
     let mut found = Vec::new();
     for switch in host.switches() {
@@ -139,8 +141,8 @@ fn short_tops(host: &Host, in_force: &InForce) -> Vec<String> {
     found
 }
 
-/// Compares what switches acknowledged of their forwarding tables with what they were sent. Of a switch that is
-/// left out nothing is asked: no entry leads to it.
+/// Compares the forwarding tables that switches acknowledged with those sent. Switches that are
+/// left out are skipped: no entry leads to them.
 fn forwarding(host: &Host, programmed: &Programmed) -> Blocks {
     let mut found = Blocks::default();
     for switch in host.switches() {
@@ -174,7 +176,7 @@ fn of_switch(
     found: &mut Recheck,
 ) {
     let fabric = &in_force.programmed.fabric;
-    // Tables of OpenSM's cache may be older than the node.
+    // Tables from OpenSM's cache may be older than the node.
     let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
     let unmapped = in_force.faults.contains(&(host::node_guid(node), Fault::Rows));
     if unmapped || !host::physp(node, 0).is_some_and(maps_sls) {
@@ -182,7 +184,7 @@ fn of_switch(
     }
     let cabled: Vec<usize> =
         (1..ports).filter(|&port| fabric.switch(switch).ports[port].peer.is_some()).collect();
-    // What comes in by these is kept back by rows.
+    // Rows keep back what arrives by these.
     let strange = in_force.strange(switch);
     let untrusted: Vec<u8> = (1..ports)
         .filter(|&port| fabric.switch(switch).ports[port].untrusted)
@@ -194,7 +196,8 @@ fn of_switch(
         if !onward && !adapters_matter || !in_force.uses(switch, PortNum(out_port as u8)) {
             continue;
         }
-        // A cable to an adapter may be gone since the tables were computed, if OpenSM's cache serves.
+        // If OpenSM's cache is used, a cable to an adapter may be gone since the tables were
+        // computed.
         let there = |physp: &&abi::osm_physp_t| onward || host::remote(physp).is_some();
         let Some(physp) = host::physp(node, out_port).filter(there) else { continue };
         let folded_to = (!onward).then(|| link_vls(host, physp));
@@ -218,7 +221,7 @@ fn of_adapter(host: &Host, in_force: &InForce, node: &abi::osm_node_t, found: &m
 }
 
 impl Recheck {
-    /// Compares one row. `folded_to`: the VLs of the link where it is an adapter's.
+    /// Compares one row. `folded_to`: the VLs of the link if it is an adapter's.
     fn compare(
         &mut self,
         node: &abi::osm_node_t,
@@ -254,8 +257,8 @@ impl Recheck {
     }
 }
 
-/// What OpenSM makes of a row for a port that operates so many VLs, a power of two or 15. It leaves VL 15,
-/// which drops packets, as it is.
+/// What OpenSM makes of a row for a port that operates this number of VLs, a power of two or 15. It
+/// does not change VL 15, which drops packets.
 pub(super) fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
     const ONES: u64 = 0x1111_1111_1111_1111;
     let mask = if vls == 15 { 15 } else { vls - 1 };

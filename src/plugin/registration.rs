@@ -7,14 +7,14 @@ use super::abi;
 use super::instance::{Plugin, Registered};
 use crate::engine;
 
-/// The engine whose algorithm the configuration file chooses. The others are registered under names
-/// of their own.
+/// The engine whose algorithm the configuration file chooses. The others are registered under their
+/// own names.
 pub(super) const CHOSEN_BY_CONFIG: &str = "dfdn";
 
-/// What OpenSM calls when `routing_engine` names an engine.
+/// Called by OpenSM when `routing_engine` names an engine.
 type Setup = unsafe extern "C" fn(*mut abi::osm_routing_engine, *mut abi::osm_opensm) -> c_int;
 
-/// A sentence where `routing_engine` names none of our engines; names are as OpenSM tells them apart.
+/// A sentence if `routing_engine` names none of our engines; names are compared as OpenSM does.
 pub(super) fn not_asked(engines: &str) -> Option<String> {
     let names: Vec<&str> = engines.split([',', ' ', '\t']).filter(|name| !name.is_empty()).collect();
     let ours: Vec<&str> = engine::ENGINES.iter().filter(|e| e.deadlock_free).map(|e| e.name).collect();

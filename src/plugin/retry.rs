@@ -1,7 +1,7 @@
-//! Sweeps asked for because tables did not arrive: at once, then ever more seldom.
+//! Sweeps requested because tables did not arrive: at once, then with growing delays.
 //!
-//! A node that keeps refusing a table must not have the whole fabric swept again and again. OpenSM reports
-//! nothing between one heavy sweep and the next, so the wait is a thread's: started with the first wait,
+//! A node that keeps refusing a table must not make the whole fabric be swept again and again.
+//! OpenSM reports nothing between two heavy sweeps, so a thread waits: started with the first wait,
 //! joined when the plugin is deleted.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -16,8 +16,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// After the `failures`-th sweep in a row that left something to be done, from 1: how long to wait for the
-/// next. The first follows at once, as what was clipped in a first sweep is in place after a second.
+/// The delay after the `failures`-th incomplete sweep in a row, counted from 1. The first retry
+/// follows at once, as what was clipped in a first sweep is in place after a second.
 pub(super) fn wait(failures: u32) -> Duration {
     match failures {
         0 | 1 => Duration::ZERO,
@@ -25,7 +25,7 @@ pub(super) fn wait(failures: u32) -> Duration {
     }
 }
 
-/// Asks for sweeps in time.
+/// Requests sweeps after a delay.
 #[derive(Debug)]
 pub(super) struct Retry {
     shared: Arc<Shared>,
@@ -40,20 +40,20 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When a sweep is to be asked for.
+    /// When to request a sweep.
     due: Option<Instant>,
     over: bool,
 }
 
 impl Retry {
-    /// Nothing is to be done yet.
+    /// Nothing is pending.
     pub(super) fn new() -> Self {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         Self { shared, thread: Mutex::new(None) }
     }
 
-    /// Asks for a heavy sweep after a wait, in place of one that is waited for. False where there is no thread
-    /// to wait; then none is asked for.
+    /// Requests a heavy sweep after a delay, replacing a pending one. False if no thread can be
+    /// started to wait; then none is requested.
     pub(super) fn after(&self, host: &Host, wait: Duration) -> bool {
         if wait.is_zero() {
             self.cancel();
@@ -74,7 +74,7 @@ impl Retry {
         true
     }
 
-    /// Nothing is to be asked for any more.
+    /// Cancels a pending request.
     pub(super) fn cancel(&self) {
         self.shared.lock().due = None;
     }

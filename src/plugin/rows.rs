@@ -1,30 +1,31 @@
-//! What OpenSM knows of the SL2VL rows in the nodes, made unambiguous.
+//! Makes OpenSM's knowledge of the SL2VL rows in the nodes unambiguous.
 //!
-//! OpenSM keeps, for each port and in port, the row that the node acknowledged last, and does not send
-//! a row that equals it, unless the port asks for everything (`need_update`). But all zeros say two
-//! things there: "acknowledged as all VL 0", and "nothing is known", in two cases:
+//! OpenSM keeps, for each port and in port, the row that the node acknowledged last, and does not
+//! send a row that equals it, unless the port asks for everything (`need_update`). But all zeros
+//! mean either "acknowledged as all VL 0" or "nothing is known", in two cases:
 //!
 //! - Its MAD failed: OpenSM zeroes the row when it sends it, and only an answer writes it again.
-//! - The port's object is new, as after any loss of a link or node. It asks for everything, but only
-//!   until OpenSM has read the port once more, and OpenSM reads all ports again without sending a row
-//!   when events come in while it discovers, or when the engine refuses the fabric. A switch whose
+//! - The port's object is new, as after any loss of a link or node. It asks for everything, but
+//!   only until OpenSM has read the port once more. OpenSM reads all ports again without sending a
+//!   row if events arrive during discovery, or if the engine refuses the fabric. A switch whose
 //!   ports stayed active then keeps its old rows.
 //!
-//! Neither is seen where the wanted row is VL 0 alone. So the plugin writes [`UNKNOWN`] wherever OpenSM
-//! knows nothing, and zeros are an acknowledgement like any other row:
+//! Neither is noticed if the wanted row is VL 0 alone. So the plugin writes [`UNKNOWN`] wherever
+//! OpenSM knows nothing, and zeros are an acknowledgement like any other row:
 //!
-//! - over a row just sent, before OpenSM can have seen an answer: it asks for all rows of the subnet and
-//!   sends what differs under one hold of its lock, so when it asks for the next row it has dealt with
-//!   the last one. An answer overwrites it; nothing else does.
-//! - over all rows of a switch port's object that it has not seen since another engine had the tables
-//!   sent. A table beyond the last in port, which OpenSM allocates and never uses, tells: it lives and
-//!   dies with the others.
+//! - over a row just sent, before OpenSM can have seen an answer: it requests all rows of the
+//!   subnet and sends those that differ while it holds its lock once, so when it asks for the next
+//!   row the last one is done. An answer overwrites it; nothing else does.
+//! - over all rows of a switch port's object that it has not seen since another engine had the
+//!   tables sent. A table beyond the last in port, which OpenSM allocates and never uses, serves as
+//!   a marker: it lives and dies with the others.
 //!
-//! Left over: no row follows the very last one that OpenSM asks for, that of the largest port GUID. It
-//! is taken for unknown in the next heavy sweep, so a row of zeros there costs one MAD a sweep, and a
-//! failure is mended one sweep late. Of a switch it is a row that no packet uses: out of its last port
-//! in use, from its last port. Adapters have no table to spare. Their rows are sent as OpenSM sees fit
-//! when the port is new, and no credit loop leads through an adapter.
+//! One case remains: no row follows the very last one that OpenSM asks for, that of the largest
+//! port GUID. It counts as unknown in the next heavy sweep, so a row of zeros there costs one MAD
+//! per sweep, and a failure is corrected one sweep late. On a switch it is a row that no packet
+//! uses: out of its last port in use, from its last port. Adapters have no spare table. OpenSM
+//! decides whether their rows are sent when the port is new, and no credit loop leads through an
+//! adapter.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,11 +36,11 @@ use super::recheck::clipped;
 use super::snapshot::data_vls;
 use crate::tables::SlVlRow;
 
-/// Stands for a row of which nothing is known. No engine makes such a row. It has no VL 15, for which
-/// the SA would leave an SL out of its answers.
+/// Stands for an unknown row. No engine makes such a row. It has no VL 15, for which the SA would
+/// leave an SL out of its answers.
 pub(super) const UNKNOWN: SlVlRow = SlVlRow(0xdeed_dede_edde_deed);
 
-/// A row that OpenSM has or will have sent when it asks for the next one.
+/// A row that OpenSM will have sent, if it has to, when it asks for the next one.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     /// As OpenSM has it, in network order.
@@ -48,23 +49,23 @@ struct Sent {
     in_port: u8,
 }
 
-/// Keeps OpenSM's knowledge of rows in order.
+/// Keeps OpenSM's knowledge of rows correct.
 #[derive(Debug, Default)]
 pub(super) struct KnownRows {
     /// The last row that OpenSM asked for, if it is one to be sent.
     last: Mutex<Option<Sent>>,
-    /// How often others had rows sent.
+    /// How many times other engines had rows sent.
     others: AtomicU32,
 }
 
 impl KnownRows {
-    /// To be called after a sweep in which another engine had its rows sent: their zeros are ambiguous.
+    /// Call after a sweep in which another engine had its rows sent: their zeros are ambiguous.
     pub(super) fn sent_by_another(&self) {
         self.others.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// To be called for each row that OpenSM asks for, with what it is told, under its lock held
-    /// exclusively, as it calls `update_sl2vl`.
+    /// Call for each row that OpenSM asks for, with the answer, with OpenSM's lock held
+    /// exclusively, as when it calls `update_sl2vl`.
     ///
     /// Cost: O(1); O(log n) for the first row of each of n nodes; O(in ports) for the first row of a port
     /// not seen before.
@@ -84,10 +85,10 @@ impl KnownRows {
         }
     }
 
-    /// Nothing is known of the rows of a switch port's object that was not there before.
+    /// Marks all rows of a new switch port's object as unknown.
     fn meet(&self, node: &abi::osm_node_t, port: &abi::osm_physp_t) {
         let Ok(spare) = u8::try_from(node.physp_tbl_size) else { return };
-        // What stands in the spare table once the port was seen: never zeros, which are there at first.
+        // Written to the spare table once the port was seen: never zeros, its initial content.
         let seen = SlVlRow(
             u64::from(u32::from_be_bytes(*b"dfdn")) << 32 | u64::from(self.others.load(Ordering::Relaxed)),
         );
@@ -105,7 +106,7 @@ fn settle(host: &Host, node: &abi::osm_node_t, sent: Sent) {
     let same = (node.node_info.node_guid == sent.node_guid).then_some(node);
     let node = same.or_else(|| host.node(sent.node_guid));
     let port = node.and_then(|node| host::physp(node, usize::from(sent.out_port)));
-    // Where OpenSM had no memory for the MAD the row is still what it was.
+    // If OpenSM had no memory for the MAD, the row is unchanged.
     if let Some(port) = port.filter(|port| host::row(port, sent.in_port) == Some(SlVlRow(0))) {
         host::set_row(port, sent.in_port, UNKNOWN);
     }

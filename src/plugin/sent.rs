@@ -1,4 +1,4 @@
-//! When tables were sent: did they arrive?
+//! After tables were sent: whether they arrived.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,18 +11,18 @@ use super::psl;
 use super::recheck::{Recheck, recheck};
 use super::retry;
 
-/// After how many sweeps in a row that left tables out of place it is no surprise any more.
+/// Number of consecutive sweeps that may leave tables out of place before it counts as an error.
 const SURPRISES: u32 = 3;
 
 impl Plugin {
-    /// Tables were sent, and acknowledged or not: ours or those of another engine.
+    /// Tables were sent, and acknowledged or not: ours or another engine's.
     pub(super) fn tables_sent(&self) {
         if self.is_ours() {
             self.sent.store(Sent::Ours as u8, Ordering::Relaxed);
             let in_force = self.in_force.load();
             let Some(in_force) = in_force.as_deref() else { return };
             if in_force.hold.is_some() {
-                // Or OpenSM would go on with these without asking.
+                // Otherwise OpenSM would continue with these without asking.
                 self.host.locked_exclusively(|| self.host.forget_cache());
                 self.retry_later.store(true, Ordering::Relaxed);
             } else {
@@ -40,7 +40,8 @@ impl Plugin {
         }
     }
 
-    /// Counts the switches that do not take their tables. One that is left out, or routed again, takes a sweep.
+    /// Counts the switches that do not take their tables. Leaving one out, or routing it again,
+    /// takes a sweep.
     fn count_faulty(&self, in_force: &InForce) {
         let (faults, switches) = self.host.locked(|| faulty_switches(&self.host, &in_force.programmed));
         match self.distrust.count(When::TablesSent, &faults, switches) {
@@ -82,14 +83,15 @@ impl Plugin {
         }
         let ours = self.is_ours();
         if ours && self.in_force.load().as_deref().is_some_and(|in_force| in_force.hold.is_some()) {
-            // Memory may be what is short, and SLs are those from before.
+            // Memory may be short, and the SLs are those from before.
             self.host.log(Message::PslSkipped, "psl stays as it is: the tables from before are in force");
         } else {
             self.write_psl(ours);
         }
     }
 
-    /// Looks for tables that were clipped or not acknowledged, and asks for another sweep where there are any.
+    /// Checks for tables that were clipped or not acknowledged, and requests another sweep if there
+    /// are any.
     fn recheck(&self, in_force: &InForce) {
         let Recheck { between_switches, at_adapters, forwarding, short_tops } =
             self.host.locked(|| recheck(&self.host, in_force));
@@ -129,7 +131,8 @@ impl Plugin {
         }
     }
 
-    /// Asks for another sweep, later the more often it did not help. `danger`: what holds until then.
+    /// Requests another sweep, later the more often it did not help. `danger`: the consequence
+    /// until then.
     fn out_of_place(&self, what: &str, failures: &AtomicU32, danger: &str) {
         let count = failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let wait = retry::wait(count);

@@ -11,7 +11,7 @@ use crate::fabric::{
     FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeKind, PortNum, PortRef, Sifted, Survey, sift,
 };
 
-/// Why OpenSM's structures give no fabric.
+/// Why OpenSM's structures do not give a fabric.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum SnapshotError {
     /// They contradict themselves.
@@ -22,14 +22,14 @@ pub(super) enum SnapshotError {
     NoSwitch(String),
 }
 
-/// The base LIDs that end ports answer, by port GUID in network order.
+/// The base LIDs that end ports report, by port GUID in network order.
 pub(super) type Discovered = HashMap<u64, u16>;
 
 /// Reads the LIDs of all end ports, under OpenSM's lock.
 ///
-/// OpenSM takes the LID away from a port of its table where another port answers it, and then nobody knows
-/// any more who answered what. So this is to be asked when all ports were discovered and no LID was dealt
-/// with yet.
+/// OpenSM takes the LID away from a port in its table if another port claims it; after that it is
+/// unknown who claimed what. So call this when all ports were discovered and no LID has been
+/// processed yet.
 pub(super) fn discovered(host: &Host) -> Discovered {
     let lid = |port: &abi::osm_port_t| {
         // SAFETY: NULL or the port's physical port, which lives as long.
@@ -39,18 +39,18 @@ pub(super) fn discovered(host: &Host) -> Discovered {
     host.ports().filter_map(lid).collect()
 }
 
-/// Reads all nodes, ports and cables, each port with the VLs that it can operate under `max_op_vls`, and
-/// leaves out what cannot be routed; see [`sift`].
+/// Reads all nodes, ports and cables, each port with the VLs that it can operate under
+/// `max_op_vls`, and leaves out what cannot be routed; see [`sift`].
 ///
-/// - Links that are down or that OpenSM holds for unhealthy are in the fabric as down.
-/// - Ports of switches that are up and of whose other end OpenSM knows nothing are untrusted.
-/// - `discovered`: what [`discovered`] found in this sweep, before OpenSM took LIDs away.
-/// - `faults`: those of switches and links that count. The switch of the subnet manager stays.
+/// - Links that are down or that OpenSM considers unhealthy are down in the fabric.
+/// - Ports of switches that are up and whose other end OpenSM does not know are untrusted.
+/// - `discovered`: the result of [`discovered`] in this sweep, before OpenSM took LIDs away.
+/// - `faults`: known faults of switches and links. The subnet manager's own switch stays.
 ///
 /// # Errors
 /// [`SnapshotError`].
 ///
-/// Cost: O(ports) time and memory, and O(n log n) to sort n nodes; some 100 bytes a port.
+/// Cost: O(ports) time and memory, and O(n log n) to sort n nodes; some 100 bytes per port.
 pub(super) fn snapshot(
     host: &Host,
     faults: &Faults,
@@ -68,9 +68,9 @@ pub(super) fn snapshot(
             continue;
         }
         if node.sw.is_null() {
-            survey.bad.insert(id, "it answered no SwitchInfo".to_owned());
+            survey.bad.insert(id, "it did not answer SwitchInfo".to_owned());
         } else if !host::physp(node, 0).is_some_and(host::answered_port_info) {
-            survey.bad.insert(id, "it answered no PortInfo of its port 0".to_owned());
+            survey.bad.insert(id, "it did not answer PortInfo of its port 0".to_owned());
         }
         if !host::physp(node, 0).is_some_and(maps_sls) {
             let why = "has no SL to VL mapping tables (IsSLMappingSupported of port 0)";
@@ -143,7 +143,7 @@ pub(super) fn snapshot(
     Ok(sifted)
 }
 
-/// One node without its cables; `None` for kinds of node that InfiniBand does not have.
+/// A node without its cables; `None` for kinds of nodes that InfiniBand does not have.
 fn read_node(node: &abi::osm_node_t, max_op_vls: u8) -> Option<Node> {
     let kind = match u32::from(node.node_info.node_type) {
         abi::IB_NODE_TYPE_SWITCH => NodeKind::Switch,
@@ -190,7 +190,7 @@ fn read_node(node: &abi::osm_node_t, max_op_vls: u8) -> Option<Node> {
     Some(read)
 }
 
-/// Data VLs of PortInfo's VLCap and OperationalVLs code. Code 0 is taken for 1, as OpenSM does.
+/// Data VLs of PortInfo's VLCap and OperationalVLs code. Code 0 counts as 1, as in OpenSM.
 pub(super) fn data_vls(code: u8) -> u8 {
     match code {
         0 | 1 => 1,
@@ -201,7 +201,7 @@ pub(super) fn data_vls(code: u8) -> u8 {
     }
 }
 
-/// Data VLs that OpenSM has both ends of a port's cable operate in the end.
+/// Data VLs that OpenSM will make both ends of a port's cable operate.
 pub(super) fn link_vls(host: &Host, physp: &abi::osm_physp_t) -> u8 {
     // SAFETY: only reads the port's own PortInfo.
     let cap = |port: &abi::osm_physp_t| unsafe { abi::ib_port_info_get_vl_cap(&port.port_info) };
@@ -209,7 +209,7 @@ pub(super) fn link_vls(host: &Host, physp: &abi::osm_physp_t) -> u8 {
     data_vls(host::remote(physp).map_or(here, |remote| here.min(cap(remote))))
 }
 
-/// Whether a port has SL to VL mapping tables; for a switch port 0 says so.
+/// Whether a port has SL to VL mapping tables; for a switch, port 0 says so.
 pub(super) fn maps_sls(physp: &abi::osm_physp_t) -> bool {
     /// IsSLMappingSupported in the capability mask of PortInfo, host order.
     const SL_MAPPING_SUPPORTED: u32 = 1 << 6;

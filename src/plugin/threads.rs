@@ -1,4 +1,4 @@
-//! Threads of our own, which end with the work.
+//! Threads of our own that end with the work.
 
 use std::cell::OnceCell;
 use std::num::NonZeroUsize;
@@ -6,30 +6,30 @@ use std::num::NonZeroUsize;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 thread_local! {
-    /// A pool of the thread alone, which rayon lets a thread make but once.
+    /// A pool of only this thread; rayon allows a thread to make one only once.
     static ALONE: OnceCell<ThreadPool> = const { OnceCell::new() };
 }
 
-/// How many threads there should be: one for each core.
+/// The number of threads wanted: one per core.
 pub(super) fn wanted() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Runs `body` with as many threads as there are cores, and joins them before it returns: a thread
-/// that outlived the library would run in unmapped memory after OpenSM closed it. Where the system lets
-/// the process start no more threads (`ulimit -u`, a limit of its control group), with half as many,
-/// and so on, in the end in the calling thread. Tables do not depend on the number.
+/// Runs `body` with a thread per core and joins all threads before it returns: a thread that
+/// outlived the library would run in unmapped memory after OpenSM closed it. If the system does not
+/// allow that many threads (`ulimit -u`, a limit of its control group), tries half as many and so
+/// on, finally only the calling thread. Tables do not depend on the number.
 ///
-/// Returns what `body` returned, and how many threads there were.
+/// Returns the result of `body` and the number of threads.
 ///
 /// # Errors
-/// The text of what went wrong.
+/// What went wrong, as text.
 pub(super) fn in_own_threads<T: Send>(body: impl FnOnce() -> T + Send) -> Result<(T, usize), String> {
     let mut body = Some(body);
     let mut threads = wanted();
     while threads > 0 && body.is_some() {
         let builder = ThreadPoolBuilder::new().num_threads(threads);
-        // The body is taken only when all threads have started.
+        // The body is taken only after all threads have started.
         let run = |pool: &ThreadPool| pool.install(|| body.take().map(|body| body()));
         if let Ok(Some(value)) = builder.build_scoped(|thread| thread.run(), run) {
             return Ok((value, threads));

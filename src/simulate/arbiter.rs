@@ -2,7 +2,7 @@
 
 use crate::tables::VlArb;
 
-/// The entries of one of the two tables that have a weight and a VL in use, in bytes.
+/// The entries of one of the two tables with a weight and a VL in use, in bytes.
 type Table = Vec<(u8, u32)>;
 
 /// The tables of all ports, prepared.
@@ -10,31 +10,31 @@ type Table = Vec<(u8, u32)>;
 pub(super) struct Tables {
     high: Table,
     low: Table,
-    /// Bytes from the high table after which the low one gets a turn; `None` for no limit.
+    /// Bytes of the high table after which the low one gets a turn; `None` for no limit.
     limit: Option<u32>,
     /// VLs in neither table.
     rest: u16,
 }
 
-/// Where a port is in the tables.
+/// The position of a port in its tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turn {
     high: Place,
     low: Place,
-    /// Bytes of the high table since the low one had a turn.
+    /// Bytes sent by the high table since the low one had a turn.
     since_low: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     entry: u8,
-    /// Bytes of the entry that are used up.
+    /// Bytes of the current entry that are used up.
     used: u32,
 }
 
 impl Place {
-    /// The VL of the next entry that has a packet; an entry keeps its turn until its weight is used up,
-    /// and may go beyond it with its last packet.
+    /// The VL of the next entry with a packet. An entry keeps its turn until its weight is used up,
+    /// and its last packet may exceed it.
     fn next(&mut self, table: &Table, ready: u16) -> Option<u8> {
         for _ in 0..=table.len() {
             let &(vl, weight) = table.get(usize::from(self.entry))?;
@@ -64,11 +64,11 @@ impl Tables {
         Self { high, low, limit, rest: ((1 << vls) - 1) & !listed }
     }
 
-    /// The VL whose packet goes next, of those that have one that can go.
+    /// The VL whose packet is sent next, among those that have one ready.
     ///
-    /// VLs of the high table go first, until they have sent as much as the limit says since the low one
-    /// had its turn; a limit of 0 is one packet. VLs that no table lists go when nobody else wants to: a
-    /// switch would never send them, and that tables forget a VL is no matter of this simulator.
+    /// VLs of the high table come first, until they have sent the limit since the low one had its
+    /// turn; a limit of 0 is one packet. VLs in neither table are sent when no other VL is ready. A
+    /// switch would never send them, but this simulator is not about tables that omit a VL.
     pub(super) fn choose(&self, turn: &mut Turn, ready: u16, bytes: impl Fn(u8) -> u32) -> u8 {
         let low_waits = self.low.iter().any(|(vl, _)| ready >> vl & 1 != 0);
         let over = self.limit.is_some_and(|limit| turn.since_low > 0 && turn.since_low >= limit);

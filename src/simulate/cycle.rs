@@ -1,4 +1,4 @@
-//! Traffic that closes credit loops where the tables permit it.
+//! Traffic that closes credit loops if the tables allow it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,16 +10,16 @@ use crate::fabric::{ChannelId, Lid, Sl, Vl};
 use crate::tables::{PathSl, Routes};
 use crate::verify::{CyclicComponents, cyclic_components};
 
-/// Pairs (sender, receiver) whose paths take an arc between virtual channels of one cyclic component of
-/// the dependency graph, as long as there are any; each host sends once and receives once. Pairs on arcs
-/// of a shortest cycle come first: one for each arc, then a second one for each, and so on, as without
-/// one for each it would not close. The hosts that remain send to each other at random (Schneider,
-/// Bibartiu, Hoefler, section VI.A).
+/// Pairs (sender, receiver) whose paths use an arc between virtual channels of one cyclic component
+/// of the dependency graph, as long as there are any; each host sends once and receives once. Pairs
+/// on arcs of a shortest cycle come first: one for each arc, then a second one for each, and so on,
+/// as the cycle cannot close without one for each. The remaining hosts send to each other at random
+/// (Schneider, Bibartiu, Hoefler, section VI.A).
 ///
 /// Cost: that of [`cyclic_components`], and at worst a walk along the path of each pair of hosts.
 ///
 /// # Errors
-/// A path that does not arrive.
+/// If a path does not arrive.
 pub(super) fn pairs(network: &Network<'_>, random: &mut Random) -> Result<Vec<(u32, u32)>, SimulateError> {
     let hosts = network.hosts.len();
     let components = cyclic_components(network.fabric, &routes_in_use(network));
@@ -34,7 +34,7 @@ pub(super) fn pairs(network: &Network<'_>, random: &mut Random) -> Result<Vec<(u
     random.shuffle(&mut free);
     for from in 0..hosts {
         if matching.receiver[from].is_none() {
-            // The last of them may be itself, and then stays silent.
+            // The last one may be left with itself, and then does not send.
             let other = free.iter().rposition(|&to| to != from);
             matching.receiver[from] = other.map(|i| free.swap_remove(i) as u32);
         }
@@ -66,8 +66,8 @@ impl Matching {
         }
     }
 
-    /// For each host that has none the first receiver, in random order, on the way to which it takes an
-    /// arc within a component.
+    /// For each unused host, in random order, the first receiver whose path uses an arc within a
+    /// component.
     fn add_within(
         &mut self,
         components: &CyclicComponents,
@@ -104,8 +104,8 @@ impl Matching {
     }
 }
 
-/// Pairs whose paths take an arc of a cycle: in random order one for each arc, then another for each, and
-/// so on.
+/// Pairs whose paths use an arc of a cycle: in random order one for each arc, then another for
+/// each, and so on.
 fn along(
     cycle: &[(ChannelId, Vl)],
     network: &Network<'_>,

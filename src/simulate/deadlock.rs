@@ -1,9 +1,9 @@
-//! Deadlock, exactly: the greatest set of buffers each of which waits for another one of the set.
+//! Exact deadlock detection: the greatest set of buffers that each wait for another one in the set.
 //!
-//! A buffer is in the set if each of its queues that has packets has a head that waits for a lane, the
-//! buffer behind that lane is in the set, and the credits of that lane, those on their way back included,
-//! are fewer than the head needs. Then nothing leaves any buffer of the set, ever: what could bring more
-//! credits is a departure from the set. The other way round, if the set is empty, some packet can move.
+//! A buffer is in the set if each of its non-empty queues has a head that waits for a lane, the
+//! buffer behind that lane is in the set, and the lane's credits, including those on their way
+//! back, are fewer than the head needs. Then no packet ever leaves the set: only a departure from
+//! the set could return more credits. Conversely, if the set is empty, some packet can move.
 
 use super::kernel::Kernel;
 use super::network::NONE;
@@ -16,21 +16,21 @@ pub struct Stuck {
     /// When its cycle closed, in picoseconds.
     pub time: u64,
     /// Channels that wait for each other, each for the next one and the last for the first, and the
-    /// packets that wait.
+    /// waiting packets.
     pub cycle: Vec<Wait>,
     /// Packets in all buffers that will never move again.
     pub packets: u64,
-    /// How many (channel, VL) buffers these are.
+    /// Number of these (channel, VL) buffers.
     pub buffers: usize,
 }
 
-/// Cost: O(queues), plus what is taken away.
+/// Cost: O(queues), plus the removals.
 pub(super) fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
     let net = kernel.net;
     let lanes: Vec<usize> =
         net.wires.iter().flat_map(|w| (0..net.vls).map(move |vl| w.lane(vl as u32) as usize)).collect();
     let queues_of = |lane: usize| lane..lane + net.wires[kernel.slots[lane].wire as usize].queues as usize;
-    // Who waits without end as far as its own lane can tell.
+    // Candidates: buffers that wait forever as far as their own lane shows.
     let short = |q: usize| {
         let slot = &kernel.slots[q];
         if slot.head == NONE {
@@ -102,7 +102,8 @@ fn first_cycle<I: Iterator<Item = usize>>(
             cycle.push(next);
             next = after(next)?;
         }
-        // It is closed once the last head waits and the last packet has gone where it fills a buffer.
+        // It is closed once the last head waits and the last packet has arrived in the buffer that
+        // it fills.
         let closed = |&lane: &usize| {
             let waits = first_head(lane).map_or(0, |q| kernel.slots[q].since);
             let delay = u64::from(net.wires[kernel.slots[lane].wire as usize].delay);
@@ -126,7 +127,7 @@ fn first_cycle<I: Iterator<Item = usize>>(
         Some(Wait { channel, vl, packet })
     };
     let mut cycle: Vec<Wait> = cycle.iter().filter_map(wait).collect();
-    // The lowest channel first, so that a cycle is told in one way.
+    // The lowest channel first, so that a cycle has one representation.
     let lowest = (0..cycle.len()).min_by_key(|&i| (cycle[i].channel, cycle[i].vl))?;
     cycle.rotate_left(lowest);
     Some((time, cycle))

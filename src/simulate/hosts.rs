@@ -1,4 +1,4 @@
-//! What hosts make: messages, cut into packets, and which LID and SL they have.
+//! What hosts send: messages, divided into packets, with their LIDs and SLs.
 
 use super::Load;
 use super::kernel::Packet;
@@ -6,20 +6,20 @@ use super::network::Network;
 use super::random::Random;
 use super::traffic::Demand;
 
-/// Which LID of a receiver with several hosts send to.
+/// To which LID of a receiver with several LIDs hosts send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LidChoice {
     /// The base LID.
     #[default]
     Base,
-    /// One of those with the shortest path, by random choice once for each pair.
+    /// One with the shortest path, chosen at random once per pair.
     Shortest,
-    /// Any, by random choice for each packet.
+    /// Any, chosen at random for each packet.
     Random,
-    /// All in turn, packet by packet.
+    /// All in rotation, packet by packet.
     Striped,
-    /// Number i of the receiver's for number i of the sender's: host h sends from its LID number h modulo
-    /// the number of LIDs.
+    /// The receiver's i-th LID for the sender's i-th: host h uses its LID number h modulo the
+    /// number of LIDs.
     SameIndex,
 }
 
@@ -29,14 +29,14 @@ pub enum Arrivals {
     /// Independent of each other: a Poisson process.
     #[default]
     Poisson,
-    /// All the same, with a random start.
+    /// Constant, with a random start.
     Constant,
 }
 
 /// The LIDs that hosts may choose from.
 pub(super) struct Lids {
     choice: LidChoice,
-    /// For `Shortest`: by receiver and switch of the sender, a bit for each LID.
+    /// For `Shortest`: by receiver and switch of the sender, one bit per LID.
     shortest: Vec<u128>,
     switches: usize,
 }
@@ -90,28 +90,28 @@ impl Lids {
 pub(super) struct Sender {
     random: Random,
     arrivals: Arrivals,
-    /// Mean femtoseconds between messages; 0: one as soon as the one before is through.
+    /// Mean time between messages in femtoseconds; 0: each starts when the one before is sent.
     interval: u64,
-    /// When the next message is made, in femtoseconds; then, when the one in work was.
+    /// Creation time of the next message, in femtoseconds, and of the current one.
     next: u64,
     /// Bytes of a message.
     message: u64,
-    /// Bytes that the message in work still has.
+    /// Bytes left of the current message.
     left: u64,
     to: usize,
-    /// Messages to come.
+    /// Messages still to be created.
     messages: u64,
-    /// Messages and packets made.
+    /// Messages and packets created.
     made: u64,
     packets: u64,
     /// Packets in the send queues.
     pub(super) waiting: u32,
-    /// The send queues are full.
+    /// Whether the send queues are full.
     pub(super) stalled: bool,
 }
 
 impl Sender {
-    /// - `message`: bytes of each.
+    /// - `message`: bytes per message.
     pub(super) fn new(
         net: &Network<'_>,
         demand: &Demand,
@@ -156,17 +156,17 @@ impl Sender {
         self.messages > 0 || self.left > 0
     }
 
-    /// When it begins.
+    /// Time of its first message.
     pub(super) fn first(&self) -> Option<u64> {
         self.next()
     }
 
-    /// When the next packet is made; it may be past.
+    /// Creation time of the next packet; it may have passed.
     pub(super) fn next(&self) -> Option<u64> {
         self.sends().then_some(self.next / 1000)
     }
 
-    /// Makes the next packet.
+    /// Creates the next packet.
     pub(super) fn make(&mut self, host: usize, net: &Network<'_>, demand: &Demand, lids: &Lids) -> Packet {
         if self.left == 0 {
             self.to = demand.receiver(host, net.hosts.len(), self.made, &mut self.random);

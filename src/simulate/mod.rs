@@ -8,18 +8,18 @@
 //!  └──────────┘ credits └─────────────┘          └─ VL arbitration└─────────────┘
 //! ```
 //!
-//! - **Virtual cut-through.** A packet goes on as soon as its head is there, and only with credits (64
-//!   bytes each) for all of it in the buffer at the other end. They come back when its tail has left that
-//!   buffer, after the flight time of the cable.
-//! - **Paths.** The out port is that of the forwarding table, the SL that which the tables tell the host,
-//!   the VL that of the SL2VL row of (in port, out port); on the first link that of the adapters' row.
-//! - **Who goes next** on a link: first the VL, by the arbitration tables (high, low, limit), then in ports
-//!   in turn or by [`Arbitration`].
-//! - **Time** is in whole picoseconds, links are as fast as the fabric states, and the same seed gives the
-//!   same result on every machine and for any number of threads.
-//! - **Deadlock** is found exactly: the greatest set of buffers whose heads wait for full buffers of the
-//!   set. What is reported is the cycle that closed first, as [`verify`](crate::verify) reports a credit
-//!   loop.
+//! - **Virtual cut-through.** A packet moves on as soon as its head has arrived, and only with
+//!   credits (64 bytes each) for all of it in the buffer at the other end. They return when its
+//!   tail has left that buffer, after the propagation delay of the cable.
+//! - **Paths.** The out port comes from the forwarding table, the SL from the tables, the VL from
+//!   the SL2VL row of (in port, out port); on the first link from the adapters' row.
+//! - **Arbitration** for a link: first the VL, by the arbitration tables (high, low, limit), then
+//!   in ports round-robin or by [`Arbitration`].
+//! - **Time** is in integer picoseconds, links have the speed that the fabric states, and the same
+//!   seed gives the same result on every machine and for any number of threads.
+//! - **Deadlock** is found exactly: the greatest set of buffers whose heads wait for full buffers
+//!   of the set. The report has the cycle that closed first, as [`verify`](crate::verify) reports a
+//!   credit loop.
 //!
 //! ```
 //! use dfdn::engine::{self, Settings};
@@ -35,12 +35,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **What is left out.** Packets have no headers beside their bytes. Nothing is lost or sent again: no
-//! head-of-queue lifetime drops a packet, no congestion control slows a sender. Management packets (VL 15)
-//! and multicast are not sent. Flow control packets take no time on the link. Out ports decide without
-//! delay. Where a link is slower than the next, a packet holds the next one until its tail is through,
-//! where a switch might store it first. Links to adapters with fewer VLs than the fabric are taken to
-//! have as many.
+//! **Not modelled.** Packets have no headers beside their bytes. Nothing is lost or sent again: no
+//! head-of-queue lifetime drops a packet, no congestion control slows a sender. Management packets
+//! (VL 15) and multicast are not sent. Flow control packets take no time on the link. Out ports
+//! decide without delay. If a link is slower than the next, a packet blocks the next one until its
+//! tail has passed, although a switch might store it first. Links to adapters with fewer VLs than
+//! the fabric are treated as if they had as many.
 
 mod arbiter;
 mod cycle;
@@ -77,27 +77,27 @@ use kernel::{Kernel, Span};
 use network::{Network, Pairs};
 use traffic::Demand;
 
-/// Most bytes of a packet: the largest MTU.
+/// The largest packet in bytes: the largest MTU.
 const MAX_PACKET: u32 = 4096;
 
-/// What is simulated, beside the load and the seed.
+/// The simulated system, without the load and the seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The hardware.
     pub model: Model,
-    /// Who sends to whom.
+    /// The traffic pattern.
     pub traffic: Traffic,
-    /// Bytes of a message; `None`: one packet.
+    /// Bytes per message; `None`: one packet.
     pub message: Option<u64>,
     /// Times between messages.
     pub arrivals: Arrivals,
-    /// Which LID of a receiver.
+    /// Which LID of a receiver to send to.
     pub lids: LidChoice,
-    /// One SL for all packets, whatever the tables tell hosts.
+    /// One SL for all packets, instead of those of the tables.
     pub sl: Option<Sl>,
     /// Simulated time in picoseconds; `None`: 100 us, or until all messages have arrived.
     pub time: Option<u64>,
-    /// What of it does not count, at the beginning; `None`: a quarter, or nothing with [`Load::Messages`].
+    /// The initial part that is not counted; `None`: a quarter, or nothing with [`Load::Messages`].
     pub warm_up: Option<u64>,
 }
 
@@ -121,33 +121,33 @@ impl Default for Settings {
 pub enum Load {
     /// A share of their link's rate, above 0 and at most 1, without end.
     Share(f64),
-    /// One message for each pair of the pattern (one for each host where receivers are random), one after
+    /// One message for each pair of the pattern (one per host if receivers are random), one after
     /// the other from time 0.
     Messages,
 }
 
-/// Why nothing can be simulated.
+/// Why a simulation is impossible.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum SimulateError {
-    /// Nobody to send, or nobody to receive.
-    #[error("{hosts} adapter ports hang off a switch: it takes two to send a packet")]
+    /// There are not two hosts.
+    #[error("{hosts} adapter ports are attached to a switch; a simulation needs at least two")]
     TooFewHosts {
-        /// How many there are: 0 or 1.
+        /// Number of hosts: 0 or 1.
         hosts: usize,
     },
-    /// A load beyond the link.
+    /// An invalid load.
     #[error("a load of {0} is not above 0 and at most 1: it is a share of the rate of a host's link")]
     Load(f64),
-    /// A packet that no link carries.
-    #[error("a packet of {0} bytes: it takes 1 to {MAX_PACKET}")]
+    /// An invalid packet size.
+    #[error("a packet of {0} bytes: the size must be 1 to {MAX_PACKET}")]
     Packet(u32),
-    /// A delay beyond what a network has.
-    #[error("a delay of {0} ps is beyond a millisecond")]
+    /// A delay longer than any in a network.
+    #[error("a delay of {0} ps is more than a millisecond")]
     Delay(u64),
-    /// A message without a byte.
+    /// An empty message.
     #[error("a message of 0 bytes")]
     EmptyMessage,
-    /// A buffer that no packet ever fits into.
+    /// A buffer that is too small for a packet.
     #[error(
         "{what} has {has} credits for each of {vls} VLs, and a packet takes {needs}: give it more credits, or \
          make packets smaller"
@@ -155,40 +155,40 @@ pub enum SimulateError {
     SmallBuffer {
         /// Which buffer.
         what: &'static str,
-        /// Credits of a VL.
+        /// Credits per VL.
         has: u32,
-        /// Credits of a packet.
+        /// Credits per packet.
         needs: u32,
         /// VLs in use.
         vls: usize,
     },
-    /// No pattern of that name.
+    /// An unknown pattern.
     #[error("no traffic pattern '{text}': there are {}, and files of pairs", Traffic::NAMES)]
     Traffic {
-        /// What was asked for.
+        /// The name given.
         text: String,
     },
     /// A pattern for more hosts than there are.
-    #[error("{what}:{wanted} cannot be: there are {hosts} hosts, so the number is 1 to {}", hosts - 1)]
+    #[error("{what}:{wanted} is not possible: there are {hosts} hosts, so the number must be 1 to {}", hosts - 1)]
     NoSuchHosts {
         /// The pattern.
         what: &'static str,
-        /// Its number.
+        /// The number given.
         wanted: usize,
-        /// How many hosts there are.
+        /// Number of hosts.
         hosts: usize,
     },
     /// A pattern without pairs.
     #[error("the pattern has no pair of hosts")]
     NoPairs,
     /// A host that sends to itself.
-    #[error("{host} is to send to itself")]
+    #[error("{host} cannot send to itself")]
     ToItself {
-        /// The host, in words.
+        /// The host, as text.
         host: String,
     },
-    /// Counting that begins after the end.
-    #[error("the warm-up is not shorter than the time that is simulated")]
+    /// The warm-up is too long.
+    #[error("the warm-up must be shorter than the simulated time")]
     WarmUp,
     /// A path that does not arrive.
     #[error("a packet from {source_name} to LID {dlid} does not arrive: at {at} {why}")]
@@ -199,7 +199,7 @@ pub enum SimulateError {
         dlid: u16,
         /// The switch where the path ends.
         at: String,
-        /// Why it does.
+        /// Why it ends.
         why: String,
     },
     /// A pair without an SL.
@@ -214,7 +214,7 @@ pub enum SimulateError {
         dlid: u16,
     },
     /// A receiver without a LID.
-    #[error("{lid} is no LID")]
+    #[error("{lid} is not a LID")]
     NoLid {
         /// The number.
         lid: u16,
@@ -232,28 +232,28 @@ pub enum SimulateError {
     Interrupted,
 }
 
-/// What one run found.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The load; `None` where each pair had one message.
+    /// The load; `None` if each pair had one message.
     pub load: Option<f64>,
     /// The seed.
     pub seed: u64,
-    /// Bytes that arrived, as a share of what the hosts that send could have sent.
+    /// Bytes that arrived, as a share of what the sending hosts could have sent.
     pub accepted: f64,
-    /// Latency of messages in nanoseconds, from when they are made until their last byte is there.
+    /// Latency of messages in nanoseconds, from creation to the arrival of the last byte.
     pub latency: Latency,
     /// Packets that arrived.
     pub packets: u64,
-    /// Switches that packets left.
+    /// Number of times that packets left a switch.
     pub packet_hops: u64,
-    /// Bytes that arrived from the source of which the fewest did, over the mean; of sources that send.
+    /// Bytes that arrived from the worst source, divided by the mean; over the hosts that send.
     pub fairness: f64,
     /// The deadlock that ended the run.
     pub deadlock: Option<Stuck>,
-    /// When the last message arrived, in picoseconds, where all did that were to come.
+    /// Arrival of the last message in picoseconds, if all that were due have arrived.
     pub finished: Option<u64>,
-    /// By channel and VL: the share of the time that counts that a link was busy with it.
+    /// By channel and VL: the share of the counted time that a link was busy with it.
     pub use_of_links: Vec<Vec<f64>>,
     /// Events, a measure of work.
     pub events: u64,
@@ -261,7 +261,8 @@ pub struct Row {
     pub seconds: f64,
 }
 
-/// Latencies in nanoseconds, `None` where no message arrived. Mean: exact; the others to within 1/128.
+/// Latencies in nanoseconds, `None` if no message arrived. The mean is exact; the others are to
+/// within 1/128.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latency {
     /// Mean.
@@ -275,7 +276,7 @@ pub struct Latency {
 }
 
 impl Row {
-    /// For machines. `links`: with the use of each link.
+    /// As JSON. `links`: include the use of each link.
     pub fn to_json(&self, fabric: &Fabric, links: bool) -> Value {
         let deadlock = self.deadlock.as_ref().map(|stuck| {
             let mut value = Witness::CreditLoop(stuck.cycle.clone()).to_json(fabric);
@@ -312,14 +313,14 @@ impl Row {
         value
     }
 
-    /// Mean over the channels of the share of the time that they were busy with each VL.
+    /// By VL: the share of time that channels were busy with it, averaged over the channels.
     pub fn vl_use(&self) -> Vec<f64> {
         let vls = self.use_of_links.first().map_or(0, Vec::len);
         let channels = self.use_of_links.len().max(1) as f64;
         (0..vls).map(|vl| self.use_of_links.iter().map(|of| of[vl]).sum::<f64>() / channels).collect()
     }
 
-    /// The channel that was busy for most of the time, and for what share of it.
+    /// The channel that was busy for the largest share of the time, and that share.
     pub fn busiest(&self) -> Option<(ChannelId, f64)> {
         let of = self.use_of_links.iter().enumerate().map(|(c, vls)| (c, vls.iter().sum::<f64>()));
         let busiest = of.fold(None, |best: Option<(usize, f64)>, this| match best {
@@ -335,21 +336,21 @@ pub struct Simulation<'a> {
     network: Network<'a>,
     settings: &'a Settings,
     lids: Lids,
-    /// Whether all pairs have been looked at.
+    /// Whether all pairs have been checked.
     all_checked: bool,
 }
 
 impl<'a> Simulation<'a> {
-    /// - `routes`: tables that were made for this very fabric.
+    /// - `routes`: tables made for this very fabric.
     ///
     /// # Errors
-    /// [`SimulateError`]: settings that cannot be, and the first pair (of any two hosts, or of those of a
-    /// pattern that is not random) that has no SL or whose path does not arrive.
+    /// [`SimulateError`]: invalid settings, and the first pair (of any two hosts, or of a pattern
+    /// that is not random) that has no SL or whose path does not arrive.
     ///
     /// # Panics
-    /// Where the tables were made for another fabric.
+    /// If the tables were made for another fabric.
     ///
-    /// Cost: a walk along the path of each pair of a switch and a LID where any two hosts may send to each
+    /// Cost: a walk along the path from each switch to each LID if any two hosts may send to each
     /// other.
     pub fn new(
         fabric: &'a Fabric,
@@ -367,7 +368,8 @@ impl<'a> Simulation<'a> {
             return Err(SimulateError::EmptyMessage);
         }
         let mut network = Network::new(fabric, routes, model, settings.sl)?;
-        // Random patterns know their pairs only with a seed; then a walk through all finds every VL.
+        // Random patterns know their pairs only with a seed; for them, walking all pairs finds
+        // every VL.
         let fixed = matches!(settings.traffic, Traffic::Shift(_) | Traffic::Pairs(_));
         let pairs = if fixed { Demand::new(&settings.traffic, &network, 0)?.pairs() } else { Pairs::All };
         let vls = network.check(&pairs)?;
@@ -381,7 +383,7 @@ impl<'a> Simulation<'a> {
         self.network.vls
     }
 
-    /// What it was made with.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         self.settings
     }
@@ -389,7 +391,7 @@ impl<'a> Simulation<'a> {
     /// One run.
     ///
     /// # Errors
-    /// A load or a pattern that cannot be.
+    /// An invalid load or pattern.
     pub fn run(&self, load: Load, seed: u64) -> Result<Row, SimulateError> {
         self.run_until(load, seed, &|| false)
     }
@@ -399,8 +401,8 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// As [`Simulation::run`].
     ///
-    /// Cost: see `docs/simulations.md`; memory is that of the buffers, 32 bytes for each packet in them and
-    /// 8 for each credit that a packet may give back.
+    /// Cost: see `docs/simulations.md`; memory is that of the buffers, 32 bytes for each packet in
+    /// them and 8 for each credit that a packet may return.
     pub fn run_until(&self, load: Load, seed: u64, stop: &dyn Fn() -> bool) -> Result<Row, SimulateError> {
         let began = Instant::now();
         let (settings, net) = (self.settings, &self.network);
@@ -421,7 +423,7 @@ impl<'a> Simulation<'a> {
         let counts = &kernel.counts;
         let finished = (deadlock.is_none() && load == Load::Messages && counts.made == counts.delivered)
             .then_some(counts.finished);
-        // To the end: that of the span, of the last message, or of what could still move.
+        // Until the span ends, the last message has arrived, or nothing can move.
         let until = match (&deadlock, finished) {
             (Some(stuck), _) => stuck.time.clamp(span.from + 1, span.until),
             (None, Some(finished)) => finished,
@@ -484,8 +486,8 @@ impl<'a> Simulation<'a> {
         if from >= until { Err(SimulateError::WarmUp) } else { Ok(Span { from, until }) }
     }
 
-    /// All runs of some loads and seeds, on all cores: rows by load, then by seed. `done` is told each row
-    /// that is finished, in any order.
+    /// All runs of some loads and seeds, on all cores: rows by load, then by seed. Calls `done`
+    /// with each finished row, in any order.
     ///
     /// # Errors
     /// As [`Simulation::run_until`], of the first row that has one.
@@ -497,7 +499,7 @@ impl<'a> Simulation<'a> {
     ) -> Result<Vec<Row>, SimulateError> {
         let rows: Vec<_> = runs
             .par_iter()
-            // One at a time to whoever is idle: late rows of a sweep take longest.
+            // One at a time per idle core: the last rows of a sweep take longest.
             .with_max_len(1)
             .map(|&(load, seed)| {
                 let row = self.run_until(load, seed, &|| stop());

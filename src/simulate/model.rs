@@ -1,25 +1,25 @@
-//! What switches, links and adapters are like.
+//! Properties of switches, links and adapters.
 
 use crate::fabric::{LinkSpeed, Port};
 
-/// Bytes that one credit stands for.
+/// Bytes per credit.
 pub const CREDIT: u32 = 64;
 
-/// How the packets of a buffer wait.
+/// How packets wait in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queues {
-    /// In one queue: a packet that waits holds up all behind it.
+    /// In one queue: a waiting packet blocks all behind it.
     Fifo,
-    /// In a queue for each out port.
+    /// In one queue per out port.
     PerOutPort,
 }
 
-/// Room of a buffer, in credits of 64 bytes.
+/// Size of a buffer, in credits of 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// For each VL.
     PerVl(u32),
-    /// For a port, divided evenly among the VLs in use.
+    /// Per port, divided evenly among the VLs in use.
     PerPort(u32),
 }
 
@@ -33,21 +33,21 @@ impl Room {
     }
 }
 
-/// Which of the packets that wait for a link goes next.
+/// Which of the packets that wait for a link is sent next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arbitration {
-    /// VLs by the VL arbitration tables; in ports in turn.
+    /// VLs by the VL arbitration tables; in ports round-robin.
     RoundRobin,
-    /// VLs by the VL arbitration tables; the packet that came to the head of its queue first.
+    /// VLs by the VL arbitration tables; the packet that reached the head of its queue first.
     FirstCome,
     /// The oldest packet, whatever its VL.
     Age,
-    /// The highest VL, in ports in turn. Where every hop raises the VL, as in DF-DN, that is about the
-    /// oldest packet (Schneider et al., section VIII).
+    /// The highest VL, in ports round-robin. If every hop raises the VL, as in DF-DN, that is
+    /// roughly the oldest packet (Schneider et al., section VIII).
     VlAge,
 }
 
-/// The hardware. Times are in picoseconds, rates in femtoseconds a byte.
+/// The hardware. Times are in picoseconds, rates in femtoseconds per byte.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Largest packet in bytes, headers included, at most 4096.
@@ -56,30 +56,30 @@ pub struct Model {
     pub buffer: Room,
     /// How packets wait in an input buffer.
     pub queues: Queues,
-    /// How many packets the input buffers of a port may send at the same time; 0 for one from each
-    /// queue.
+    /// How many packets the input buffers of a port may send at the same time; 0 for one per queue.
     pub reads: u8,
     /// Buffers at the out ports of switches; `None`: packets go from the input buffer to the link.
     pub output: Option<Room>,
-    /// How many times as fast as the link a packet goes to an output buffer.
+    /// Speed of a packet to an output buffer, as a multiple of the link's.
     pub speedup: u32,
     /// From the arrival of a head at a switch until it can leave.
     pub switch_delay: u64,
-    /// How long a bit takes through a cable.
+    /// Propagation delay of a cable.
     pub flight: u64,
-    /// One rate for all links; `None`: as the fabric states.
+    /// One rate for all links; `None`: as stated by the fabric.
     pub rate: Option<u64>,
-    /// Buffer of an adapter and the rate at which it is emptied; `None`: adapters take what comes.
+    /// Buffer of an adapter and the rate at which it is emptied; `None`: adapters accept at link
+    /// rate.
     pub sink: Option<(Room, u64)>,
-    /// Who goes next.
+    /// Arbitration for links.
     pub arbitration: Arbitration,
-    /// Packets that an adapter lines up for its link, all VLs together. While so many wait, later ones
-    /// wait without a VL, in the order in which they were made.
+    /// Packets that an adapter queues for its link, over all VLs. While that many wait, later ones
+    /// wait without a VL, in order of creation.
     pub window: u32,
 }
 
 impl Default for Model {
-    /// 2 KiB packets, 16 KiB for each VL of an in port, 100 ns a switch, 5 m of cable.
+    /// 2 KiB packets, 16 KiB per VL of an in port, 100 ns per switch, 5 m of cable.
     fn default() -> Self {
         Self {
             packet: 2048,
@@ -105,13 +105,14 @@ impl Model {
     /// A model by its name.
     ///
     /// - `schneider`: section VI.A of Schneider, Bibartiu, Hoefler, "Ensuring Deadlock-Freedom in
-    ///   Low-Diameter InfiniBand Networks": 2 KiB packets, 800 credits a port, links of "10 GiB" taken as
-    ///   10 GiB/s. What the paper does not say is as in the example of ib_flit_sim with the same 800
-    ///   credits and packets: 50 + 50 ns a switch, three packets at a time from an in port, output
-    ///   buffers of 78 credits a VL.
-    /// - `flich`: section 5.1 of Flich et al., "Improving InfiniBand Routing through Multiple Virtual
-    ///   Networks": 32-byte packets, a byte every 4 ns, 100 ns a switch and 100 ns a cable, 1 KB for each
-    ///   VL at both sides of a crossbar as fast as the links, first come first served.
+    ///   Low-Diameter InfiniBand Networks": 2 KiB packets, 800 credits per port, links of "10 GiB"
+    ///   read as 10 GiB/s. What the paper does not state is as in the example of ib_flit_sim with
+    ///   the same 800 credits and packets: 50 + 50 ns per switch, three packets at a time from an
+    ///   in port, output buffers of 78 credits per VL.
+    /// - `flich`: section 5.1 of Flich et al., "Improving InfiniBand Routing through Multiple
+    ///   Virtual Networks": 32-byte packets, a byte every 4 ns, 100 ns per switch and 100 ns per
+    ///   cable, 1 KB per VL at both sides of a crossbar as fast as the links, first come first
+    ///   served.
     pub fn named(name: &str) -> Option<Self> {
         let default = Self::default();
         match name {
@@ -139,7 +140,7 @@ impl Model {
     }
 }
 
-/// Femtoseconds a byte of a link, as a port states it: the rate of the data, coding taken off.
+/// Femtoseconds per byte of a link, as a port states it: the data rate, without coding.
 pub(super) fn rate_of(port: &Port) -> Option<u64> {
     let lane = match port.speed? {
         LinkSpeed::Sdr => 4_000_000,
@@ -156,5 +157,5 @@ pub(super) fn rate_of(port: &Port) -> Option<u64> {
     Some(lane / u64::from(port.width.unwrap_or(4).max(1)))
 }
 
-/// The rate where a fabric states none: 4x QDR.
+/// The rate if a fabric states none: 4x QDR.
 pub(super) const USUAL_RATE: u64 = 250_000;

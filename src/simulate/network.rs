@@ -1,9 +1,9 @@
-//! A fabric and its tables as the event loop wants them.
+//! A fabric and its tables, prepared for the event loop.
 //!
-//! A *wire* is what one packet at a time goes over: a channel between switches, the link from or to an
-//! adapter, and, where the model has them, the crossbar's way into an output buffer and an adapter that
-//! takes packets at a limited rate. At the end of each wire is a buffer for each VL, so one rule moves
-//! every packet:
+//! A *wire* carries one packet at a time: a channel between switches, the link from or to an
+//! adapter, and, if the model has them, the crossbar's path into an output buffer and an adapter
+//! that accepts packets at a limited rate. At the end of each wire is a buffer per VL, so one rule
+//! moves every packet:
 //!
 //! ```text
 //!  adapter                 switch                                      adapter
@@ -13,8 +13,8 @@
 //!  send queue --link--> [in buffer] --crossbar--> [out buffer] --channel--> … --link--> [buffer] --taken
 //! ```
 //!
-//! Queues are numbered one after the other: those of the buffers, wire by wire, VL by VL, and for each out
-//! port where there is one for each; then the send queues, host by host, VL by VL. A (wire, VL) is a
+//! Queues are numbered consecutively: those of the buffers, wire by wire, VL by VL, and if there is
+//! one per out port, by out port; then the send queues, host by host, VL by VL. A (wire, VL) is a
 //! *lane*; its number is that of the first queue of the buffer at its end.
 
 use std::collections::HashMap;
@@ -33,20 +33,20 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Credits of a buffer that is never full.
 pub(super) const UNLIMITED: i32 = i32::MAX / 2;
 
-/// What does not change about a wire.
+/// The constant part of a wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wire {
-    /// Femtoseconds a byte.
+    /// Femtoseconds per byte.
     pub(super) rate: u64,
-    /// From the start of a packet until its head can leave the buffer behind the wire.
+    /// From the start of a packet until its head can leave the buffer at the wire's end.
     pub(super) delay: u32,
-    /// From the departure of a tail from the buffer behind the wire until the credits are back.
+    /// From the departure of a tail from that buffer until the credits are back.
     pub(super) credit_delay: u32,
     /// Where the wire ends.
     pub(super) end: End,
     /// Credits of each lane.
     pub(super) credits: i32,
-    /// The first of the queues behind it: `queues` for each VL.
+    /// First queue at its end: `queues` per VL.
     pub(super) first_queue: u32,
     pub(super) queues: u32,
 }
@@ -68,9 +68,9 @@ impl Wire {
 pub(super) enum End {
     /// At an in port of a switch: its number, its first slot, and the first of its SL2VL rows.
     Switch { switch: u32, first_slot: u32, first_row: u32 },
-    /// Before another wire; the VL stays.
+    /// At another wire; the VL stays the same.
     Wire(u32),
-    /// At an adapter that takes everything at once.
+    /// At an adapter that accepts everything at once.
     Adapter,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Host {
     pub(super) lids: u16,
     pub(super) switch: SwitchId,
     pub(super) port: PortNum,
-    /// Femtoseconds a byte of its link.
+    /// Femtoseconds per byte of its link.
     pub(super) rate: u64,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Network<'a> {
     /// By LID: the host, [`NONE`] for switches.
     pub(super) host_of_lid: Vec<u32>,
     pub(super) wires: Vec<Wire>,
-    /// By slot of a switch: the wire that a packet for that port takes.
+    /// By slot of a switch: the wire for packets to that port.
     wire_of_slot: Vec<u32>,
     /// One more than the highest VL in use.
     pub(super) vls: usize,
@@ -105,15 +105,15 @@ pub(super) struct Network<'a> {
     adapter_row: SlVlRow,
     /// Queues of all buffers; send queues follow, one for each host and VL.
     pub(super) num_queues: u32,
-    /// By wire: its number among the out ports of its switch, for queues by out port.
+    /// By wire: its number among the out ports of its switch, for queues per out port.
     out_index: Vec<u32>,
-    /// Every packet has this SL, whatever the tables say.
+    /// If set, every packet has this SL instead of that of the tables.
     sl: Option<Sl>,
 }
 
 impl<'a> Network<'a> {
     /// # Errors
-    /// [`SimulateError`]: too few hosts, a model that does not work.
+    /// [`SimulateError`]: too few hosts, or an invalid model.
     pub(super) fn new(
         fabric: &'a Fabric,
         routes: &'a Routes,
@@ -209,10 +209,10 @@ impl<'a> Network<'a> {
         self.wires = wires;
     }
 
-    /// Fixes the number of VLs, and with it the buffers.
+    /// Sets the number of VLs, and with it the buffers.
     ///
     /// # Errors
-    /// A buffer that has no room for a packet.
+    /// If a buffer has no room for a packet.
     pub(super) fn with_vls(&mut self, vls: usize) -> Result<(), SimulateError> {
         self.vls = vls;
         let needs = self.model.packet.div_ceil(CREDIT);
@@ -222,7 +222,8 @@ impl<'a> Network<'a> {
         for (w, wire) in self.wires.iter_mut().enumerate() {
             let (room, what) = match wire.end {
                 End::Switch { .. } => (Some(self.model.buffer), "an input buffer"),
-                // From a switch's port to its adapter; any other ends before a link, in an output buffer.
+                // From a switch's port to its adapter; any other wire ends before a link, in an
+                // output buffer.
                 End::Wire(_) if (channels..channels + 2 * hosts).contains(&w) => {
                     (self.model.sink.map(|(room, _)| room), "the buffer of an adapter")
                 }
@@ -252,12 +253,12 @@ impl<'a> Network<'a> {
         (self.fabric.channels().len() + host) as u32
     }
 
-    /// The channel that a wire is, or whose output buffer it leads to.
+    /// The channel of a wire, or the one whose output buffer it leads to.
     pub(super) fn channel_of(&self, wire: u32) -> Option<ChannelId> {
         ((wire as usize) < self.fabric.channels().len()).then_some(ChannelId(wire))
     }
 
-    /// The wire behind a switch for a packet, and the VL there; `None` where the tables lead nowhere.
+    /// The next wire of a packet at a switch, and its VL there; `None` if the tables lead nowhere.
     #[inline]
     pub(super) fn forward(&self, end: End, dlid: u16, sl: u8) -> Option<(u32, u32)> {
         let End::Switch { switch, first_slot, first_row } = end else { return None };
@@ -298,10 +299,10 @@ impl<'a> Network<'a> {
         if self.vls == 1 { 0 } else { u32::from(self.adapter_row.get(sl).0) }
     }
 
-    /// The channels and VLs of a path, and its VLs all told.
+    /// The channels and VLs of a path, and the set of its VLs.
     ///
     /// # Errors
-    /// Where it does not arrive.
+    /// If it does not arrive.
     pub(super) fn walk(&self, from: usize, dlid: u16) -> Result<Path, SimulateError> {
         let fabric = self.fabric;
         let source = &self.hosts[from];
@@ -334,7 +335,7 @@ impl<'a> Network<'a> {
                 return Err(fail(at, "there is no entry for it".to_owned()));
             };
             if out.index() >= fabric.channels().slots_of(at) {
-                return Err(fail(at, format!("it leads out of port {out}, which is not there")));
+                return Err(fail(at, format!("it leads out of port {out}, which does not exist")));
             }
             let vl = self.routes.sl2vl.row(at, in_port, out).get(sl);
             if vl.0 >= Vl::MAX_DATA {
@@ -347,20 +348,20 @@ impl<'a> Network<'a> {
             let Some(channel) = fabric.channels().at_port(at, out) else {
                 return Err(fail(
                     at,
-                    format!("it leads out of port {out}, to no switch and not to its owner"),
+                    format!("it leads out of port {out}, which leads neither to a switch nor to its owner"),
                 ));
             };
             path.steps.push((channel, vl));
             let c = fabric.channels().get(channel);
             (at, in_port) = (c.to, c.in_port);
         }
-        Err(fail(at, "it goes in circles".to_owned()))
+        Err(fail(at, "it loops".to_owned()))
     }
 
-    /// Walks pairs of a host and a LID, on all cores: their VLs.
+    /// Walks pairs of a host and a LID, on all cores, and returns their VLs.
     ///
     /// # Errors
-    /// Of the first pair that does not arrive.
+    /// For the first pair that does not arrive.
     pub(super) fn check(&self, pairs: &Pairs) -> Result<u16, SimulateError> {
         let walk = |vls: &mut u16, host: usize, dlid: u16| -> Result<(), SimulateError> {
             *vls |= self.walk(host, dlid)?.vls;
@@ -376,7 +377,7 @@ impl<'a> Network<'a> {
                 })
                 .collect(),
             Pairs::All => {
-                // All that hosts of one switch that are told the same have in common is walked once.
+                // The common part of all hosts on one switch with the same SL is walked once.
                 let alike = self.sl.is_some() || self.routes.path_sl.is_by_switch();
                 let mut seen = HashMap::new();
                 let sources: Vec<usize> = (0..self.hosts.len())
@@ -410,7 +411,7 @@ impl<'a> Network<'a> {
         host.lid..host.lid + host.lids
     }
 
-    /// Hops from each switch to a LID of a host; `u16::MAX` where the tables do not lead there.
+    /// Hops from each switch to a LID of a host; `u16::MAX` if the tables do not lead there.
     pub(super) fn hops_to(&self, host: usize, dlid: u16) -> Vec<u16> {
         let channels = self.fabric.channels();
         let ports = self.lft[usize::from(dlid)];
@@ -441,8 +442,8 @@ impl<'a> Network<'a> {
     }
 }
 
-/// SL2VL rows. Of many turns few have a row of their own, and their numbers fit into a cache where the
-/// rows do not.
+/// SL2VL rows. Few of many turns have a row of their own, and row numbers fit into a cache where
+/// the rows do not.
 enum Rows<'a> {
     Numbered(Vec<u16>, Vec<SlVlRow>),
     Plain(&'a [SlVlRow]),
@@ -476,7 +477,7 @@ impl<'a> Rows<'a> {
 /// A path between hosts.
 pub(super) struct Path {
     pub(super) steps: Vec<(ChannelId, Vl)>,
-    /// VLs of all its links, bit n = VL n.
+    /// VLs of all its links, bit n for VL n.
     pub(super) vls: u16,
 }
 
@@ -502,7 +503,7 @@ fn host(fabric: &Fabric, model: &Model, endport: EndPortId, end: &EndPort) -> Op
     })
 }
 
-/// The forwarding tables by LID; nothing for LID 0.
+/// The forwarding tables by LID; empty for LID 0.
 fn lft_columns<'a>(fabric: &Fabric, lft: &'a Lft) -> Vec<&'a [u8]> {
     let column = |lid| Lid::new(lid as u16).map_or(&[][..], |lid| lft.to(lid));
     (0..fabric.lid_table_len()).map(column).collect()

@@ -6,26 +6,26 @@
 //!        next
 //! ```
 //!
-//! In this simulator nearly every event lies at most a packet time, a cable and a switch ahead, so
-//! the days are as short as makes a handful of events each, and their number covers that time. An
-//! event is put down without a comparison, and is sorted among its day's handful when that day comes.
+//! In this simulator nearly every event is at most a packet time, a cable and a switch ahead. So a
+//! day is short enough to hold only a few events, and the days cover that time. An event is
+//! inserted without a comparison, and sorted among those of its day when that day comes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Bits of what happens; the rest of a word counts 2^36 events.
+/// Bits of the payload; the rest of a word counts 2^36 events.
 const WHAT: u32 = 28;
 
-/// When something happens, and what. Events of the same time happen in the order of their numbers,
-/// which is the order in which they were put down.
+/// The time of an event, and its payload. Events of the same time occur in the order of their
+/// numbers, which is the order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     time: u64,
-    /// Number, and what in the lowest [`WHAT`] bits.
+    /// Number, and payload in the lowest [`WHAT`] bits.
     number: u64,
 }
 
-/// Events by time. Once its days have grown to what they need it allocates no more.
+/// Events by time. Once its days have grown to the size needed, it allocates no more.
 #[derive(Debug)]
 pub struct EventQueue {
     /// Length of a day: 2^shift.
@@ -35,7 +35,7 @@ pub struct EventQueue {
     today: Vec<Event>,
     next: usize,
     days: Vec<Vec<Event>>,
-    /// A bit for each day that has events.
+    /// A bit for each day with events.
     busy: Vec<u64>,
     far: BinaryHeap<Reverse<Event>>,
     number: u64,
@@ -43,10 +43,11 @@ pub struct EventQueue {
 }
 
 impl EventQueue {
-    /// - `horizon`: how far ahead events lie that should need no heap.
+    /// - `horizon`: how far ahead events are that should not need the heap.
     /// - `interval`: the mean time between events, at least 1.
     pub fn new(horizon: u64, interval: u64) -> Self {
-        // About four events a day: fewer, and empty days cost more than sorting; measured by `benches/simulate.rs`.
+        // About four events per day: with fewer, empty days cost more than sorting; measured by
+        // `benches/simulate.rs`.
         let shift = (4 * interval.max(1)).ilog2();
         let days = (horizon >> shift).saturating_add(2).next_power_of_two().clamp(64, 1 << 16);
         Self {
@@ -63,18 +64,17 @@ impl EventQueue {
         }
     }
 
-    /// How many events are to come.
+    /// Number of pending events.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none is to come.
+    /// Whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Puts an event down, not before the time of the last one that was taken. `what` has at most 28
-    /// bits.
+    /// Inserts an event, not before the time of the last one removed. `what` has at most 28 bits.
     ///
     /// Cost: O(1); O(events of the day) for today; O(log events) beyond the horizon.
     pub fn push(&mut self, time: u64, what: u32) {
@@ -93,7 +93,7 @@ impl EventQueue {
         }
     }
 
-    /// The next event and its time.
+    /// Removes the next event and returns it with its time.
     pub fn pop(&mut self) -> Option<(u64, u32)> {
         while self.next == self.today.len() {
             if self.len == 0 {
@@ -113,7 +113,7 @@ impl EventQueue {
         self.busy[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Goes on to the next day that has events.
+    /// Moves on to the next day with events.
     fn turn(&mut self) {
         let ahead = self.next_busy();
         let far = self.far.peek().map(|Reverse(e)| e.time >> self.shift);
@@ -122,7 +122,7 @@ impl EventQueue {
             (None, Some(far)) => far,
             (None, None) => return,
         };
-        // What was far is near now, and was put down before what will be put beside it.
+        // Events from the heap are near now; they were inserted before any others of that day.
         while let Some(&Reverse(event)) = self.far.peek() {
             let day = event.time >> self.shift;
             if day > self.day && day - self.day > self.mask {

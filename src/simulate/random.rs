@@ -23,7 +23,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `n`. Some are likelier than others by a share of n / 2^64.
+    /// A number below `n`. Some are likelier than others by a factor of n / 2^64.
     pub(super) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
@@ -31,7 +31,7 @@ impl Random {
     /// An exponentially distributed number with a mean of `mean`.
     ///
     /// Von Neumann's method ("Various techniques used in connection with random digits", 1951): it
-    /// compares uniform numbers and nothing else, where a logarithm differs from machine to machine.
+    /// only compares uniform numbers, whereas a logarithm differs between machines.
     pub(super) fn exponential(&mut self, mean: u64) -> u64 {
         let mut whole = 0;
         loop {

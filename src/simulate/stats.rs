@@ -1,4 +1,4 @@
-//! What is counted during a run.
+//! Statistics of a run.
 
 /// Latencies, to within 1/128 of themselves, in a fixed array.
 #[derive(Clone, Debug)]
@@ -8,7 +8,7 @@ pub(super) struct Histogram {
     sum: u128,
 }
 
-/// Bits of a value that tell classes of the same power of two apart.
+/// Bits of a value that distinguish classes within a power of two.
 const BITS: u32 = 6;
 
 impl Histogram {

@@ -1,4 +1,4 @@
-//! Who sends to whom.
+//! Traffic patterns.
 
 use std::str::FromStr;
 
@@ -7,39 +7,39 @@ use super::cycle;
 use super::network::{Network, Pairs};
 use super::random::Random;
 
-/// A traffic pattern. Hosts are adapter ports, numbered in port GUID order. What is random depends on
-/// the seed alone.
+/// A traffic pattern. Hosts are adapter ports, numbered in port GUID order. Random choices depend
+/// on the seed alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
     /// Each message to any other host.
     Uniform,
-    /// Each host to one other, and from one other: a random cyclic permutation (Sattolo), so that
-    /// nobody sends to itself.
+    /// Each host sends to one other, and receives from one other: a random cyclic permutation
+    /// (Sattolo), so that nobody sends to itself.
     Permutation,
     /// A random half of the hosts to the other half, each to one.
     Bisection,
-    /// Host i to host i + n, around the end: the rounds of mpiGraph.
+    /// Host i to host i + n, modulo the number of hosts: the rounds of mpiGraph.
     Shift(usize),
-    /// Each host to all others in turn, starting with the next.
+    /// Each host to all others in rotation, starting with the next.
     AllToAll,
     /// This many random hosts to one.
     Incast(usize),
     /// As `Uniform`, but a share of the messages goes to some random hosts.
     Hotspot {
-        /// How many hosts.
+        /// Number of these hosts.
         spots: usize,
         /// Share of the messages, in percent.
         percent: f64,
     },
-    /// Pairs whose paths take arcs between virtual channels that wait for each other in cycles, each
+    /// Pairs whose paths use arcs between virtual channels that wait for each other in cycles, each
     /// sender and each receiver once; the other hosts send to each other at random.
     Cycle,
-    /// (sender, receiver); a sender with several receivers sends to them in turn.
+    /// (sender, receiver); a sender with several receivers sends to them in rotation.
     Pairs(Vec<(u32, u32)>),
 }
 
 impl Traffic {
-    /// What [`Traffic::from_str`] takes.
+    /// What [`Traffic::from_str`] accepts.
     pub const NAMES: &'static str =
         "uniform, permutation, bisection, shift:N, all-to-all, incast:N, hotspot:N:PERCENT, cycle";
 }
@@ -75,19 +75,19 @@ impl FromStr for Traffic {
 #[derive(Debug)]
 pub(super) enum Demand {
     Uniform,
-    /// The hosts, and the share of the messages to them in units of 2^-64.
+    /// The hosts, and their share of the messages in units of 2^-64.
     Hotspot(Vec<u32>, u64),
     AllToAll,
-    /// By host: where its receivers begin in the list.
+    /// By host: index of its first receiver in the list.
     Lists(Vec<u32>, Vec<u32>),
 }
 
 impl Demand {
     /// # Errors
-    /// A pattern for hosts that are not there.
+    /// If the pattern needs hosts that do not exist.
     pub(super) fn new(traffic: &Traffic, network: &Network<'_>, seed: u64) -> Result<Self, SimulateError> {
         let hosts = network.hosts.len();
-        // Hosts draw with numbers from 0.
+        // Hosts use random streams with numbers from 0.
         let mut random = Random::new(seed, u64::MAX);
         let mut order: Vec<u32> = (0..hosts as u32).collect();
         let enough = |wanted: usize, what: &'static str| {
@@ -174,7 +174,7 @@ impl Demand {
         }
     }
 
-    /// How many messages a host has to send where each pair gets one.
+    /// Number of messages that a host sends if each pair gets one.
     pub(super) fn messages(&self, host: usize, hosts: usize) -> u64 {
         match self {
             Self::Uniform | Self::Hotspot(..) => 1,
@@ -183,7 +183,7 @@ impl Demand {
         }
     }
 
-    /// The receiver of message number `n` of a host that has any to send.
+    /// The receiver of message number `n` of a host with messages to send.
     pub(super) fn receiver(&self, host: usize, hosts: usize, n: u64, random: &mut Random) -> usize {
         let other = |random: &mut Random| {
             let other = random.below(hosts as u64 - 1) as usize;

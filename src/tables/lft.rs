@@ -4,11 +4,11 @@ use rayon::prelude::*;
 
 use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
 
-/// The out port by destination LID and switch, as one dense array of
-/// [`Fabric::lid_table_len`] x switches bytes.
+/// The out port by destination LID and switch: a dense array of [`Fabric::lid_table_len`] x
+/// switches bytes.
 ///
-/// Destination-major: everything that computes or judges a routing works on one destination at a
-/// time, and then finds the ports of all switches side by side.
+/// Destination-major: computing and checking a routing both work on one destination at a time, and
+/// then the ports of all switches are adjacent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lft {
     switches: usize,
@@ -16,16 +16,16 @@ pub struct Lft {
 }
 
 impl Lft {
-    /// What an entry holds that leads nowhere.
+    /// The entry of an unreachable LID.
     pub const NO_PATH: u8 = 0xff;
 
-    /// Tables for all switches of a fabric that lead nowhere yet.
+    /// Tables for all switches of a fabric, with every LID unreachable.
     pub fn new(fabric: &Fabric) -> Self {
         let switches = fabric.num_switches();
         Self { switches, ports: vec![Self::NO_PATH; fabric.lid_table_len() * switches] }
     }
 
-    /// The out port for a LID; `None` where the table has no way.
+    /// The out port for a LID; `None` if the table has none.
     pub fn get(&self, switch: SwitchId, lid: Lid) -> Option<PortNum> {
         match self.ports.get(lid.index() * self.switches + switch.index()) {
             None | Some(&Self::NO_PATH) => None,
@@ -38,35 +38,35 @@ impl Lft {
         self.to_mut(lid)[switch.index()] = port.0;
     }
 
-    /// Sets an entry so that it leads nowhere.
+    /// Makes a LID unreachable.
     pub fn clear(&mut self, switch: SwitchId, lid: Lid) {
         self.to_mut(lid)[switch.index()] = Self::NO_PATH;
     }
 
-    /// The way to a LID of the fabric: out port by switch, [`Lft::NO_PATH`] where there is none.
+    /// The out ports to a LID of the fabric by switch, [`Lft::NO_PATH`] where there is none.
     pub fn to(&self, lid: Lid) -> &[u8] {
         &self.ports[lid.index() * self.switches..][..self.switches]
     }
 
-    /// The way to a LID of the fabric: out port by switch.
+    /// The out ports to a LID of the fabric by switch, mutable.
     pub fn to_mut(&mut self, lid: Lid) -> &mut [u8] {
         &mut self.ports[lid.index() * self.switches..][..self.switches]
     }
 
-    /// The table of one switch by LID, as it is programmed; [`Lft::NO_PATH`] where there is no way.
+    /// The table of one switch by LID, as it is programmed; [`Lft::NO_PATH`] if unreachable.
     pub fn row(&self, switch: SwitchId) -> Vec<u8> {
         self.ports.iter().skip(switch.index()).step_by(self.switches.max(1)).copied().collect()
     }
 
     /// Writes the tables of all switches as they are programmed: `tables[s][lid]`, each at least as
-    /// long as the fabric has LIDs; what is beyond stays.
+    /// long as the fabric's LID range; further entries keep their value.
     ///
-    /// Cost: O(LIDs x switches) bytes read and written once, on all cores: eight LIDs of eight
-    /// switches are turned over at a time, and 64 switches are done side by side so that each cache
-    /// line is read once.
+    /// Cost: O(LIDs x switches) bytes read and written once, on all cores. Blocks of eight LIDs by
+    /// eight switches are transposed, for 64 switches at a time, so that each cache line is read
+    /// once.
     ///
     /// # Panics
-    /// Where there are fewer tables than switches, or one is too short.
+    /// If there are fewer tables than switches, or one is too short.
     pub fn fill(&self, tables: &mut [&mut [u8]]) {
         const AT_ONCE: usize = 64;
         let lids = self.ports.len() / self.switches.max(1);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn tables_by_switch_say_what_columns_do() {
-        // Numbers of switches and LIDs that are and are not multiples of the blocks.
+        // Numbers of switches and LIDs, multiples of the block sizes and others.
         for (switches, cas) in [(2, 1), (8, 3), (9, 1), (64, 1), (67, 3), (130, 1)] {
             let f = match switches {
                 2 => Mesh { dims: vec![2], cas: 1 }.build().unwrap(),

@@ -1,5 +1,5 @@
-//! What an engine hands over and a switch is programmed with: forwarding tables, SL to VL
-//! mappings, the SL of a path, VL arbitration.
+//! What an engine delivers and switches are programmed with: forwarding tables, SL to VL mappings,
+//! path SLs, VL arbitration.
 
 mod classes;
 mod lft;
@@ -20,7 +20,7 @@ pub use vlarb::VlArb;
 /// A complete set of tables for one fabric.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// Name of the engine that computed them, or of where they were read from.
+    /// Name of the engine that computed them, or of the source that they were read from.
     pub engine: String,
     /// Out port by switch and destination LID.
     pub lft: Lft,
@@ -30,10 +30,10 @@ pub struct Routes {
     pub path_sl: PathSl,
     /// Arbitration among the VLs in use, the same on every port.
     pub vlarb: VlArb,
-    /// Multicast forwarding, empty where it is not known: of an engine, trees that reach every end
-    /// port, each for groups with some SLs, which together are all SLs that a group may have; each
-    /// group takes of its tree what lies between its members.
+    /// Multicast forwarding; empty if unknown. An engine's trees reach every end port. Each serves
+    /// some SLs, and together they serve every SL that a group may have; a group uses the part of
+    /// its tree between its members.
     pub multicast: Vec<McastGroup>,
-    /// What the engine wants a person to know, a sentence each.
+    /// What the administrator should know, one sentence each.
     pub remarks: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Multicast forwarding: which ports of each switch pass the packets of a group on.
+//! Multicast forwarding: the ports of each switch that forward the packets of a group.
 
 use crate::fabric::{Fabric, PortNum, SwitchId};
 
@@ -12,17 +12,17 @@ impl PortSet {
         self.0[port.index() / 64] |= 1 << (port.index() % 64);
     }
 
-    /// Takes a port away.
+    /// Removes a port.
     pub fn remove(&mut self, port: PortNum) {
         self.0[port.index() / 64] &= !(1 << (port.index() % 64));
     }
 
-    /// Whether a port is in it.
+    /// Whether the set contains a port.
     pub fn contains(&self, port: PortNum) -> bool {
         self.0[port.index() / 64] & 1 << (port.index() % 64) != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }
@@ -43,20 +43,20 @@ impl PortSet {
     }
 }
 
-/// The ports that pass the packets of a multicast group on, by switch. A packet leaves by each of
-/// them but the one that it came in by.
+/// The ports that forward the packets of a multicast group, by switch. A packet leaves by each of
+/// them except the one that it arrived by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McastGroup {
-    /// Multicast LID, host order, `0xc000..=0xfffe`.
+    /// Multicast LID in host order, `0xc000..=0xfffe`.
     pub mlid: u16,
-    /// SLs that its packets may have, bit `n` = SL `n`; `None` where that is not known.
+    /// SLs that its packets may have, bit `n` for SL `n`; `None` if unknown.
     pub sls: Option<u16>,
-    /// Ports by switch, in order of the switches, of those that have any.
+    /// Ports by switch, in switch order; only switches that have some.
     pub ports: Vec<(SwitchId, PortSet)>,
 }
 
 impl McastGroup {
-    /// The first multicast LID: what OpenSM gives to the first group, which is IPoIB's broadcast.
+    /// The first multicast LID. OpenSM gives it to the first group, IPoIB's broadcast.
     pub const FIRST_MLID: u16 = 0xc000;
 
     /// The ports of a switch.
@@ -67,10 +67,10 @@ impl McastGroup {
         found.map_or_else(|_| PortSet::default(), |i| self.ports[i].1)
     }
 
-    /// What remains of this tree for some of its members: the ways between them. Members that the
+    /// The part of this tree between some members: the paths that connect them. Members that the
     /// tree does not reach are left out.
     ///
-    /// - `members`: each as its switch and the switch's port to it, 0 for the switch itself.
+    /// - `members`: each as its switch and the switch's port to it; port 0 for the switch itself.
     ///
     /// Cost: O(S + ports in the tree) with S switches.
     pub fn pruned(&self, fabric: &Fabric, members: &[(SwitchId, PortNum)]) -> Vec<(SwitchId, PortSet)> {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn only_the_ways_between_members_remain() {
-        // A chain of five switches with an adapter each; the tree is the whole chain.
+        // A chain of five switches with one adapter each; the tree is the whole chain.
         let f = Mesh { dims: vec![5], cas: 1 }.build().unwrap();
         let mut ports = vec![PortSet::default(); f.num_switches()];
         f.channels().as_slice().iter().for_each(|c| ports[c.from.index()].insert(c.out_port));

@@ -1,4 +1,4 @@
-//! The SL that a sender must use: what PathRecord queries answer.
+//! The SL that a sender must use: the answer to PathRecord queries.
 
 use super::Classes;
 use crate::fabric::{EndPortId, Fabric, Lid, Sl, SwitchId};
@@ -12,8 +12,8 @@ pub enum PathSl {
     /// [`Fabric::lid_table_len`] x switches bytes, destination-major as [`Lft`](super::Lft).
     BySwitch(Vec<u8>),
     /// One SL by source end port and destination LID: a dense array of end ports x
-    /// [`Fabric::lid_table_len`] bytes, [`PathSl::UNKNOWN`] where nothing is known (then any SL
-    /// may be in use). What the dumps of engines that were not written here amount to.
+    /// [`Fabric::lid_table_len`] bytes, [`PathSl::UNKNOWN`] where none is known (then any SL may be
+    /// in use). Dumps of other engines are read into this form.
     ByEndPort(Vec<u8>),
     /// Classes of service over one of the above.
     Classes(ClassSl),
@@ -22,24 +22,24 @@ pub enum PathSl {
 /// SL by class of service, source and destination LID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassSl {
-    /// Which SL leads to which block.
+    /// Which SL maps to which block.
     pub classes: Classes,
-    /// The SL within a block, or [`PathSl::Any`] with all SLs, of whatever class, that serve every
-    /// pair. Not classes again.
+    /// The SL within a block, or [`PathSl::Any`] with all SLs, of any class, that serve every pair.
+    /// Never [`PathSl::Classes`].
     pub own: Box<PathSl>,
-    /// The way by destination LID, an array of [`Fabric::lid_table_len`]; empty where there is only
-    /// one. Any way serves every pair.
-    pub ways: Vec<u8>,
+    /// The VL set by destination LID, an array of [`Fabric::lid_table_len`]; empty if there is only
+    /// one. Any VL set serves every pair.
+    pub vl_set_of: Vec<u8>,
 }
 
 impl ClassSl {
-    fn way(&self, dlid: Lid) -> u8 {
-        self.ways.get(dlid.index()).copied().unwrap_or(0)
+    fn vl_set(&self, dlid: Lid) -> u8 {
+        self.vl_set_of.get(dlid.index()).copied().unwrap_or(0)
     }
 
-    /// The SLs of all classes, in one way, for a pair whose SL within a block is `own`.
-    fn of_way(&self, way: u8, own: u8) -> u16 {
-        let sl = |class| self.classes.sl(class, way, own);
+    /// The SLs of all classes, in one VL set, for a pair whose SL within a block is `own`.
+    fn of_vl_set(&self, set: u8, own: u8) -> u16 {
+        let sl = |class| self.classes.sl(class, set, own);
         (0..self.classes.classes).fold(0, |set, class| set | bit(sl(class).0))
     }
 }
@@ -53,7 +53,7 @@ fn lowest(set: u16) -> u8 {
 }
 
 impl PathSl {
-    /// Entry of a pair that nothing is known about.
+    /// Entry of a pair whose SL is unknown.
     pub const UNKNOWN: u8 = 0xff;
 
     /// One SL for every pair.
@@ -66,7 +66,7 @@ impl PathSl {
         Self::BySwitch(vec![0; fabric.num_switches() * fabric.lid_table_len()])
     }
 
-    /// The SLs of which any serves every pair, if there are such.
+    /// The SLs that each serve every pair, if there are such.
     pub fn any(&self) -> Option<u16> {
         match self {
             Self::Any(set) => Some(*set),
@@ -75,7 +75,7 @@ impl PathSl {
         }
     }
 
-    /// Whether all sources on one switch are told the same.
+    /// Whether all sources on one switch use the same SL.
     pub fn is_by_switch(&self) -> bool {
         match self {
             Self::Any(_) | Self::BySwitch(_) => true,
@@ -84,7 +84,7 @@ impl PathSl {
         }
     }
 
-    /// Classes of service that the SLs tell apart.
+    /// Number of classes of service.
     pub fn classes(&self) -> u8 {
         match self {
             Self::Classes(classes) => classes.classes.classes,
@@ -92,7 +92,7 @@ impl PathSl {
         }
     }
 
-    /// The SL of the pair in a table, [`PathSl::UNKNOWN`] where there is none.
+    /// The SL of the pair in a table, [`PathSl::UNKNOWN`] if there is none.
     fn entry(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> u8 {
         match self {
             Self::Any(set) => lowest(*set),
@@ -106,60 +106,63 @@ impl PathSl {
     }
 
     /// The SLs with which a packet from `source` to `dlid` may travel, bit `n` = SL `n`: those that
-    /// the tables state, one for each class and way; all of them where any serves or none is known.
+    /// the tables state, one for each class and VL set; all of them if any SL serves or none is
+    /// known.
     pub fn allowed(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> u16 {
         match (self.any(), self.entry(fabric, source, dlid), self) {
             (Some(set), _, _) => set,
             (None, Self::UNKNOWN, _) => u16::MAX,
-            (None, own, Self::Classes(c)) => (0..c.classes.ways).fold(0, |set, way| set | c.of_way(way, own)),
+            (None, own, Self::Classes(c)) => {
+                (0..c.classes.vl_sets).fold(0, |all, set| all | c.of_vl_set(set, own))
+            }
             (None, sl, _) => bit(sl),
         }
     }
 
-    /// The SLs that senders are told, one for each class; the lowest where nothing is known.
-    pub fn told(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> u16 {
+    /// The SLs assigned to senders, one for each class; the lowest if none is known.
+    pub fn assigned_sls(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> u16 {
         match (self.entry(fabric, source, dlid), self) {
             (Self::UNKNOWN, _) => 1,
-            (_, Self::Classes(c)) if c.own.any().is_some() => c.of_way(c.way(dlid), 0),
-            (own, Self::Classes(c)) => c.of_way(c.way(dlid), own),
+            (_, Self::Classes(c)) if c.own.any().is_some() => c.of_vl_set(c.vl_set(dlid), 0),
+            (own, Self::Classes(c)) => c.of_vl_set(c.vl_set(dlid), own),
             (sl, _) => bit(sl),
         }
     }
 
-    /// [`PathSl::get`], or `None` where nothing is known.
+    /// [`PathSl::get`], or `None` if unknown.
     pub fn known(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> Option<Sl> {
         (self.entry(fabric, source, dlid) != Self::UNKNOWN).then(|| self.get(fabric, source, dlid))
     }
 
-    /// The SL that a sender in class 0 is told, the only class in most tables.
+    /// The SL assigned to a sender in class 0, which is the only class in most tables.
     pub fn get(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> Sl {
-        Sl(lowest(self.told(fabric, source, dlid)))
+        Sl(lowest(self.assigned_sls(fabric, source, dlid)))
     }
 
-    /// The SL that a sender on a switch is told who comes with a `wish`: that of its query, its
-    /// partition or a QoS policy. `None` where SLs are known by end port only.
+    /// The SL in the PathRecord for a sender on a switch. `requested` comes from its query, its
+    /// partition or a QoS policy. `None` if SLs are known by end port only.
     ///
-    /// A wish that serves the pair is granted; any other means the class that it belongs to. Where
+    /// A requested SL that serves the pair is granted; any other stands for its class. If
     /// destinations are spread, SL q below the number of classes means class q, not that very SL.
     ///
-    /// `switches`: how many the fabric has.
+    /// `switches`: number of switches of the fabric.
     ///
-    /// Cost: a look-up, without a lock or an allocation.
-    pub fn answer(&self, switches: usize, source: SwitchId, dlid: Lid, wish: Sl) -> Option<Sl> {
-        let granted = |set: u16| wish.0 < Sl::COUNT as u8 && set & bit(wish.0) != 0;
+    /// Cost: one look-up, without locks or allocations.
+    pub fn path_record_sl(&self, switches: usize, source: SwitchId, dlid: Lid, requested: Sl) -> Option<Sl> {
+        let granted = |set: u16| requested.0 < Sl::COUNT as u8 && set & bit(requested.0) != 0;
         match self {
-            Self::Any(set) => Some(if granted(*set) { wish } else { Sl(lowest(*set)) }),
+            Self::Any(set) => Some(if granted(*set) { requested } else { Sl(lowest(*set)) }),
             Self::BySwitch(table) => Some(Sl(table[dlid.index() * switches + source.index()])),
             Self::ByEndPort(_) => None,
             Self::Classes(c) => {
-                let class = c.classes.class_of(wish);
+                let class = c.classes.class_of(requested);
                 if let Some(set) = c.own.any() {
-                    let names_a_class = c.classes.ways > 1 && wish.0 < c.classes.classes;
-                    let told = c.classes.sl(class, c.way(dlid), 0);
-                    return Some(if granted(set) && !names_a_class { wish } else { told });
+                    let names_a_class = c.classes.vl_sets > 1 && requested.0 < c.classes.classes;
+                    let assigned = c.classes.sl(class, c.vl_set(dlid), 0);
+                    return Some(if granted(set) && !names_a_class { requested } else { assigned });
                 }
-                let own = c.own.answer(switches, source, dlid, Sl(0))?;
-                Some(c.classes.sl(class, c.way(dlid), own.0))
+                let own = c.own.path_record_sl(switches, source, dlid, Sl(0))?;
+                Some(c.classes.sl(class, c.vl_set(dlid), own.0))
             }
         }
     }

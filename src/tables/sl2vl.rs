@@ -4,7 +4,7 @@ use crate::fabric::{Channels, Fabric, PortNum, Sl, SwitchId, Vl};
 
 /// The VLs of the sixteen SLs for one (in port, out port), four bits each: SL 0 in the highest.
 ///
-/// Its big-endian bytes are the SLtoVLMappingTable attribute as it goes over the wire.
+/// Its big-endian bytes are the SLtoVLMappingTable attribute on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlVlRow(pub u64);
 
@@ -24,7 +24,7 @@ impl SlVlRow {
         Vl((self.0 >> Self::shift(sl) & 0xf) as u8)
     }
 
-    /// The same row with another VL for one SL.
+    /// The same row with a different VL for one SL.
     #[must_use]
     pub fn with(self, sl: Sl, vl: Vl) -> Self {
         let shift = Self::shift(sl);
@@ -41,8 +41,8 @@ impl SlVlRow {
     }
 }
 
-/// For each switch and each (in port, out port) of it, port 0 included, a row of VLs by SL: one
-/// dense array of 8 bytes x sum over switches of (ports + 1)^2. Adapters and routers all have one row
+/// For each switch and each of its (in port, out port), port 0 included, a row of VLs by SL: one
+/// dense array of 8 bytes x sum over switches of (ports + 1)^2. Adapters and routers share one row
 /// for what they send. A new table maps everything to VL 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sl2Vl {
@@ -69,7 +69,7 @@ impl Sl2Vl {
     /// Index of (switch, in port, out port) among all rows.
     ///
     /// # Panics
-    /// Where the switch does not have these ports.
+    /// If the switch does not have these ports.
     pub fn index(&self, switch: SwitchId, in_port: PortNum, out_port: PortNum) -> usize {
         let side = self.side[switch.index()];
         assert!(in_port.index() < side && out_port.index() < side, "a port that the switch does not have");
@@ -87,18 +87,18 @@ impl Sl2Vl {
         self.rows[i] = row;
     }
 
-    /// All rows, to be indexed by [`Sl2Vl::index`].
+    /// All rows, indexed by [`Sl2Vl::index`].
     pub fn rows(&self) -> &[SlVlRow] {
         &self.rows
     }
 
-    /// All rows, to be indexed by [`Sl2Vl::index`].
+    /// All rows, indexed by [`Sl2Vl::index`], mutable.
     pub fn rows_mut(&mut self) -> &mut [SlVlRow] {
         &mut self.rows
     }
 
-    /// The row of every adapter and router. What VL a packet has on its way into the first switch
-    /// matters to no credit loop; it keeps classes of service apart.
+    /// The row of every adapter and router. A packet's VL on its way into the first switch cannot
+    /// cause a credit loop; the row keeps classes of service separate.
     pub fn adapters(&self) -> SlVlRow {
         self.adapters
     }
@@ -108,7 +108,7 @@ impl Sl2Vl {
         self.adapters = row;
     }
 
-    /// How many ports (port 0 included) the rows of a switch cover.
+    /// Number of ports, port 0 included, that the rows of a switch cover.
     pub fn ports_of(&self, switch: SwitchId) -> usize {
         self.side[switch.index()]
     }

@@ -9,20 +9,19 @@ use super::coordinates::{digits, number};
 use super::plan::{Plan, Size};
 use super::{Hypercube, Ring, Torus};
 
-/// The 46 networks of Chiu et al., Table 1, by the names that they have there, one adapter a switch.
+/// The 46 networks of Chiu et al., Table 1, by their names there, with one adapter per switch.
 ///
-/// A random network is drawn anew: the paper's generator is lost, so only the numbers in the names
-/// are the same. After `rndm` come switches, links, the least and the largest degree, and the seed,
-/// which is ours. Where a `d` stands for the least degree there are duplicate links; as 48 links
-/// between 16 switches of degree 5 cannot be, the number after the `d` is taken as the most
-/// neighbours of a switch. `rndm-nice` has 16 switches and 29 links (section 5).
+/// The random networks are new ones, as the paper's generator is lost; only the numbers in their
+/// names match. After `rndm` come the numbers of switches and links, the smallest and the largest
+/// degree, and our own seed. A `d` in place of the smallest degree means that parallel links are
+/// allowed. As 16 switches of degree 5 cannot have 48 links, the number after the `d` is read as
+/// the largest number of neighbours. `rndm-nice` has 16 switches and 29 links (section 5).
 ///
 /// Regular networks have the links that their names say, with one erratum: `hypercube-64-102-6` has
-/// 192 links. Those of `torus3` are what the counts amount to: meshes wrapped in their last
-/// dimension only.
+/// 192 links. The link counts of `torus3` fit meshes that wrap around in the last dimension only.
 ///
 /// # Panics
-/// If one cannot be built, which a test rules out.
+/// If one cannot be built, which a test excludes.
 pub fn chiu_table1() -> Vec<(&'static str, Fabric)> {
     RANDOM.iter().chain(REGULAR).map(|&name| (name, network(name))).collect()
 }
@@ -96,15 +95,15 @@ fn network(name: &str) -> Fabric {
 /// What the largest degree limits.
 #[derive(Clone, Copy)]
 enum Most {
-    /// Links of a switch, of which no two may be parallel.
+    /// The links of a switch; no two may be parallel.
     Links(u32),
-    /// Switches that it is linked with, by as many links as may be.
+    /// The neighbours of a switch; links to one may be parallel.
     Neighbours(u32),
 }
 
-/// A connected network with exactly so many links, at random: a tree, then links for the switches
-/// that have too few, then any, each chosen evenly from all that the degrees still permit; again
-/// from the start where that leads nowhere.
+/// A random connected network with exactly `links` links: a tree, then links for switches that have
+/// too few, then any others. Each is chosen uniformly from all that the degrees still permit. If no
+/// choice is left, it starts again.
 fn random(switches: u32, links: u32, least: u32, most: Most, seed: u64) -> Fabric {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let drawn = loop {
@@ -127,7 +126,7 @@ fn draw(n: usize, links: usize, least: u32, most: Most, rng: &mut ChaCha8Rng) ->
             Most::Links(most) => between[a][b] == 0 && below(&degrees, most, a, b),
             Most::Neighbours(most) => between[a][b] > 0 || below(&neighbours, most, a, b),
         };
-        // The tree grows by the switches in order; switch 0 is its first.
+        // The tree adds switches in order, from switch 0.
         let joining = Some(drawn.len() + 1).filter(|&s| s < n);
         let any_short = degrees.iter().any(|&degree| degree < least);
         let wanted = |a: usize, b: usize| match joining {
@@ -149,7 +148,7 @@ fn draw(n: usize, links: usize, least: u32, most: Most, rng: &mut ChaCha8Rng) ->
     Some(drawn)
 }
 
-/// A mesh that closes on itself in its last dimension.
+/// A mesh that wraps around in its last dimension.
 fn wrapped_mesh(dims: &[u32]) -> Fabric {
     let switches = dims.iter().product::<u32>() as usize;
     let mut links = Vec::new();

@@ -10,7 +10,7 @@ pub(super) fn digits(mut number: usize, radices: &[u32]) -> Vec<u32> {
     digits
 }
 
-/// The number with these digits.
+/// The number that has these digits.
 pub(super) fn number(digits: &[u32], radices: &[u32]) -> usize {
     digits.iter().zip(radices).fold(0, |n, (&digit, &radix)| n * radix as usize + digit as usize)
 }

@@ -8,20 +8,20 @@ use super::plan::{Plan, Size};
 
 const DIRECTORS: usize = 3;
 const LEAVES: usize = 24;
-/// Cables between two neighbours.
+/// Cables between two neighbouring directors.
 const CABLES: usize = 30;
 const ADAPTERS: u32 = 724;
 
 /// Deimos as Hoefler et al. describe it in sections IV.B and V: three 288-port directors in a chain
-/// with 30 cables between neighbours, and 724 endpoints. Which ports are in use is not printed:
-/// cables are dealt to the leaves of both directors in turn, and so are the adapters, to all leaves
-/// that have a port left.
+/// with 30 cables between neighbours, and 724 endpoints. The paper does not say which ports are in
+/// use: here cables are assigned round-robin to the leaves of both directors, and adapters
+/// round-robin to all leaves with a free port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deimos;
 
 impl Deimos {
-    /// Builds it. Switches: `dD-leaf-I` and `dD-spine-I` in director D. Ports of a leaf: adapters,
-    /// free, cables to other directors from port 12 down, spines.
+    /// Builds it. Director D has the switches `dD-leaf-I` and `dD-spine-I`. Ports of a leaf:
+    /// adapters, free ports, cables to other directors from port 12 down, spines.
     ///
     /// # Errors
     /// None in practice.

@@ -5,29 +5,29 @@ use crate::fabric::Fabric;
 use super::error::{TopologyError, invalid};
 use super::plan::{Plan, PlannedSwitch, Size};
 
-/// Ports of the switches in a chassis.
+/// Ports of each switch in a chassis.
 const CROSSBAR: u32 = 24;
 /// Ports of a leaf that lead out of the chassis.
 pub(super) const OUTSIDE: u32 = CROSSBAR / 2;
-/// How many ports a director can have: its leaves must share the ports of a spine evenly.
+/// Possible numbers of ports: the leaves must share the ports of a spine evenly.
 const SIZES: [u32; 6] = [24, 48, 72, 96, 144, 288];
 
-/// A director of `ports / 12` leaves and half as many spines, 24-port switches all of them, with
-/// full bisection bandwidth: Hoefler et al., section V, have one of 144 and three of 288 ports.
+/// A director of `ports / 12` leaves and half as many spines, all of them 24-port switches, with
+/// full bisection bandwidth. Hoefler et al., section V, use one of 144 and three of 288 ports.
 ///
-/// A leaf has 12 ports outside and 12 to the spines, as many to each. The adapters are spread evenly:
-/// the leaves have equally many or, from the first one, one more.
+/// A leaf has 12 external ports and 12 to the spines, the same number to each. The adapters are
+/// spread evenly; if they do not divide, the first leaves have one more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Director {
     /// Ports of the chassis: 24, 48, 72, 96, 144 or 288.
     pub ports: u32,
-    /// Adapters on all of it, up to `ports`; `ports` if `None`.
+    /// Adapters in total, up to `ports`; `ports` if `None`.
     pub adapters: Option<u32>,
 }
 
 impl Director {
-    /// Builds it. Switches: `leaf-I` and `spine-I`. Ports of a leaf: adapters, free, spines. The
-    /// nodes share a system image GUID.
+    /// Builds it. Switches: `leaf-I` and `spine-I`. Ports of a leaf: adapters, free ports, spines.
+    /// All nodes share a system image GUID.
     ///
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range.
@@ -54,7 +54,7 @@ impl Director {
 }
 
 /// Adds a director with these adapters on its leaves and returns the number of its first leaf; the
-/// others follow. The ports of a leaf up to [`OUTSIDE`] that no adapter takes are free.
+/// other leaves follow. Ports of a leaf up to [`OUTSIDE`] that have no adapter stay free.
 pub(super) fn add_chassis(plan: &mut Plan, prefix: &str, chassis: u32, adapters: &[u32]) -> usize {
     let leaves = adapters.len();
     let mut add = |name: String, cas, host_ports| {
@@ -74,7 +74,7 @@ pub(super) fn add_chassis(plan: &mut Plan, prefix: &str, chassis: u32, adapters:
     leaf[0]
 }
 
-/// Deals `total` adapters in turn to leaves that have room for so many each.
+/// Distributes `total` adapters round-robin over leaves; `room` is the limit of each leaf.
 pub(super) fn spread(total: u32, room: &[u32]) -> Vec<u32> {
     let mut dealt = vec![0; room.len()];
     let mut left = total.min(room.iter().sum());

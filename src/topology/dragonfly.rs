@@ -1,4 +1,4 @@
-//! Dragonfly: fully connected groups of switches, and a link between any two groups.
+//! Dragonfly: fully connected groups of switches, and links between every two groups.
 
 use std::collections::HashMap;
 
@@ -8,29 +8,29 @@ use super::error::{TopologyError, at_least, invalid};
 use super::plan::{Plan, Size};
 
 /// A Dragonfly (Kim et al.; Schneider et al., section VI.B): `g` groups of `a` switches. A switch
-/// has `p` adapters, `a - 1` links in its group and up to `h` links to other groups.
+/// has `p` adapters, `a - 1` links within its group and up to `h` links to other groups.
 ///
-/// With the full `g = a·h + 1` groups there is one link between any two groups. With fewer, each
-/// two groups have `⌊a·h / (g-1)⌋` links, and what remains of the ports goes to one link more with
-/// the nearest groups by number, going round: those at distance 1, then 2, and so on. If the last
-/// port cannot be matched like that, groups at distance ⌊g/2⌋ are paired; a single port of a single
-/// group may stay free. The links of a group are dealt to its switches in turn; among the switches
-/// whose turn it is, the one with the fewest links to the switch at the other end takes it.
+/// With all `g = a·h + 1` groups there is one link between every two groups. With fewer, every two
+/// groups have `⌊a·h / (g-1)⌋` links. Each remaining port gets one more link to the nearest groups
+/// by number, modulo `g`: those at distance 1, then 2, and so on. If the last port cannot be
+/// matched like that, groups at distance ⌊g/2⌋ are paired; a single port of a single group may stay
+/// free. The links of a group are assigned round-robin to its switches; among the switches whose
+/// turn it is, the one with the fewest links to the switch at the other end takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dragonfly {
-    /// Switches in a group, at least 1.
+    /// Switches per group, at least 1.
     pub a: u32,
-    /// Global links of a switch, at least 1.
+    /// Global links per switch, at least 1.
     pub h: u32,
     /// Groups, `2..=a·h + 1`.
     pub g: u32,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub p: u32,
 }
 
 impl Dragonfly {
-    /// The balanced one with full global bandwidth: a = 2p, h = p, g = a·h + 1. It has 4p⁴ + 2p²
-    /// adapters. Saturates; [`build`](Self::build) refuses what is too large.
+    /// The balanced Dragonfly with full global bandwidth: a = 2p, h = p, g = a·h + 1. It has 4p⁴ +
+    /// 2p² adapters. Saturates; [`build`](Self::build) refuses what is too large.
     pub fn balanced(p: u32) -> Self {
         let a = p.saturating_mul(2);
         Self { a, h: p, g: a.saturating_mul(p).saturating_add(1), p }
@@ -66,7 +66,7 @@ impl Dragonfly {
         for group in 0..g {
             for s in 0..a {
                 for t in s + 1..a {
-                    // Leaving out itself, a switch meets its group in the order of their numbers.
+                    // The links follow the order of the other switches in the group.
                     let port = |of: usize, to: usize| p + to as u32 + u32::from(to < of);
                     plan.link_at((group * a + s, port(s, t)), (group * a + t, port(t, s)));
                 }
@@ -97,7 +97,7 @@ impl Dragonfly {
 fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
     let mut links = Vec::with_capacity(g * ports / 2);
     let mut ring = |distance: usize| {
-        // Halfway round, both ends would name the same links.
+        // At distance g/2 both ends would name the same links.
         let starts = if 2 * distance == g { distance } else { g };
         links.extend((0..starts).map(|i| (i, (i + distance) % g)));
     };
@@ -110,7 +110,7 @@ fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
         if g.is_multiple_of(2) {
             ring(g / 2);
         } else {
-            // ⌊g/2⌋ and g have no common divisor: steps of that length visit all groups.
+            // ⌊g/2⌋ and g are coprime: steps of that length visit all groups.
             let step = g / 2;
             links.extend((0..g - 1).step_by(2).map(|i| (i * step % g, (i + 1) * step % g)));
         }

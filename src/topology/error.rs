@@ -1,25 +1,25 @@
-//! Why a fabric was not generated.
+//! Errors of the generators.
 
 use thiserror::Error;
 
 use crate::fabric::{FabricError, Lid};
 
-/// What no generator can build, and why.
+/// Why a fabric cannot be generated.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TopologyError {
-    /// A parameter outside of what the family is defined for.
+    /// A parameter outside the range that the family is defined for.
     #[error("{parameter} = {given} is not possible: {valid}")]
     Parameter {
         /// Its name, as on the command line.
         parameter: &'static str,
-        /// What was asked for.
+        /// The value given.
         given: String,
         /// What would be valid.
         valid: String,
     },
     /// More end ports than there are unicast LIDs.
     #[error(
-        "{switches} switches and {adapters} adapters are too many: they may be {} together, one unicast LID each",
+        "{switches} switches and {adapters} adapters are too many: there are {} unicast LIDs, one for each",
         Lid::MAX
     )]
     TooLarge {
@@ -28,28 +28,28 @@ pub enum TopologyError {
         /// Adapters of the fabric asked for.
         adapters: u128,
     },
-    /// A switch with more ports than InfiniBand numbers.
+    /// A switch with more ports than InfiniBand can number.
     #[error("the largest switch would need {ports} ports, more than {}", super::plan::MAX_PORTS)]
     TooManyPorts {
         /// Ports that it needs.
         ports: u128,
     },
-    /// Not that many parts can fail without cutting the fabric apart.
+    /// That many parts cannot fail without disconnecting the fabric.
     #[error("only {possible} of the {asked} {what} can fail without cutting off what remains")]
     CannotFail {
         /// `links` or `switches`.
         what: &'static str,
-        /// How many were to fail.
+        /// How many were asked to fail.
         asked: usize,
-        /// How many can, with the seed given.
+        /// How many can fail with the given seed.
         possible: usize,
     },
-    /// The plan contradicts itself.
+    /// The generator's plan contradicts itself.
     #[error(transparent)]
     Fabric(#[from] FabricError),
 }
 
-/// A [`TopologyError::Parameter`] in one line.
+/// Shorthand for [`TopologyError::Parameter`].
 pub(super) fn invalid(
     parameter: &'static str,
     given: impl ToString,

@@ -8,7 +8,7 @@ use super::xgft::Xgft;
 /// A fat tree of `k`-port switches with `levels` levels: `(2·levels - 1)·(k/2)^(levels-1)` switches
 /// and `2·(k/2)^levels` adapters. It is XGFT(levels; k/2, …, k/2, k; 1, k/2, …, k/2).
 ///
-/// With `down` a leaf has that many ports for adapters and `k - down` upwards, and the tree gets
+/// With `down`, a leaf has that many ports for adapters and `k - down` uplinks, and the tree is
 /// narrower above the leaves: 12, 16 and 18 of 24 ports make the oversubscribed trees 1:1, 1:2 and
 /// 1:3 of Hoefler et al., section IV.C.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct FatTree {
     pub levels: u32,
     /// Ports of a leaf for adapters, `1..k`; `k / 2` if `None`.
     pub down: Option<u32>,
-    /// Adapters on a leaf, up to `down`, and `down` if `None`.
+    /// Adapters per leaf, up to `down`; `down` if `None`.
     pub cas: Option<u32>,
 }
 

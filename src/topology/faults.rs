@@ -1,4 +1,4 @@
-//! Faults: links and switches that fail at random and leave the rest connected.
+//! Faults: random links and switches fail while the rest stays connected.
 
 use std::collections::HashSet;
 
@@ -16,15 +16,15 @@ use super::rewire::Sets;
 pub enum Candidates {
     /// Those without adapters: all adapters stay connected.
     WithoutAdapters,
-    /// Any. The adapters of a switch that fails are gone with it; the others stay connected.
+    /// Any. The adapters of a failed switch are removed; the others stay connected.
     Any,
 }
 
-/// The fabric without `count` random switch-to-switch links. Switches that were connected stay so,
-/// and everything keeps its LID.
+/// The fabric without `count` random switch-to-switch links. Switches that were connected stay
+/// connected, and everything keeps its LID.
 ///
-/// The links fail one after another in a random order that `seed` decides, where those that would
-/// cut the fabric apart are passed over: in the reverse order they make a spanning tree.
+/// Links fail one after another in a random order given by `seed`. A link whose loss would
+/// disconnect the fabric is skipped: in reverse order, the skipped links form a spanning tree.
 ///
 /// # Errors
 /// [`TopologyError::CannotFail`], if fewer than `count` links can be spared.
@@ -53,16 +53,15 @@ pub fn fail_links(fabric: &Fabric, count: usize, seed: u64) -> Result<Fabric, To
     Ok(builder.finish(Lmc::default())?)
 }
 
-/// The fabric without `count` random switches and the adapters that hung on nothing else. Switches
-/// that remain and were connected stay so, and everything keeps its LID.
+/// The fabric without `count` random switches and without the adapters that were attached only to
+/// these. Remaining switches that were connected stay connected, and everything keeps its LID.
 ///
-/// The switches fail one after another in a random order that `seed` decides, where those that the
-/// others need to stay connected are passed over; and again from the first one passed over, until
-/// there are enough.
+/// Switches fail one after another in a random order given by `seed`. A switch that the others need
+/// to stay connected is skipped, and tried again in a later pass until enough have failed.
 ///
 /// # Errors
-/// [`TopologyError::CannotFail`], if no more switches can be spared. With
-/// [`Candidates::WithoutAdapters`] another seed may spare more.
+/// [`TopologyError::CannotFail`], if fewer than `count` switches can fail. With
+/// [`Candidates::WithoutAdapters`] another seed may allow more.
 ///
 /// Cost: O(n + links) for each switch tried.
 pub fn fail_switches(
@@ -89,7 +88,7 @@ pub fn fail_switches(
     without(fabric, &failed)
 }
 
-/// Whether the neighbours of a switch that have not failed are connected without it.
+/// Whether the working neighbours of a switch are connected without it.
 fn is_spare(fabric: &Fabric, failed: &[bool], switch: SwitchId) -> bool {
     let mut seen = failed.to_vec();
     seen[switch.index()] = true;
@@ -107,7 +106,7 @@ fn is_spare(fabric: &Fabric, failed: &[bool], switch: SwitchId) -> bool {
     neighbours().all(|t| seen[t.index()])
 }
 
-/// A copy without some switches, and without nodes whose cables all led to them.
+/// A copy without some switches and without nodes whose cables all led to them.
 fn without(fabric: &Fabric, failed: &[bool]) -> Result<Fabric, TopologyError> {
     let gone = |end: PortRef| fabric.switch_of(end.node).is_some_and(|s| failed[s.index()]);
     let stays = |node: &Node| {

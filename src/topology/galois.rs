@@ -1,7 +1,7 @@
-//! Finite fields of any prime power order, small enough for tables.
+//! Finite fields of prime power order, small enough for tables.
 
-/// GF(q). An element is a number below `q` whose digits to the base `p`, lowest first, are the
-/// coefficients of a polynomial over GF(p); 0 and 1 are what they look like.
+/// GF(q). An element is a number below `q`. Its digits to the base `p`, lowest first, are the
+/// coefficients of a polynomial over GF(p); 0 and 1 are themselves.
 pub(super) struct Field {
     order: u32,
     characteristic: u32,
@@ -12,10 +12,10 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The field of order `q`; `None` where `q` is no prime power.
+    /// The field of order `q`; `None` if `q` is not a prime power.
     ///
-    /// Takes the first monic polynomial, by its coefficients as a number, modulo which x is
-    /// primitive. Cost: O(q) for each polynomial tried, of which few are.
+    /// Uses the first monic polynomial, ordered by its coefficients as a number, modulo which x is
+    /// primitive. Cost: O(q) for each polynomial tried; few are.
     pub(super) fn new(q: u32) -> Option<Self> {
         let (p, n) = prime_power(q)?;
         let exp = (1..q).find_map(|polynomial| {
@@ -82,7 +82,7 @@ fn times_x(element: u32, polynomial: u32, p: u32, n: u32) -> u32 {
     result
 }
 
-/// `(p, n)` with `q = p^n` and p prime, if there is such a pair.
+/// `(p, n)` with `q = p^n` and p prime, if it exists.
 pub(super) fn prime_power(q: u32) -> Option<(u32, u32)> {
     let p = (2..=q).find(|&d| q.is_multiple_of(d) || d.saturating_mul(d) > q)?;
     let p = if q.is_multiple_of(p) { p } else { q };
@@ -93,8 +93,8 @@ pub(super) fn prime_power(q: u32) -> Option<(u32, u32)> {
     (rest == 1).then_some((p, n))
 }
 
-/// `x or y`: the largest valid number below `wrong` and the smallest above it, each if there is one
-/// from `least` to `2 · wrong`. For messages.
+/// `x or y` for messages: the nearest valid numbers below and above `wrong`, if they exist between
+/// `least` and `2 · wrong`.
 pub(super) fn nearest(wrong: u32, least: u32, valid: impl Fn(u32) -> bool) -> String {
     let below = (least..wrong).rev().find(|&n| valid(n));
     let above = (wrong.max(least)..=wrong.max(least).saturating_mul(2)).find(|&n| valid(n));

@@ -5,18 +5,18 @@ use crate::fabric::Fabric;
 use super::error::{TopologyError, at_least};
 use super::plan::{Plan, Size};
 
-/// A hypercube of 2ⁿ switches: two of them are linked where their numbers differ in one bit.
+/// A hypercube of 2ⁿ switches: two switches are linked if their numbers differ in one bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hypercube {
     /// Dimensions, at least 1.
     pub n: u32,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub cas: u32,
 }
 
 impl Hypercube {
-    /// Builds it. Switches: `sw-` and the number in binary. Ports: adapters, then one for each
-    /// dimension from the lowest bit, the same at both ends of a link.
+    /// Builds it. Switches: `sw-` and the number in binary. Ports: adapters, then one per dimension
+    /// from the lowest bit; both ends of a link use the same port number.
     ///
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.

@@ -1,4 +1,4 @@
-//! HyperX: a grid in which every line of switches is fully connected.
+//! HyperX: a grid in which the switches of every line are fully connected.
 
 use crate::fabric::Fabric;
 
@@ -7,19 +7,19 @@ use super::error::{TopologyError, at_least};
 use super::mesh::check_dims;
 use super::plan::{Plan, Size};
 
-/// A HyperX (Ahn et al.): two switches are linked where they differ in one coordinate. With one
-/// dimension it is the full mesh, with equal ones a Hamming graph or flattened butterfly.
+/// A HyperX (Ahn et al.): two switches are linked if they differ in one coordinate only. With one
+/// dimension it is the full mesh; with equal dimensions, a Hamming graph or flattened butterfly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HyperX {
     /// Switches in each dimension, each at least 2.
     pub dims: Vec<u32>,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub cas: u32,
 }
 
 impl HyperX {
-    /// Builds it. Switches: `sw-X-Y-…`. Ports: adapters, then dimension by dimension the links to
-    /// the others in line, in the order of their coordinates.
+    /// Builds it. Switches: `sw-X-Y-…`. Ports: adapters, then for each dimension the links to the
+    /// other switches in line, in the order of their coordinates.
     ///
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.
@@ -43,7 +43,7 @@ impl HyperX {
                 for c in here[d] + 1..size {
                     let mut there = here.clone();
                     there[d] = c;
-                    // Leaving out itself, a switch meets its line in the order of coordinates.
+                    // The links follow the order of the other switches in line.
                     plan.link_at((i, port + c - 1), (number(&there, dims), port + here[d]));
                 }
                 port += size - 1;

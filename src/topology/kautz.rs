@@ -1,4 +1,5 @@
-//! Kautz: the densest known directed graphs of given degree and diameter, with cables for arcs.
+//! Kautz: the densest known directed graphs of given degree and diameter, with a cable for each
+//! arc.
 
 use crate::fabric::Fabric;
 
@@ -6,26 +7,26 @@ use super::coordinates::{count, digits, name, number};
 use super::error::{TopologyError, at_least};
 use super::plan::{Plan, Size};
 
-/// The Kautz graph K(d, n): the switches are the `(d+1)·d^(n-1)` words of n letters out of d + 1 in
-/// which no two neighbours are equal; an arc leads from each word to the d words that come of it by
-/// dropping the first letter and adding one at the end. Its diameter is n.
+/// The Kautz graph K(d, n). Its switches are the `(d+1)·d^(n-1)` words of n letters out of d + 1 in
+/// which no two adjacent letters are equal. An arc leads from each word to the d words made by
+/// dropping the first letter and appending one. The diameter is n.
 ///
-/// A cable stands for each arc and carries both directions. The two arcs between `abab…` and
-/// `baba…` share one cable, which leaves `(d+1)·dⁿ - d·(d+1)/2` cables, no two of them parallel.
+/// Each arc becomes a cable that carries both directions. The two arcs between `abab…` and `baba…`
+/// share one cable, which leaves `(d+1)·dⁿ - d·(d+1)/2` cables, none of them parallel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kautz {
-    /// Arcs that leave a switch, at least 2.
+    /// Outgoing arcs per switch, at least 2.
     pub d: u32,
-    /// Letters of a word, at least 1.
+    /// Letters per word, at least 1.
     pub n: u32,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub cas: u32,
 }
 
 impl Kautz {
     /// Builds it. Switches: `sw-` and the letters of the word as numbers, joined by `-`. Ports:
-    /// adapters, d for arcs that leave, d for arcs that enter; where two arcs share a cable, the
-    /// ports of one of them stay free.
+    /// adapters, d for outgoing arcs, d for incoming arcs; where two arcs share a cable, the ports
+    /// of one of them stay free.
     ///
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.
@@ -41,7 +42,7 @@ impl Kautz {
         let ports = 2 * u128::from(d) + u128::from(cas);
         let mut plan = Plan::new(&Size { switches, adapters, ports })?;
 
-        // A letter after another is one of d: its rank among those that differ from it.
+        // Each letter is stored as its rank among the d letters that differ from the one before.
         let mut radices = vec![d; n as usize];
         radices[0] = d + 1;
         let words: Vec<Vec<u32>> =
@@ -67,7 +68,7 @@ impl Kautz {
     }
 }
 
-/// The place of a letter among those that differ from `other`.
+/// The rank of a letter among those that differ from `other`.
 fn rank(letter: u32, other: Option<&u32>) -> u32 {
     letter - u32::from(other.is_some_and(|&other| other < letter))
 }

@@ -6,19 +6,19 @@ use super::coordinates::{count, digits, name, number};
 use super::error::{TopologyError, at_least, invalid};
 use super::plan::{Plan, PlannedSwitch, Size};
 
-/// A mesh: each switch is linked with the next one in every dimension.
+/// A mesh: each switch is linked to the next one in every dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh {
     /// Switches in each dimension, each at least 2.
     pub dims: Vec<u32>,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub cas: u32,
 }
 
 impl Mesh {
-    /// Builds it. Switches: `sw-X-Y-…`. Ports: adapters, then for each dimension the one towards
-    /// higher and the one towards lower coordinates, so that a port leads in the same direction on
-    /// every switch; at the rim they stay free.
+    /// Builds it. Switches: `sw-X-Y-…`. Ports: adapters, then for each dimension one towards higher
+    /// and one towards lower coordinates, so that a port leads in the same direction on every
+    /// switch. At the border such ports stay free.
     ///
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.
@@ -29,7 +29,8 @@ impl Mesh {
     }
 }
 
-/// A grid of switches, with links from the last to the first in dimensions of 3 and more if `wrap`.
+/// A grid of switches; with `wrap`, dimensions of 3 and more also link the last switch to the
+/// first.
 pub(super) fn grid(dims: &[u32], cas: u32, wrap: bool) -> Result<Fabric, TopologyError> {
     check_dims(dims)?;
     at_least("cas", cas, 1)?;
@@ -55,7 +56,7 @@ pub(super) fn grid(dims: &[u32], cas: u32, wrap: bool) -> Result<Fabric, Topolog
     plan.build()
 }
 
-/// Refuses no dimensions and those of a single switch.
+/// Refuses an empty list and dimensions of a single switch.
 pub(super) fn check_dims(dims: &[u32]) -> Result<(), TopologyError> {
     if dims.is_empty() || dims.iter().any(|&d| d < 2) {
         let given: Vec<String> = dims.iter().map(u32::to_string).collect();

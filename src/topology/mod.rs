@@ -1,16 +1,16 @@
-//! One seeded generator of fabrics a file, and faults to damage them with.
+//! Generators of fabrics, one per file, and faults to damage fabrics with.
 //!
-//! Each family is a struct of its parameters with a `build`, and [`Topology`] lists them all by
+//! Each family is a struct of its parameters with a `build`; [`Topology`] lists all families by
 //! their names on the command line. The same parameters give the same fabric on every machine: all
 //! random choices come from ChaCha8 and the seed.
 //!
-//! All fabrics look alike: the adapters of a switch are on its first ports and have one port each,
-//! links are 4x QDR with 8 data VLs, and LIDs follow GUIDs from 1 with LMC 0. Switch number i has
-//! the GUID `0x0002c902_00000000 + i` and a name that says where it is, without spaces; adapter
-//! number i, counted from switch to switch, has `0x0002c903_00000000 + 16·i`, its port the one after
-//! that, and the name of its switch with `-ca-` and the switch's port.
+//! Common to all fabrics: the adapters of a switch are on its first ports and have one port each;
+//! links are 4x QDR with 8 data VLs; LIDs follow the GUID order from 1, with LMC 0. Switch number i
+//! has the GUID `0x0002c902_00000000 + i` and a name without spaces that states its position.
+//! Adapter number i, counted switch by switch, has `0x0002c903_00000000 + 16·i`; its port has the
+//! next GUID. It is named after its switch, followed by `-ca-` and the switch's port.
 //!
-//! What does not fit into InfiniBand (49,151 LIDs, 254 ports) is refused before it is made.
+//! What exceeds InfiniBand's limits (49,151 LIDs, 254 ports) is refused before it is built.
 
 mod chiu;
 mod coordinates;
@@ -75,7 +75,7 @@ macro_rules! families {
             /// The names of all families, as on the command line.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// The name of its family, as on the command line.
+            /// The name of the family, as on the command line.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$family(_) => $name,)*
@@ -122,8 +122,9 @@ families! {
     "deimos" Deimos,
 }
 
-/// Small members of every family but Deimos, which is one fabric of 108 switches: what a property
-/// that must hold on any fabric is tested on. None has more than 40 switches or 150 adapters.
+/// Small members of every family except Deimos, which is a single fabric of 108 switches.
+/// Properties that hold on any fabric are tested on these. None has more than 40 switches or 150
+/// adapters.
 pub fn small() -> Vec<Topology> {
     vec![
         Dragonfly::balanced(1).into(),
@@ -153,7 +154,7 @@ pub fn small() -> Vec<Topology> {
 /// The fabrics of [`small`], with the names of their families. For tests.
 ///
 /// # Panics
-/// If one cannot be built, which a test rules out.
+/// If one cannot be built, which a test excludes.
 pub fn small_members() -> Vec<(&'static str, Fabric)> {
     let build = |topology: &Topology| topology.build().expect("the small members are valid");
     small().iter().map(|topology| (topology.name(), build(topology))).collect()

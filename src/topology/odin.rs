@@ -5,9 +5,9 @@ use crate::fabric::Fabric;
 use super::director::Director;
 use super::error::TopologyError;
 
-/// Odin as Hoefler et al. describe it in sections IV.B and V: 128 endpoints on one 144-port director
-/// of 12 leaves with full bisection bandwidth. Which ports are in use is not printed: the adapters
-/// are spread evenly over the leaves.
+/// Odin as Hoefler et al. describe it in sections IV.B and V: 128 endpoints on one 144-port
+/// director of 12 leaves with full bisection bandwidth. The paper does not say which ports are in
+/// use: here the adapters are spread evenly over the leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Odin;
 

@@ -9,25 +9,25 @@ use super::plan::{Plan, Size};
 /// The two-level k-OFT (Valerio et al.; Schneider et al., section VI.C).
 ///
 /// A single-path tree is a projective plane of order k - 1: its n = k² - k + 1 points are the lower
-/// switches, its n lines the upper ones, and a point is linked with the k lines through it. Two
-/// points have one line in common, so there is one shortest path. Two such trees with the same upper
-/// switches make the OFT: 3n switches of 2k ports, and 2kn adapters on the lower two thirds.
-/// A lower switch and its twin in the other tree have all k upper switches in common; any other two
-/// lower switches have one.
+/// switches, its n lines the upper ones, and a point is linked to the k lines through it. Two
+/// points have one line in common, so there is one shortest path. Two such trees that share their
+/// upper switches make the OFT: 3n switches of 2k ports, and 2kn adapters on the lower two thirds.
+/// A lower switch and its twin in the other tree share all k upper switches; any other two lower
+/// switches share one.
 ///
-/// The plane is the one over GF(k - 1), so k - 1 must be a prime power: of the paper's k = 3, 4, 6,
-/// 8, 14, 16 and 18, this leaves out 16.
+/// The plane is over GF(k - 1), so k - 1 must be a prime power. Of the paper's k = 3, 4, 6, 8, 14,
+/// 16 and 18, this excludes 16.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oft {
-    /// Links of a lower switch: 3, 4, 5, 6, 8, 9, 10, 12, 14, 17, 18, …
+    /// Links per lower switch: 3, 4, 5, 6, 8, 9, 10, 12, 14, 17, 18, …
     pub k: u32,
-    /// Adapters of a lower switch; `k` if `None`, which is full bandwidth.
+    /// Adapters per lower switch; `k` if `None`, which gives full bandwidth.
     pub cas: Option<u32>,
 }
 
 impl Oft {
-    /// Builds it. Switches: `l0-I` and `l2-I` are the points of the two trees, `l1-I` the lines they
-    /// share. Ports: adapters, then links; an upper switch has those to `l0` before those to `l2`.
+    /// Builds it. Switches: `l0-I` and `l2-I` are the points of the two trees, `l1-I` the shared
+    /// lines. Ports: adapters, then links; on an upper switch, those to `l0` precede those to `l2`.
     ///
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.
@@ -70,8 +70,8 @@ impl Oft {
     }
 }
 
-/// One vector for each point of the plane over GF(q), the first non-zero component 1. They stand for
-/// the lines as well: a point is on a line where their product is 0.
+/// One vector for each point of the plane over GF(q); the first non-zero component is 1. The
+/// vectors also stand for the lines: a point is on a line if their product is 0.
 fn projective_points(q: u32) -> Vec<[u32; 3]> {
     let mut points = vec![[0, 0, 1]];
     points.extend((0..q).map(|z| [0, 1, z]));
@@ -97,8 +97,8 @@ mod tests {
             for s in (0..3 * n).filter(|&s| lower(s)) {
                 let paths = probe::paths(&f, SwitchId::at(s));
                 for t in (0..3 * n).filter(|&t| lower(t) && t != s) {
-                    let ways = if t % n == s % n { k as u64 } else { 1 };
-                    assert_eq!(paths[t], Some((2, ways)), "k={k} {s} {t}");
+                    let count = if t % n == s % n { k as u64 } else { 1 };
+                    assert_eq!(paths[t], Some((2, count)), "k={k} {s} {t}");
                 }
             }
         }

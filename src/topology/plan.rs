@@ -1,5 +1,5 @@
-//! What every generator draws: switches, the cables between them and the adapters on them, before
-//! there are nodes and GUIDs.
+//! The plan that every generator makes first: switches, their cables and their adapters, without
+//! nodes and GUIDs.
 
 use crate::fabric::{
     Fabric, FabricBuilder, Guid, Lid, LinkSpeed, Lmc, Node, NodeId, NodeKind, PortNum, PortRef,
@@ -7,19 +7,19 @@ use crate::fabric::{
 
 use super::error::TopologyError;
 
-/// The most ports that a switch can have: 255 means all ports, 0 is the management port.
+/// The largest number of ports of a switch: 255 means all ports, 0 is the management port.
 pub(super) const MAX_PORTS: u128 = 254;
 
 /// GUID of the first switch; the others follow one by one.
 const FIRST_SWITCH: u64 = 0x0002_c902_0000_0000;
 /// GUID of the first adapter.
 const FIRST_ADAPTER: u64 = 0x0002_c903_0000_0000;
-/// Distance of two adapter GUIDs; the port GUIDs are in between.
+/// Distance between two adapter GUIDs; the port GUIDs are in between.
 const ADAPTER_STEP: u64 = 16;
 /// System image GUID of the first chassis.
 const FIRST_CHASSIS: u64 = 0x0002_c904_0000_0000;
 
-/// How large a fabric will be, known from its parameters before any of it is made.
+/// The size of a fabric, known from its parameters before it is built.
 pub(super) struct Size {
     pub(super) switches: u128,
     pub(super) adapters: u128,
@@ -32,20 +32,20 @@ pub(super) struct Size {
 pub(super) struct PlannedSwitch {
     /// Unique, without spaces.
     pub(super) name: String,
-    /// Adapters; they take the ports from 1.
+    /// Number of adapters, on the ports from 1.
     pub(super) cas: u32,
-    /// Ports kept for adapters, used or not: 1 to this number. Links begin after them.
+    /// Ports reserved for adapters, used or not: 1 to this number. Links use the ports after them.
     pub(super) host_ports: u32,
-    /// Ports that the switch has at least.
+    /// Smallest number of ports of the switch.
     pub(super) ports: u32,
-    /// The chassis that it is in, where several switches share one.
+    /// The chassis of the switch, if several switches share one.
     pub(super) chassis: Option<u32>,
 }
 
-/// A fabric in the making.
+/// A fabric that is not built yet.
 pub(super) struct Plan {
     switches: Vec<PlannedSwitch>,
-    /// Next free port by switch.
+    /// Next free port of each switch.
     next: Vec<u32>,
     /// Both ends as (switch, port).
     cables: Vec<[(usize, u32); 2]>,
@@ -67,14 +67,14 @@ impl Plan {
         Ok(Self { switches: Vec::new(), next: Vec::new(), cables: Vec::new() })
     }
 
-    /// Adds a switch and returns its number, which is also its place in GUID order.
+    /// Adds a switch and returns its number, which is also its position in GUID order.
     pub(super) fn add(&mut self, switch: PlannedSwitch) -> usize {
         self.next.push(switch.cas.max(switch.host_ports) + 1);
         self.switches.push(switch);
         self.switches.len() - 1
     }
 
-    /// Adds a switch with `cas` adapters and as many ports as it will need.
+    /// Adds a switch with `cas` adapters and as many ports as its links need.
     pub(super) fn switch(&mut self, name: String, cas: u32) -> usize {
         self.add(PlannedSwitch { name, cas, ..PlannedSwitch::default() })
     }
@@ -84,7 +84,7 @@ impl Plan {
         self.link_at((a, self.next[a]), (b, self.next[b]));
     }
 
-    /// Plugs a cable into stated ports, each as (switch, port).
+    /// Plugs a cable into given ports, each as (switch, port).
     pub(super) fn link_at(&mut self, a: (usize, u32), b: (usize, u32)) {
         for (switch, port) in [a, b] {
             self.next[switch] = self.next[switch].max(port + 1);
@@ -92,7 +92,7 @@ impl Plan {
         self.cables.push([a, b]);
     }
 
-    /// Makes nodes and cables of it.
+    /// Builds the fabric.
     ///
     /// # Errors
     /// Those of [`FabricBuilder`], if the generator contradicts itself.
@@ -124,7 +124,7 @@ impl Plan {
     }
 }
 
-/// A node whose links are all 4x QDR with 8 data VLs: what every tool of the last decades knows.
+/// A node with 4x QDR links and 8 data VLs, which every tool of the last decades supports.
 fn node(kind: NodeKind, guid: Guid, ports: u32, name: &str) -> Result<Node, TopologyError> {
     let mut node = Node::new(kind, guid, port(ports)?.0, name);
     for port in &mut node.ports {

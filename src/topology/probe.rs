@@ -1,4 +1,4 @@
-//! What the tests of the generators measure, by plain breadth-first search.
+//! Measurements for the tests of the generators, by plain breadth-first search.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ pub(super) fn shape(fabric: &Fabric) -> (usize, usize) {
     (fabric.num_switches(), fabric.adapters().count())
 }
 
-/// All numbers of links to other switches that occur.
+/// The set of degrees: numbers of links to other switches.
 pub(super) fn degrees(fabric: &Fabric) -> BTreeSet<usize> {
     fabric.switch_ids().map(|s| fabric.channels().out(s).len()).collect()
 }
 
-/// Hops to every switch and the number of shortest paths, `None` where there is none.
+/// Hops to every switch and the number of shortest paths; `None` if unreachable.
 pub(super) fn paths(fabric: &Fabric, from: SwitchId) -> Vec<Option<(u32, u64)>> {
     let mut found = vec![None; fabric.num_switches()];
     found[from.index()] = Some((0, 1));
     let mut queue = std::collections::VecDeque::from([from]);
     while let Some(s) = queue.pop_front() {
-        let Some((hops, ways)) = found[s.index()] else { continue };
+        let Some((hops, count)) = found[s.index()] else { continue };
         for (_, c) in fabric.channels().out(s) {
             match &mut found[c.to.index()] {
-                Some((h, w)) if *h == hops + 1 => *w += ways,
+                Some((h, w)) if *h == hops + 1 => *w += count,
                 Some(_) => {}
                 unseen => {
-                    *unseen = Some((hops + 1, ways));
+                    *unseen = Some((hops + 1, count));
                     queue.push_back(c.to);
                 }
             }
@@ -35,7 +35,7 @@ pub(super) fn paths(fabric: &Fabric, from: SwitchId) -> Vec<Option<(u32, u64)>> 
     found
 }
 
-/// The most hops between two switches, `None` where the fabric is not connected.
+/// The largest distance in hops between two switches; `None` if the fabric is not connected.
 pub(super) fn diameter(fabric: &Fabric) -> Option<u32> {
     let mut most = 0;
     for s in fabric.switch_ids() {
@@ -46,13 +46,13 @@ pub(super) fn diameter(fabric: &Fabric) -> Option<u32> {
     Some(most)
 }
 
-/// Whether no two cables join the same two switches.
+/// Whether there are no parallel cables.
 pub(super) fn is_simple(fabric: &Fabric) -> bool {
     let ends: BTreeSet<_> = fabric.channels().iter().map(|(_, c)| (c.from, c.to)).collect();
     ends.len() == fabric.channels().len()
 }
 
-/// Length of the shortest cycle of cables, `None` in a tree.
+/// Length of the shortest cycle of cables; `None` for a tree.
 pub(super) fn girth(fabric: &Fabric) -> Option<u32> {
     let cycle_through = |start: SwitchId| {
         let mut seen = vec![None; fabric.num_switches()];
@@ -77,7 +77,7 @@ pub(super) fn girth(fabric: &Fabric) -> Option<u32> {
     fabric.switch_ids().filter_map(cycle_through).min()
 }
 
-/// Whether two fabrics are the same in every node, port, cable and LID.
+/// Whether two fabrics agree in every node, port, cable and LID.
 pub(super) fn same(a: &Fabric, b: &Fabric) -> bool {
     a.nodes() == b.nodes()
 }

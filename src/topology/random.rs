@@ -9,24 +9,24 @@ use super::error::{TopologyError, at_least, invalid};
 use super::plan::{Plan, Size};
 use super::rewire::{self, Link};
 
-/// Exchanges tried for each link: enough to forget the graph that they start from.
+/// Exchanges tried per link: enough to lose all trace of the initial graph.
 const EXCHANGES: usize = 10;
 
-/// A random connected graph in which all switches have `degree` links, no two of them parallel:
+/// A random connected graph in which all switches have `degree` links, none of them parallel:
 /// Jellyfish, if `degree` is at least 3.
 ///
-/// A circulant graph is shuffled: two links chosen at random exchange ends, 10 times as often as
-/// there are links, unless a loop or a parallel link would arise. If the result is not connected,
-/// links of different parts exchange ends until it is.
+/// Shuffles a circulant graph: two random links exchange ends, 10 times as often as there are
+/// links, unless that would create a loop or a parallel link. If the result is not connected, links
+/// of different parts exchange ends until it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random {
-    /// Switches, more than `degree`.
+    /// Number of switches, more than `degree`.
     pub switches: u32,
-    /// Links of a switch, at least 2; even if the number of switches is odd.
+    /// Links per switch, at least 2; even if the number of switches is odd.
     pub degree: u32,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub cas: u32,
-    /// What all choices depend on.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Random irregular network: switches of one size, cabled at random as if grown.
+//! Random irregular network: switches of equal size, cabled at random.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -10,21 +10,21 @@ use super::error::{TopologyError, at_least, invalid};
 use super::plan::{Plan, PlannedSwitch, Size};
 use super::rewire::{self, Link};
 
-/// Switches with `ports` ports, of which `cas` have an adapter and all others are cabled at random
-/// to other switches, as in section IV.E of Hoefler et al., with 24 ports and 12 adapters.
+/// Switches with `ports` ports: `cas` of them have an adapter, and all others are cabled at random
+/// to other switches. Section IV.E of Hoefler et al. uses 24 ports and 12 adapters.
 ///
-/// All free ports are shuffled and cabled in pairs; parallel cables may arise and stay. A cable from
-/// a switch to itself exchanges ends with a random other, and so do cables of different parts until
-/// all is connected. If the number of free ports is odd, one stays free.
+/// All free ports are shuffled and cabled in pairs; parallel cables may occur. A cable from a
+/// switch to itself exchanges ends with a random other cable. So do cables of different parts until
+/// the network is connected. If the number of free ports is odd, one stays free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RandomIrregular {
-    /// Switches, at least 2.
+    /// Number of switches, at least 2.
     pub switches: u32,
-    /// Ports of a switch, at least `cas + 2`, or `cas + 1` with two switches.
+    /// Ports per switch, at least `cas + 2`, or `cas + 1` with two switches.
     pub ports: u32,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub cas: u32,
-    /// What all choices depend on.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -68,8 +68,8 @@ impl RandomIrregular {
     }
 }
 
-/// Gives each loop an end of a random link elsewhere. There is always one: a switch with a loop
-/// has not enough other ports to be at an end of all other links.
+/// Exchanges an end of each loop with a random link elsewhere. There is always one: a switch with a
+/// loop has too few other ports to be at an end of all other links.
 fn without_loops(links: &mut [Link], rng: &mut ChaCha8Rng) {
     for i in 0..links.len() {
         while links[i].0 == links[i].1 {

@@ -6,16 +6,17 @@ use rand_chacha::ChaCha8Rng;
 /// A link between two vertices.
 pub(super) type Link = (u32, u32);
 
-/// A link chosen at random, as an index.
+/// The index of a random link.
 pub(super) fn any(links: &[Link], rng: &mut ChaCha8Rng) -> usize {
     rng.random_range(0..links.len() as u32) as usize
 }
 
-/// Exchanges ends between links of different components until all of the `n` vertices are one.
+/// Exchanges ends between links of different components until all `n` vertices are connected.
 ///
-/// Degrees stay; no loop and no parallel link can arise, as the ends were in different components.
-/// An exchange never makes more components, and one less if one of the links is on a cycle, so every
-/// component but single links needs a cycle. Cost: O(components · (n + links)) expected.
+/// Degrees stay the same. No loop or parallel link can result, as the ends were in different
+/// components. An exchange never adds a component, and removes one if one of the links is on a
+/// cycle; so every component except single links needs a cycle. Cost: O(components · (n + links))
+/// expected.
 pub(super) fn connect(n: u32, links: &mut [Link], rng: &mut ChaCha8Rng) {
     let mut component = components(n, links);
     while component.iter().any(|&c| c != component[0]) {
@@ -60,7 +61,7 @@ impl Sets {
         v
     }
 
-    /// Makes one set of two; false if they were one before.
+    /// Merges two sets; false if they were one already.
     pub(super) fn join(&mut self, a: usize, b: usize) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.parent[a.max(b)] = a.min(b);

@@ -8,9 +8,9 @@ use super::plan::{Plan, Size};
 /// A ring of switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// Switches, at least 3.
+    /// Number of switches, at least 3.
     pub switches: u32,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub cas: u32,
 }
 

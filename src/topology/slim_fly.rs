@@ -1,4 +1,4 @@
-//! Slim Fly: McKay-Miller-Širáň graphs, of diameter 2 and close to the largest there can be.
+//! Slim Fly: McKay-Miller-Širáň graphs, of diameter 2 and nearly the largest possible size.
 
 use crate::fabric::Fabric;
 
@@ -9,9 +9,9 @@ use super::plan::{Plan, Size};
 /// A Slim Fly (Besta and Hoefler) over GF(q), `q = 4w + δ` a prime power, δ in {-1, 0, 1}: 2q²
 /// switches with `(3q - δ) / 2` links each.
 ///
-/// Two halves of q × q switches. In the first, (x, y) and (x, y') are linked where y - y' is in X;
-/// in the second, (m, c) and (m, c') where c - c' is in X'; and (x, y) is linked with (m, c) where
-/// y = m·x + c. X and X' are built of powers of a primitive element ξ (Hafner's form):
+/// The switches form two halves of q × q. In the first half, (x, y) and (x, y') are linked if y -
+/// y' is in X; in the second, (m, c) and (m, c') if c - c' is in X'; and (x, y) is linked to (m, c)
+/// if y = m·x + c. X and X' are made of powers of a primitive element ξ (Hafner's form):
 ///
 /// | δ  | X                                        | X'                                       |
 /// |----|------------------------------------------|------------------------------------------|
@@ -19,14 +19,14 @@ use super::plan::{Plan, Size};
 /// | 0  | even powers, ξ⁰ to ξ^(q-2)               | odd powers, ξ¹ to ξ^(q-1)                |
 /// | -1 | ξ⁰, ξ² … ξ^(2w-2); ξ^(2w-1) … ξ^(4w-3)   | the elements of X times ξ                |
 ///
-/// By default a switch has as many adapters as links, which gives the 5, 7, 11, 17 and 19 adapters
-/// that Schneider et al. print in Fig. 7 for q = 3, 5, 7, 11 and 13. (Besta and Hoefler call half as
-/// many balanced.) Fig. 7 prints 337 switches for the last one; it has 2·13² = 338.
+/// By default a switch has as many adapters as links. This gives the 5, 7, 11, 17 and 19 adapters
+/// that Schneider et al. print in Fig. 7 for q = 3, 5, 7, 11 and 13. (Besta and Hoefler call half
+/// as many balanced.) Fig. 7 prints 337 switches in its last row; there are 2·13² = 338.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlimFly {
     /// Order of the field: 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, …
     pub q: u32,
-    /// Adapters of a switch; as many as links if `None`.
+    /// Adapters per switch; as many as links if `None`.
     pub cas: Option<u32>,
 }
 

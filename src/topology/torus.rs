@@ -1,26 +1,26 @@
-//! Torus: a grid that closes on itself in every dimension.
+//! Torus: a grid that wraps around in every dimension.
 
 use crate::fabric::Fabric;
 
 use super::error::TopologyError;
 use super::mesh;
 
-/// A torus: a k-ary n-cube if all dimensions are equal.
+/// A torus; a k-ary n-cube if all dimensions are equal.
 ///
-/// A dimension of 2 has one link between its two switches, not two: so the 2-ary n-cube is the
-/// hypercube, and a 2×2×4 torus has the 32 links that Chiu et al. list for it in Table 1.
+/// A dimension of 2 has one link between its two switches, not two. So the 2-ary n-cube is the
+/// hypercube, and a 2×2×4 torus has the 32 links of Chiu et al., Table 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torus {
     /// Switches in each dimension, each at least 2.
     pub dims: Vec<u32>,
-    /// Adapters of a switch, at least 1.
+    /// Adapters per switch, at least 1.
     pub cas: u32,
 }
 
 impl Torus {
-    /// Builds it. Switches: `sw-X-Y-…`. Ports: adapters, then for each dimension the one towards
-    /// higher and the one towards lower coordinates, so that a port leads in the same direction on
-    /// every switch. In a dimension of 2 each switch has one of the two.
+    /// Builds it. Switches: `sw-X-Y-…`. Ports: adapters, then for each dimension one towards higher
+    /// and one towards lower coordinates, so that a port leads in the same direction on every
+    /// switch. In a dimension of 2 each switch has only one of the two.
     ///
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.

@@ -1,4 +1,4 @@
-//! Extended generalized fat tree: any regular tree of switches with several parents.
+//! Extended generalized fat tree: any regular tree whose switches have several parents.
 
 use crate::fabric::Fabric;
 
@@ -7,8 +7,8 @@ use super::error::{TopologyError, invalid};
 use super::plan::{Plan, PlannedSwitch, Size};
 
 /// XGFT(h; m₁ … m_h; w₁ … w_h) of Öhring et al.: a node of level i has mᵢ children, and a node of
-/// level i - 1 has wᵢ parents. Level 0 are the adapters, levels 1 to h the switches; an adapter has
-/// one port, so w₁ = 1.
+/// level i - 1 has wᵢ parents. Level 0 holds the adapters, levels 1 to h the switches; an adapter
+/// has one port, so w₁ = 1.
 ///
 /// Level i has `w₁ ⋯ wᵢ · mᵢ₊₁ ⋯ m_h` switches, and there are `m₁ ⋯ m_h` adapters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub struct Xgft {
     pub m: Vec<u32>,
     /// Parents by level, from level 0; as long as `m`.
     pub w: Vec<u32>,
-    /// Adapters on a switch of level 1, up to m₁, and m₁ if `None`; the other ports stay free.
+    /// Adapters per switch of level 1, up to m₁; m₁ if `None`. The other ports stay free.
     pub cas: Option<u32>,
 }
 
 impl Xgft {
-    /// Builds it. Switch `lI-…` is on level I; the numbers that follow are its place in the tree,
-    /// from the top level down. Ports: children, then parents.
+    /// Builds it. Switch `lI-…` is on level I; the numbers that follow are its position in the
+    /// tree, from the top level down. Ports: children, then parents.
     ///
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.
@@ -59,7 +59,7 @@ impl Xgft {
         }
         for i in 0..h - 1 {
             for n in 0..counts[i] as usize {
-                // A parent has its child's place but for the digit of the parent's level.
+                // A parent and its child differ only in the digit of the parent's level.
                 let mut place = digits(n, &levels[i]);
                 let at = h - 2 - i;
                 let child = place[at];
@@ -73,8 +73,8 @@ impl Xgft {
         plan.build()
     }
 
-    /// What the digits of a switch's place range over, on a level from 1: those of the levels h to
-    /// 2, where the ones above its own tell the subtree and the others the parent within it.
+    /// The radices of a switch's digits on a level from 1. The digits belong to the levels h to 2:
+    /// those above its own select the subtree, the others the parent within it.
     fn radices(&self, level: usize) -> Vec<u32> {
         (2..=self.m.len()).rev().map(|j| if j <= level { self.w[j - 1] } else { self.m[j - 1] }).collect()
     }

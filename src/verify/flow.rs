@@ -1,4 +1,4 @@
-//! Which VLs the packets to one LID use, and which channel then waits for which.
+//! Which VLs the packets to one LID use, and which channel waits for which.
 
 use crate::fabric::{SwitchId, Vl};
 use crate::tables::SlVlRow;
@@ -10,14 +10,14 @@ use super::{Destination, Plan, bits};
 /// Bit of the VL that carries no data.
 pub(super) const DROPPED: u16 = 1 << Vl::MAX_DATA;
 
-/// VLs that the sources of a switch inject with on one out port, for one SL; bit `n` = VL `n`.
+/// VLs that the sources of a switch use on one out port, for one SL; bit `n` = VL `n`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Injection {
     pub(super) adapters: u16,
     pub(super) all: u16,
 }
 
-/// What the channel out of a switch carries towards the destination.
+/// What the channel out of a switch carries to the destination.
 #[derive(Clone, Copy, Default)]
 struct Load {
     /// SLs.
@@ -28,7 +28,7 @@ struct Load {
     vls: [u16; 16],
 }
 
-/// Buffers, reused from destination to destination.
+/// Buffers, reused for each destination.
 pub(super) struct Flow {
     loads: Vec<Load>,
 }
@@ -38,15 +38,15 @@ impl Flow {
         Self { loads: vec![Load::default(); switches] }
     }
 
-    /// Lets all packets that the forwarding tables bring to destination `index` of its block run
-    /// from the leaves of the tree to its root, and notes virtual channels and dependencies. Whether
-    /// some are mapped to VL 15.
+    /// Runs all packets that reach destination `index` of its block from the leaves of the tree to
+    /// its root, and records virtual channels and dependencies. Returns whether some are mapped to
+    /// VL 15.
     ///
-    /// The VL of a hop depends on (in port, out port, SL) only. So it suffices to know for each
-    /// channel of the tree which SLs it carries, and for each of these in which VLs.
+    /// The VL of a hop depends only on (in port, out port, SL). So it is enough to know which SLs
+    /// each channel of the tree carries, and each of these on which VLs.
     ///
-    /// Cost: O(switches x SLs in use per channel), and O(end ports) more where the SL depends on
-    /// the end port.
+    /// Cost: O(switches x SLs in use per channel), plus O(end ports) if the SL depends on the end
+    /// port.
     pub(super) fn run(
         &mut self,
         plan: &Plan<'_>,
@@ -88,7 +88,7 @@ impl Flow {
         dropped || dropped_at_home(plan, senders, index, to)
     }
 
-    /// Adds the packets of the sources on a switch to what comes from behind it.
+    /// Adds the packets of the sources on a switch to what arrives from its predecessors.
     #[expect(clippy::too_many_arguments, reason = "the inner step of `run`, split off to be read")]
     fn inject(
         &mut self,

@@ -1,10 +1,11 @@
 //! The virtual channel dependency graph, and the search for a credit loop in it.
 //!
-//! Vertices are (switch-to-switch channel, VL). An edge (c1, v1) -> (c2, v2) says that some packet
+//! Vertices are (switch-to-switch channel, VL). An edge (c1, v1) -> (c2, v2) means that some packet
 //! that holds a buffer of c1 on v1 waits for one of c2 on v2. Channels from and to adapters are
-//! left out: nothing waits behind a source, and a destination always drains (the two-buffer model of
-//! Schneider, Bibartiu, Hoefler, "Ensuring Deadlock-Freedom in Low-Diameter InfiniBand Networks",
-//! section II). Without a cycle no set of packets can wait for itself (Dally and Seitz).
+//! left out: nothing waits for a channel out of a source, and a destination always drains (the
+//! two-buffer model of Schneider, Bibartiu, Hoefler, "Ensuring Deadlock-Freedom in Low-Diameter
+//! InfiniBand Networks", section II). Without a cycle no set of packets can wait for itself (Dally
+//! and Seitz).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -17,11 +18,11 @@ use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
 
 use super::Turns;
 
-/// From how many vertices of a component the shortest cycle is looked for.
+/// Number of vertices of a component from which the shortest cycle is searched.
 const SEARCHES: usize = 64;
 
-/// Virtual channels and dependencies found so far. Threads add to it in any order with the same
-/// result.
+/// Virtual channels and dependencies found so far. The order in which threads add to it does not
+/// matter.
 pub(super) struct Graph {
     lanes: usize,
     /// By turn x VL of the second channel: the VLs of the first.
@@ -32,13 +33,13 @@ pub(super) struct Graph {
     by_adapters: AtomicU16,
 }
 
-/// What the finished graph amounts to.
+/// What the finished graph contains.
 pub(super) struct Cycles {
     pub(super) virtual_channels: usize,
     pub(super) dependencies: usize,
-    /// Strongly connected components with a cycle: their virtual channels.
+    /// Virtual channels of the strongly connected components that have a cycle.
     pub(super) components: Vec<Vec<(ChannelId, Vl)>>,
-    /// A short cycle, each virtual channel waiting for the next one and the last for the first.
+    /// A short cycle: each virtual channel waits for the next one and the last for the first.
     pub(super) example: Option<Vec<(ChannelId, Vl)>>,
 }
 
@@ -65,23 +66,23 @@ impl Graph {
         self.lanes
     }
 
-    /// Where it is noted what waits for a VL of the second channel of a turn.
+    /// The cell that records what waits for a VL of the second channel of a turn.
     pub(super) fn cell(&self, turn: usize, to: u8) -> usize {
         turn * self.lanes + usize::from(to)
     }
 
-    /// Packets on the first channel of a turn, on any of `from`, wait for the VL of the second that
-    /// the cell is for.
+    /// Records that packets on the first channel of a turn, on any VL in `from`, wait for the
+    /// cell's VL of the second.
     pub(super) fn depend(&self, cell: usize, from: u16) {
         set(&self.waits[cell], from);
     }
 
-    /// Packets use these VLs of the channel out of a slot.
+    /// Records that packets use these VLs of the channel out of a slot.
     pub(super) fn carry(&self, slot: usize, vls: u16) {
         set(&self.used[slot], vls);
     }
 
-    /// Packets between adapters use these VLs of some channel.
+    /// Records that packets between adapters use these VLs of some channel.
     pub(super) fn carry_of_adapters(&self, vls: u16) {
         set(&self.by_adapters, vls);
     }
@@ -101,10 +102,10 @@ impl Graph {
         self.used.iter().fold(0, |all, vls| all | vls.load(Ordering::Relaxed))
     }
 
-    /// Looks for cycles: takes away what waits for nothing that is left to wait for (Kahn), and
+    /// Searches for cycles: repeatedly removes vertices that wait for no remaining one (Kahn), and
     /// splits the rest, if any, into strongly connected components.
     ///
-    /// Cost: O(turns x lanes) in time, times the VLs that channels are used with; O(channels x lanes)
+    /// Cost: O(turns x lanes) time, times the number of VLs in use per channel; O(channels x lanes)
     /// memory.
     pub(super) fn cycles(&self, fabric: &Fabric, turns: &Turns) -> Cycles {
         let channels = fabric.channels();
@@ -119,7 +120,7 @@ impl Graph {
             })
         };
         let vertices = channels.len() * lanes;
-        // A port that a channel leaves by is one that a channel comes by.
+        // Every port that a channel leaves by is also one that a channel arrives by.
         let into = |s: SwitchId| {
             let mut waiting = vec![0_u32; channels.out_range(s).len() * lanes];
             for (_, first) in channels.out(s) {
@@ -165,15 +166,15 @@ impl Graph {
     }
 }
 
-/// Once the bits are in, which is nearly always, this only reads.
+/// The bits are nearly always set already; then this only reads.
 fn set(mask: &AtomicU16, bits: u16) {
     if mask.load(Ordering::Relaxed) & bits != bits {
         mask.fetch_or(bits, Ordering::Relaxed);
     }
 }
 
-/// Strongly connected components of more than one vertex, sorted. No vertex waits for itself: a
-/// channel ends where the next begins, and begins somewhere else.
+/// Strongly connected components of more than one vertex, sorted. No vertex waits for itself, as a
+/// channel connects two different switches.
 fn cyclic_components<I: Iterator<Item = usize>>(
     left: &[usize],
     after: &impl Fn(usize) -> I,
@@ -195,7 +196,7 @@ fn cyclic_components<I: Iterator<Item = usize>>(
     components
 }
 
-/// The shortest cycle through one of the first vertices of a component.
+/// The shortest cycle through any of the first vertices of a component.
 fn shortest_cycle<I: Iterator<Item = usize>>(component: &[usize], after: &impl Fn(usize) -> I) -> Vec<usize> {
     let mut best: Vec<usize> = Vec::new();
     for &origin in component.iter().take(SEARCHES) {

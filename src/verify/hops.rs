@@ -1,4 +1,4 @@
-//! Minimality: hops of the routes against the hops that the cables permit.
+//! Minimality: hops of the routes against the hops that the cables allow.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::fabric::Channels;
 use super::tree::Tree;
 use super::{Destination, Plan};
 
-/// Distance of a switch that cannot be reached at all.
+/// Distance of an unreachable switch.
 const FAR: u16 = u16::MAX;
 
 /// Distances to at most 64 switches.
@@ -18,7 +18,7 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    /// One breadth-first search for all roots at once, a bit each. `roots`: distinct, at most 64.
+    /// One breadth-first search for all roots at once, one bit each. `roots`: distinct, at most 64.
     ///
     /// Cost: O(levels x channels + roots x switches).
     pub(super) fn new(channels: &Channels, switches: usize, roots: Vec<usize>) -> Self {
@@ -74,8 +74,7 @@ impl Distances {
     }
 }
 
-/// How many adapter pairs have how many hops. Whole numbers only, so that sums do not depend on
-/// their order.
+/// Number of adapter pairs by hops. Integers only, so that sums do not depend on their order.
 #[derive(Default)]
 pub(super) struct HopCounts {
     minimal: Vec<u64>,
@@ -84,7 +83,7 @@ pub(super) struct HopCounts {
 }
 
 impl HopCounts {
-    /// Counts the pairs of one adapter's LID that arrive; whether there are detours among them.
+    /// Counts the pairs that arrive at one LID of an adapter; returns whether any is a detour.
     pub(super) fn add(&mut self, plan: &Plan<'_>, to: &Destination, tree: &Tree, distance: &[u16]) -> bool {
         let mut detour = false;
         for &s in &tree.order {
@@ -107,7 +106,7 @@ impl HopCounts {
         detour
     }
 
-    /// Adds pairs whose ways are minimal, by hops.
+    /// Adds pairs whose paths are minimal, by hops.
     pub(super) fn add_minimal(&mut self, pairs: Vec<u64>) {
         self.merge(Self { minimal: pairs, detours: BTreeMap::new() });
     }

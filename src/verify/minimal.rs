@@ -1,13 +1,13 @@
 //! The usual case, fast: all entries for a LID lead one hop nearer, and the packets of all sources
-//! are told apart by SL alone.
+//! differ only in SL.
 //!
-//! Up to 64 LIDs are looked at together, a bit each: for every channel, the set of LIDs whose entries
-//! lead over it. Where each entry leads to a switch that is nearer by the cables, no packet can go in
-//! circles or end elsewhere, and every way is minimal. A turn is taken by the LIDs that both of its
-//! channels are for. Its VL depends on nothing else then, so that no order of the switches is
-//! needed to find which VLs a channel is used with. LIDs for which this does not hold, or some
-//! packet of which is mapped to VL 15, are left to [`Tree`](super::tree::Tree) and
-//! [`Flow`](super::flow::Flow), which look closer.
+//! Up to 64 LIDs are processed together, one bit each: for every channel, the set of LIDs whose
+//! entries lead over it. If each entry leads to a switch that is nearer by the cables, no packet
+//! can loop or end elsewhere, and every path is minimal. A turn is taken by the LIDs that both of
+//! its channels carry. Its VL then depends on nothing else, so the VLs in use on a channel can be
+//! found without ordering the switches. LIDs for which this does not hold, or with packets mapped
+//! to VL 15, are left to [`Tree`](super::tree::Tree) and [`Flow`](super::flow::Flow), which are
+//! exact in all cases.
 
 use crate::fabric::Vl;
 
@@ -16,75 +16,76 @@ use super::{Destination, Plan, bits};
 
 const NONE: u32 = u32::MAX;
 
-/// Room for a port number, and a cache line so that ports of different switches share no cache set.
+/// Room for a port number, plus a cache line so that ports of different switches do not share a
+/// cache set.
 const ROW: usize = 256 + 8;
 
 /// A channel that entries lead over.
 #[derive(Clone, Copy)]
-struct Way {
-    /// For which LIDs.
+struct UsedChannel {
+    /// The LIDs of these entries.
     lids: u64,
-    /// The switch that it leads to.
+    /// The switch at its end.
     to: u32,
-    /// The port by which it does.
+    /// The in port of that switch.
     in_port: u8,
-    /// The port that it leaves by.
+    /// The out port.
     out: u8,
 }
 
-/// A turn from one way into another.
+/// A turn from one channel into another.
 #[derive(Clone, Copy)]
 struct Turn {
-    /// For which LIDs.
+    /// The LIDs that take it.
     lids: u64,
-    /// The second way.
+    /// The second channel.
     ahead: u32,
-    /// Where the graph notes what waits for the VL that is used on it.
+    /// The graph's cell for the VL used on it.
     cell: u32,
 }
 
-/// Buffers, reused from block to block.
+/// Buffers, reused for each block.
 pub(super) struct Minimal {
-    /// By switch of a tile and port: LIDs. All zero between two tiles.
+    /// By switch of a tile and port: LIDs. All zero between tiles.
     tile: Vec<[u64; ROW]>,
     /// By switch.
-    ways: Vec<Way>,
-    /// By switch: its first way; and one more.
+    used: Vec<UsedChannel>,
+    /// By switch: its first channel; and one more entry.
     first: Vec<u32>,
-    /// By switch: LIDs that are as far away as the search has come, one hop farther, and no farther.
+    /// By switch: LIDs by distance: the one that the search has reached, one hop more, and no more.
     front: Vec<u64>,
     near: Vec<u64>,
     seen: Vec<u64>,
     next: Vec<u64>,
-    /// By way x VL: LIDs.
+    /// By channel x VL: LIDs.
     held: Vec<u64>,
-    /// By first way.
+    /// By first channel.
     turns: Vec<Turn>,
-    /// By way: how many turns there are up to its last.
+    /// By channel: end of its range of turns.
     turns_end: Vec<u32>,
-    /// By way: LIDs to which packets of adapters take it.
+    /// By channel: LIDs whose packets from adapters take it.
     adapters: Vec<u64>,
 }
 
-/// What a search by distance finds.
+/// Result of a search by distance.
 #[derive(Default)]
 pub(super) struct Search {
-    /// LIDs with an entry that does not lead nearer, or that some switch is not connected to.
+    /// LIDs with an entry that does not lead nearer, or that some switch cannot reach by cables.
     astray: u64,
-    /// By hops: the adapter pairs that are so far apart.
+    /// By hops: number of adapter pairs at that distance.
     pub(super) pairs: Vec<u64>,
-    /// Largest distance to a switch with adapters from one that has some.
+    /// Largest distance between two switches with adapters.
     pub(super) diameter: u16,
     /// Largest distance.
     pub(super) diameter_all: u16,
 }
 
 impl Minimal {
-    /// `tile`: how many switches have their entries turned over at a time.
+    /// `tile`: number of switches whose entries are transposed at a time.
     pub(super) fn new(switches: usize, tile: usize) -> Self {
         Self {
             tile: vec![[0; ROW]; tile],
-            ways: Vec::new(),
+            used: Vec::new(),
             first: Vec::with_capacity(switches + 1),
             front: vec![0; switches],
             near: vec![0; switches],
@@ -97,11 +98,11 @@ impl Minimal {
         }
     }
 
-    /// Lets packets run from all switches to a block of destinations with each SL that serves, and notes
-    /// virtual channels and dependencies. Also returns the LIDs of the block for which nothing is
-    /// noted, nor their pairs counted: they need a closer look.
+    /// Runs packets from all switches to a block of destinations with each SL in use, and records
+    /// virtual channels and dependencies. Also returns the LIDs of the block for which nothing was
+    /// recorded or counted: they need a closer look.
     ///
-    /// Cost: O(destinations x switches), and that of the search.
+    /// Cost: O(destinations x switches), plus the search.
     pub(super) fn run(&mut self, plan: &Plan<'_>, block: &[Destination]) -> (Search, u64) {
         assert!(!block.is_empty() && block.len() <= 64, "one bit a destination");
         let all = u64::MAX >> (64 - block.len());
@@ -118,7 +119,7 @@ impl Minimal {
         }
         if good != all {
             search.pairs = self.search(plan, block, good).pairs;
-            self.ways.iter_mut().for_each(|way| way.lids &= good);
+            self.used.iter_mut().for_each(|channel| channel.lids &= good);
         }
         let to_adapters = to_adapters(plan, block);
         for (sl, vls) in &plan.vls {
@@ -128,9 +129,9 @@ impl Minimal {
         (search, all & !good)
     }
 
-    /// Collects the ways. Entries that lead over no channel appear in none.
+    /// Collects the channels in use. Entries that lead over no channel are left out.
     fn read(&mut self, plan: &Plan<'_>, block: &[Destination]) {
-        self.ways.clear();
+        self.used.clear();
         self.first.clear();
         let switches = self.seen.len();
         let columns: Vec<&[u8]> = block.iter().map(|d| plan.routes.lft.to(d.lid)).collect();
@@ -142,35 +143,35 @@ impl Minimal {
                 }
             }
             for (s, row) in (begin..end).zip(&mut self.tile) {
-                self.first.push(self.ways.len() as u32);
+                self.first.push(self.used.len() as u32);
                 let slots = plan.first_slot[s]..plan.first_slot[s] + plan.turns.side[s];
                 let mut met = 0;
                 for ((out, lids), ahead) in row.iter_mut().enumerate().zip(&plan.ahead[slots]) {
                     if *lids != 0 && ahead.to != NONE {
                         let (to, in_port) = (ahead.to, ahead.in_port);
-                        self.ways.push(Way { lids: *lids, to, in_port, out: out as u8 });
+                        self.used.push(UsedChannel { lids: *lids, to, in_port, out: out as u8 });
                     }
                     met |= std::mem::take(lids);
                 }
-                // Some name a port that the switch does not have.
+                // Some entries name a port that the switch does not have.
                 if met != u64::MAX >> (64 - block.len()) {
                     row.fill(0);
                 }
             }
         }
-        self.first.push(self.ways.len() as u32);
+        self.first.push(self.used.len() as u32);
     }
 
-    /// The ways out of a switch.
-    fn ways_of(&self, s: usize) -> &[Way] {
-        &self.ways[self.first[s] as usize..self.first[s + 1] as usize]
+    /// The channels in use out of a switch.
+    fn channels_of(&self, s: usize) -> &[UsedChannel] {
+        &self.used[self.first[s] as usize..self.first[s + 1] as usize]
     }
 
-    /// Breadth-first search from the switches of some LIDs of the block, all at once. Cables work in
-    /// both directions.
+    /// Breadth-first search from the switches of some LIDs of the block, all at once. Cables work
+    /// in both directions.
     ///
-    /// Cost: O(levels x ways), and at most O(levels x channels) more; less where few switches are as
-    /// far away, and none where entries lead from all that are left.
+    /// Cost: O(levels x channels in use), plus at most O(levels x channels); less if few switches
+    /// are equally far away, and none of it if entries lead from all remaining switches.
     fn search(&mut self, plan: &Plan<'_>, block: &[Destination], lids: u64) -> Search {
         let mut found = Search { pairs: vec![0], ..Search::default() };
         let adapters = to_adapters(plan, block) & lids;
@@ -189,13 +190,14 @@ impl Minimal {
                 let left = lids & !self.seen[s];
                 let mut nearer = 0;
                 if left != 0 {
-                    nearer = self.ways_of(s).iter().fold(0, |n, w| n | w.lids & self.front[w.to as usize]);
+                    nearer =
+                        self.channels_of(s).iter().fold(0, |n, w| n | w.lids & self.front[w.to as usize]);
                 }
                 self.near[s] = nearer & left;
                 open |= nearer & left != left;
             }
             if open {
-                // Some are farther away, or have entries that lead elsewhere.
+                // The others are farther away, or have entries that lead elsewhere.
                 self.next.fill(0);
                 for (s, &front) in self.front.iter().enumerate().filter(|&(_, &front)| front != 0) {
                     for (_, c) in plan.fabric.channels().out(crate::fabric::SwitchId::at(s)) {
@@ -234,23 +236,23 @@ impl Minimal {
         found
     }
 
-    /// LIDs with packets that are mapped to VL 15 on their way, if not on the switch that it ends at.
+    /// LIDs with packets that are mapped to VL 15 before they reach their last switch.
     fn dropped(&self, plan: &Plan<'_>, block: &[Destination], sl: usize, vls: &[u8]) -> u64 {
         let to_nowhere =
             |s: u32, in_port: u8, out: u8| vls[plan.turn(s as usize, out, in_port)] == Vl::MAX_DATA;
         let mut dropped = 0;
         for s in 0..self.seen.len() {
-            for way in self.ways_of(s) {
-                if plan.injections(sl)[plan.slot(s, way.out)].all & DROPPED != 0 {
-                    dropped |= way.lids;
+            for channel in self.channels_of(s) {
+                if plan.injections(sl)[plan.slot(s, channel.out)].all & DROPPED != 0 {
+                    dropped |= channel.lids;
                 }
-                for ahead in self.ways_of(way.to as usize) {
-                    if way.lids & ahead.lids != 0 && to_nowhere(way.to, way.in_port, ahead.out) {
-                        dropped |= way.lids & ahead.lids;
+                for ahead in self.channels_of(channel.to as usize) {
+                    if channel.lids & ahead.lids != 0 && to_nowhere(channel.to, channel.in_port, ahead.out) {
+                        dropped |= channel.lids & ahead.lids;
                     }
                 }
-                for (i, d) in block.iter().enumerate().filter(|(_, d)| d.root == way.to as usize) {
-                    if way.lids >> i & 1 != 0 && to_nowhere(way.to, way.in_port, d.port) {
+                for (i, d) in block.iter().enumerate().filter(|(_, d)| d.root == channel.to as usize) {
+                    if channel.lids >> i & 1 != 0 && to_nowhere(channel.to, channel.in_port, d.port) {
                         dropped |= 1 << i;
                     }
                 }
@@ -259,28 +261,28 @@ impl Minimal {
         dropped
     }
 
-    /// Notes what the packets with an SL use and what they wait for.
+    /// Records which virtual channels the packets with an SL use and wait for.
     ///
     /// - `injections`: by slot.
     /// - `vls`: by turn.
     fn note(&mut self, plan: &Plan<'_>, injections: &[Injection], vls: &[u8]) {
         let lanes = plan.graph.lanes();
         self.held.clear();
-        self.held.resize(self.ways.len() * lanes, 0);
+        self.held.resize(self.used.len() * lanes, 0);
         self.turns.clear();
         self.turns_end.clear();
         for s in 0..self.seen.len() {
             for w in self.first[s] as usize..self.first[s + 1] as usize {
-                let way = self.ways[w];
-                for vl in bits(injections[plan.slot(s, way.out)].all & !DROPPED) {
-                    self.held[w * lanes + vl] |= way.lids;
+                let channel = self.used[w];
+                for vl in bits(injections[plan.slot(s, channel.out)].all & !DROPPED) {
+                    self.held[w * lanes + vl] |= channel.lids;
                 }
-                let next = way.to as usize;
-                let turn = plan.turn(next, 0, way.in_port);
+                let next = channel.to as usize;
+                let turn = plan.turn(next, 0, channel.in_port);
                 for ahead in self.first[next] as usize..self.first[next + 1] as usize {
-                    let lids = way.lids & self.ways[ahead].lids;
+                    let lids = channel.lids & self.used[ahead].lids;
                     if lids != 0 {
-                        let turn = turn + usize::from(self.ways[ahead].out);
+                        let turn = turn + usize::from(self.used[ahead].out);
                         let vl = vls[turn];
                         self.held[ahead * lanes + usize::from(vl)] |= lids;
                         let cell = plan.graph.cell(turn, vl) as u32;
@@ -302,13 +304,13 @@ impl Minimal {
             for w in self.first[s] as usize..self.first[s + 1] as usize {
                 let held = &self.held[w * lanes..][..lanes];
                 let vls = held.iter().rev().fold(0, |vls, &h| vls << 1 | u16::from(h != 0));
-                plan.graph.carry(plan.slot(s, self.ways[w].out), vls);
+                plan.graph.carry(plan.slot(s, self.used[w].out), vls);
             }
         }
     }
 
-    /// Notes the VLs that packets between adapters use, after [`Minimal::note`] with the same SL.
-    /// Where others have found them all, nothing is looked up.
+    /// Records the VLs that packets between adapters use, after [`Minimal::note`] with the same SL.
+    /// Stops as soon as all are found.
     fn note_adapters(&mut self, plan: &Plan<'_>, injections: &[Injection], to_adapters: u64) {
         let lanes = plan.graph.lanes();
         let used = self.held.chunks(lanes).fold(0, |vls, held| {
@@ -320,9 +322,9 @@ impl Minimal {
         let mut vls = 0;
         self.adapters.clear();
         for s in 0..self.seen.len() {
-            for way in &self.ways[self.first[s] as usize..self.first[s + 1] as usize] {
-                let injected = injections[plan.slot(s, way.out)].adapters & !DROPPED;
-                let lids = if injected == 0 { 0 } else { way.lids & to_adapters };
+            for channel in &self.used[self.first[s] as usize..self.first[s + 1] as usize] {
+                let injected = injections[plan.slot(s, channel.out)].adapters & !DROPPED;
+                let lids = if injected == 0 { 0 } else { channel.lids & to_adapters };
                 vls |= if lids == 0 { 0 } else { injected };
                 self.adapters.push(lids);
             }
@@ -345,7 +347,7 @@ impl Minimal {
     }
 }
 
-/// The LIDs of a block that are those of adapters.
+/// The LIDs of a block that belong to adapters.
 fn to_adapters(plan: &Plan<'_>, block: &[Destination]) -> u64 {
     let adapter = |d: &Destination| plan.fabric.endport(d.owner).is_adapter();
     block.iter().enumerate().fold(0, |lids, (i, d)| lids | u64::from(adapter(d)) << i)
@@ -360,8 +362,8 @@ mod tests {
     use crate::topology::small_members;
     use crate::verify::{Verdict, verify};
 
-    /// What is said of the same tables where SL 0 is the word of each end port: then nothing is
-    /// looked at the short way.
+    /// The verdict on the same tables with SL 0 stated for each end port: this disables the fast
+    /// case.
     fn the_long_way(f: &Fabric, routes: &Routes) -> Verdict {
         let entries = f.endports().len() * f.lid_table_len();
         verify(f, &Routes { path_sl: PathSl::ByEndPort(vec![0; entries]), ..routes.clone() })
@@ -385,7 +387,7 @@ mod tests {
             let verdict = verify(&f, &routes);
             assert!(verdict.minimal && verdict.reachable, "{name}");
             assert_eq!(verdict, the_long_way(&f, &routes), "{name}");
-            // Damage in one place after another, kept: entries, then rows.
+            // Damages one entry after another and keeps the damage: LFT entries, then SL2VL rows.
             for (i, end) in f.endports().iter().enumerate().step_by(3) {
                 let s = SwitchId::at((i * 7) % f.num_switches());
                 let ports = f.channels().slots_of(s) as u8;
@@ -417,7 +419,7 @@ mod tests {
                 multicast: Vec::new(),
                 remarks: Vec::new(),
             };
-            // Two neighbours that send to each other.
+            // Two neighbours that forward to each other.
             let (_, c) = f.channels().iter().next().unwrap();
             let lid =
                 |e: &crate::fabric::EndPort| e.attachment.is_some_and(|(s, _)| s != c.from && s != c.to);

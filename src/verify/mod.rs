@@ -1,10 +1,10 @@
-//! The judge: reachability, loops, minimality and credit loops, from the tables alone.
+//! The judge: checks reachability, loops, minimality and credit loops, from the tables alone.
 //!
-//! It shares no code with what computes routes and lanes, so that a mistake there is found here.
-//! [`verify`] looks at every LID of every end port that hangs off a switch (adapters and routers
+//! It shares no code with what computes routes and lanes, so it finds mistakes made there.
+//! [`verify`] checks every LID of every end port that is attached to a switch (adapters and routers
 //! with their whole LMC range, switch port 0) from every such end port. It never walks pair by
 //! pair: the forwarding entries for one LID form a tree, and everything is counted along the tree.
-//! Only when a property fails are single pairs walked, to find a [`Witness`].
+//! Only if a property fails are single pairs walked, to find a [`Witness`].
 
 mod flow;
 mod graph;
@@ -40,15 +40,15 @@ use untrusted::Leak;
 use witness::Finder;
 pub use witness::{Fault, Packet, Wait, Witness};
 
-/// How much is looked at together. No verdict depends on it. Tests take less, so that small tables
-/// reach what large ones do.
+/// How much is processed together. No verdict depends on it. Tests use smaller sizes, so that small
+/// tables cover what large ones do.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
-    /// Destinations, at most 64: what fits into a word, and about a cache line of a forwarding table.
+    /// Destinations, at most 64: one word of bits, and about a cache line of a forwarding table.
     block: usize,
-    /// SL2VL rows that one thread looks through for distinct ones.
+    /// SL2VL rows that one thread searches for distinct ones.
     rows: usize,
-    /// Switches whose entries are turned over at a time: about a cache line of each column.
+    /// Switches whose entries are transposed at a time: about a cache line of each column.
     tile: usize,
 }
 
@@ -58,41 +58,44 @@ impl Default for Sizes {
     }
 }
 
-/// What holds for some tables, and what they cost.
+/// The properties of some tables, and figures about their paths.
 ///
 /// An *adapter pair* is an adapter (or router) end port and a LID of another one; with LMC > 0 each
 /// LID counts. A *hop* is a switch-to-switch channel. Hop figures are over the adapter pairs that
 /// arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// No virtual channels wait for each other in a circle. Over all pairs whose entries lead to
-    /// the destination.
+    /// No virtual channels wait for each other in a cycle. Over all pairs whose entries lead to the
+    /// destination.
     pub deadlock_free: bool,
-    /// The same for packets between adapters alone, as other checkers look at it: they leave out
-    /// traffic from and to switch port 0, which fills the same buffers.
+    /// The same for packets between adapters alone, as other checkers do it: they ignore traffic
+    /// from and to switch port 0, which fills the same buffers.
     pub deadlock_free_adapters: bool,
     /// Every packet arrives: entries lead to the destination and no SL in use maps to VL 15.
     pub reachable: bool,
-    /// No packet goes in circles.
+    /// No packet loops.
     pub loop_free: bool,
-    /// No channel carries a VL that an end of it cannot operate, where they state what they can.
+    /// No channel carries a VL that an end of it cannot operate, as far as the ends state their
+    /// VLs.
     pub vls_legal: bool,
-    /// No packet gets on that comes from a switch which is left out, by a port of the fabric that is
-    /// [untrusted](crate::fabric::Port::untrusted): all are dropped before they hold a buffer of a channel.
+    /// No packet from a switch that was left out gets past a port of the fabric that is
+    /// [untrusted](crate::fabric::Port::untrusted): all are dropped before they hold a channel's
+    /// buffer.
     pub contained: bool,
-    /// Every adapter pair has as few hops as the cables permit.
+    /// Every adapter pair has as few hops as the cables allow.
     pub minimal: bool,
     /// Adapter pairs that arrive.
     pub pairs: u64,
-    /// Share of them with more hops than necessary.
+    /// Share of these with more hops than necessary.
     pub nonminimal_share: f64,
-    /// Mean over them of (hops + 1) / (least possible hops + 1): switches passed.
+    /// Mean over these of (hops + 1) / (fewest possible hops + 1), which compares the switches
+    /// passed.
     pub mean_stretch: f64,
     /// Mean hops.
     pub mean_hops: f64,
     /// Most hops.
     pub max_hops: u16,
-    /// Largest distance in hops between switches with adapters, as the cables permit.
+    /// Largest distance in hops between switches with adapters, as the cables allow.
     pub diameter: u16,
     /// Largest distance in hops between any two switches that are connected.
     pub diameter_all: u16,
@@ -100,28 +103,28 @@ pub struct Verdict {
     pub vls: u32,
     /// The same over all pairs.
     pub vls_all: u32,
-    /// Distinct SLs that adapters are told to adapters, those of all classes of service. A pair that
-    /// may use any of several counts with the lowest, so a set that serves every pair counts as one.
+    /// Distinct SLs assigned to adapter pairs, including all classes of service. A pair that may
+    /// use several SLs counts with the lowest, so a set that serves every pair counts as one.
     pub sls: u32,
     /// The same over all pairs.
     pub sls_all: u32,
-    /// (Channel, VL) in use.
+    /// Number of (channel, VL) in use.
     pub virtual_channels: usize,
-    /// Dependencies between them.
+    /// Number of dependencies between them.
     pub dependencies: usize,
-    /// Strongly connected components of the dependency graph that have a cycle.
+    /// Number of strongly connected components of the dependency graph that have a cycle.
     pub cyclic_components: usize,
     /// The multicast groups, if the tables have any.
     pub multicast: Option<McastVerdict>,
-    /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL, foreign
-    /// packets, those of multicast, detour.
+    /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL,
+    /// foreign packets, multicast, detour.
     pub witnesses: Vec<Witness>,
 }
 
 impl Verdict {
-    /// Whether the tables may go to switches: every packet arrives, none circles, none deadlocks,
-    /// all VLs exist, nothing foreign gets on, multicast included where the tables have groups. Detours are
-    /// safe.
+    /// Whether the tables may go to switches: every packet arrives, none loops, none deadlocks, all
+    /// VLs exist and no foreign packet passes, multicast included if the tables have groups.
+    /// Detours are safe.
     pub fn is_safe(&self) -> bool {
         let multicast = self.multicast.as_ref().is_none_or(McastVerdict::is_safe);
         self.deadlock_free
@@ -132,12 +135,12 @@ impl Verdict {
             && multicast
     }
 
-    /// The witness of the gravest failure.
+    /// The witness of the most serious failure.
     pub fn witness(&self) -> Option<&Witness> {
         self.witnesses.first()
     }
 
-    /// Everything for machines, with names, GUIDs and ports instead of indices.
+    /// The verdict as JSON, with names, GUIDs and ports instead of indices.
     pub fn to_json(&self, fabric: &Fabric) -> Value {
         json!({
             "safe": self.is_safe(),
@@ -173,10 +176,10 @@ impl Verdict {
     }
 }
 
-/// Judges tables whose senders use the SLs that they are told.
+/// Judges tables whose senders use the assigned SLs.
 ///
 /// # Panics
-/// Where the tables were made for another fabric.
+/// If the tables were made for another fabric.
 pub fn verify(fabric: &Fabric, routes: &Routes) -> Verdict {
     verify_with(fabric, routes, SlPolicy::AsTold)
 }
@@ -185,14 +188,14 @@ pub fn verify(fabric: &Fabric, routes: &Routes) -> Verdict {
 /// included, does not depend on the number of threads.
 ///
 /// # Panics
-/// Where the tables were made for another fabric.
+/// If the tables were made for another fabric.
 ///
-/// Cost, with S switches of d ports, C channels, D LIDs: O(D S) in time, times the SLs that need
-/// telling apart, spread over all cores. Where all ways are minimal and no SL depends on who sends, 64
-/// LIDs are looked at together, and ways and turns that they have in common but once: a nanosecond or
-/// few a (LID, switch). O(D x end ports) more where SLs depend on the source end port. Beside that at
-/// most O(D / 64 x levels x C) for distances. Memory: 1 + 2 VLs bytes for each of the S d^2 turns, O(S)
-/// a thread.
+/// Cost, with S switches of d ports, C channels, D LIDs: O(D S) time per group of SLs that the
+/// tables treat differently, spread over all cores. If all paths are minimal and no SL depends on
+/// the sender, 64 LIDs are processed together, and the channels and turns that they share only
+/// once: about one to three nanoseconds per (LID, switch). O(D x end ports) more if SLs depend on
+/// the source end port. In addition, at most O(D / 64 x levels x C) for distances. Memory: 1 + 2
+/// VLs bytes for each of the S d^2 turns, and O(S) per thread.
 pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdict {
     verify_in(fabric, routes, policy, Sizes::default())
 }
@@ -205,7 +208,7 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
     };
     let (tally, plan) = run(Pairs::All);
     let cycles = plan.graph.cycles(fabric, &plan.turns);
-    // Only where there is a cycle does it matter whose packets make it.
+    // Whose packets cause it matters only if there is a cycle.
     let between_adapters = cycles.example.as_ref().and_then(|_| {
         let (_, plan) = run(Pairs::Adapters);
         plan.graph.cycles(fabric, &plan.turns).example
@@ -215,7 +218,7 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
     let mut witnesses = Vec::new();
     witnesses.extend(tally.unreachable.and_then(|lid| finder.unreachable(lid)));
     witnesses.extend(tally.looping.and_then(|lid| finder.looping(lid)));
-    // One that packets between adapters make is the better witness.
+    // A cycle caused by packets between adapters is the better witness.
     if let Some(cycle) = between_adapters.as_ref().or(cycles.example.as_ref()) {
         let next = cycle.iter().cycle().skip(1);
         let wait = |(&first, &second): (&_, &_)| {
@@ -278,15 +281,15 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
 pub struct CyclicComponents {
     /// The strongly connected components of the dependency graph that have a cycle.
     pub members: Vec<Vec<(ChannelId, Vl)>>,
-    /// A short cycle, each virtual channel waiting for the next one and the last for the first; empty
-    /// where there is none.
+    /// A short cycle: each virtual channel waits for the next one and the last for the first. Empty
+    /// if there is none.
     pub shortest: Vec<(ChannelId, Vl)>,
 }
 
-/// The cycles of the dependency graph of packets between adapters that use the SLs that they are told.
+/// The cycles of the dependency graph of packets between adapters with the assigned SLs.
 ///
 /// # Panics
-/// Where the tables were made for another fabric.
+/// If the tables were made for another fabric.
 ///
 /// Cost: that of [`verify`].
 pub fn cyclic_components(fabric: &Fabric, routes: &Routes) -> CyclicComponents {
@@ -296,18 +299,18 @@ pub fn cyclic_components(fabric: &Fabric, routes: &Routes) -> CyclicComponents {
     CyclicComponents { members: cycles.components, shortest: cycles.example.unwrap_or_default() }
 }
 
-/// A LID and where it is at home.
+/// A LID and its location.
 #[derive(Clone, Copy, Debug)]
 struct Destination {
-    /// The switch that it hangs off.
+    /// The switch that it is attached to.
     root: usize,
     lid: Lid,
-    /// The switch's port to it; 0 for the switch itself.
+    /// That switch's port to it; 0 for the switch itself.
     port: u8,
     owner: EndPortId,
 }
 
-/// All LIDs that somebody sends to, those on one switch together.
+/// All LIDs with possible senders; those on one switch are adjacent.
 fn destinations(fabric: &Fabric) -> Vec<Destination> {
     let mut list = Vec::new();
     for s in fabric.switch_ids() {
@@ -326,8 +329,8 @@ fn destinations(fabric: &Fabric) -> Vec<Destination> {
     list
 }
 
-/// Numbers the turns of all switches as [`Sl2Vl`] does its rows: those that come by the same port
-/// together.
+/// Numbers the turns of all switches as [`Sl2Vl`] does its rows: turns with the same in port are
+/// adjacent.
 struct Turns {
     first: Vec<usize>,
     side: Vec<usize>,
@@ -351,7 +354,7 @@ impl Turns {
     }
 }
 
-/// Where a port leads.
+/// The next switch behind a port.
 #[derive(Clone, Copy)]
 struct Ahead {
     /// The next switch, `u32::MAX` if no channel leaves by the port.
@@ -359,7 +362,7 @@ struct Ahead {
     in_port: u8,
 }
 
-/// What is looked up for every destination, in the order in which it is needed.
+/// Look-up tables used for every destination, in the order of use.
 struct Plan<'a> {
     fabric: &'a Fabric,
     routes: &'a Routes,
@@ -380,9 +383,9 @@ struct Plan<'a> {
     injection_port: Vec<u8>,
     /// Number of adapter end ports by switch.
     adapters: Vec<u32>,
-    /// By SL that serves every pair, with those that all rows treat alike left out: VLs by turn.
+    /// For each SL that serves every pair: VLs by turn. SLs that all rows treat alike appear once.
     vls: Vec<(usize, Vec<u8>)>,
-    /// By set of SLs: the same with one SL for each class of SLs that all rows treat alike.
+    /// By set of SLs: the same set with one SL for each group that all rows treat alike.
     merge: Vec<u16>,
     graph: Graph,
 }
@@ -407,7 +410,7 @@ impl<'a> Plan<'a> {
             for &source in fabric.endports_on(c.from) {
                 let row = rows[turns.at(c.from.index(), c.out_port.0, injection_port[source.index()])];
                 let adapter = fabric.endport(source).is_adapter();
-                // Most sources on a switch have the same.
+                // Most sources on a switch have the same set.
                 if last.replace((row, adapter)) == Some((row, adapter)) {
                     continue;
                 }
@@ -476,7 +479,7 @@ impl<'a> Plan<'a> {
         let switches = self.fabric.num_switches();
         let (senders, sls) = Senders::new(self, block);
         let mut tally = Tally { sls, ..Tally::default() };
-        // One SL at a time, as long as none depends on who sends.
+        // One SL at a time, as long as none depends on the sender.
         let mut closer = u64::MAX;
         if !self.vls.is_empty() {
             let search;
@@ -518,7 +521,8 @@ impl<'a> Plan<'a> {
         tally
     }
 
-    /// The first channel with a VL in use that one of its ends cannot operate, and how many it can.
+    /// The first channel with a VL in use that one of its ends cannot operate, and how many VLs it
+    /// can.
     fn illegal_vl(&self) -> Option<(ChannelId, Vl, u8)> {
         self.fabric.channels().iter().find_map(|(id, c)| {
             let limit = self.operates(c.from.index(), c.out_port);
@@ -527,7 +531,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Data VLs that both ends of the link at a port to another switch can operate, as far as stated.
+    /// Data VLs that both ends of a link to another switch can operate, as far as stated.
     fn operates(&self, s: usize, port: PortNum) -> u8 {
         let ahead = self.ahead(s, port.0);
         let data_vls = |s: usize, port: PortNum| {
@@ -541,7 +545,7 @@ impl<'a> Plan<'a> {
 fn merge(sl2vl: &Sl2Vl, sizes: Sizes) -> (Vec<u16>, usize, bool) {
     let chunks = sl2vl.rows().par_chunks(sizes.rows).map(|rows| {
         let mut distinct = HashSet::new();
-        // Mostly a few take turns.
+        // Usually a few rows alternate.
         let mut recent = [None; 4];
         for &row in rows {
             if !recent.contains(&Some(row)) {
@@ -571,7 +575,7 @@ fn merge(sl2vl: &Sl2Vl, sizes: Sizes) -> (Vec<u16>, usize, bool) {
     (merge, usize::from(highest) + 1, drops)
 }
 
-/// What a block of destinations contributes. Merging is commutative and exact.
+/// The result for a block of destinations. Merging is commutative and exact.
 #[derive(Default)]
 struct Tally {
     hops: HopCounts,
@@ -580,7 +584,7 @@ struct Tally {
     sls: SlsInUse,
     /// The lowest LID that some packet does not reach.
     unreachable: Option<Lid>,
-    /// The lowest LID with a circle.
+    /// The lowest LID with a loop.
     looping: Option<Lid>,
     /// The lowest LID of an adapter with a path that is too long.
     detour: Option<Lid>,
@@ -609,7 +613,7 @@ fn first(a: Option<Lid>, b: Option<Lid>) -> Option<Lid> {
     a.into_iter().chain(b).min()
 }
 
-/// The numbers of the bits in a set, ascending.
+/// The positions of the bits in a set, ascending.
 fn bits(mut set: u16) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = set.trailing_zeros() as usize;

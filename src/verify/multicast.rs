@@ -1,11 +1,11 @@
-//! Multicast: do all members get one copy of each packet, and do the copies close a credit loop,
-//! among themselves or with unicast?
+//! Multicast: do all members get exactly one copy of each packet, and do the copies close a credit
+//! loop, among themselves or with unicast?
 //!
-//! The model: a packet in a switch holds the buffer of the channel that it came by until the last of
-//! its copies has left, so that channel waits for each channel that a copy leaves by. Copies hold
-//! nothing for each other: a credit is spent when a packet is sent and never held in reserve, and a
-//! copy that was sent has left. Senders are all end ports on the switches of a group, members or not:
-//! a switch does not ask where a packet comes from.
+//! The model: a packet in a switch holds the buffer of the channel that it arrived by until its
+//! last copy has left, so that channel waits for each channel that a copy leaves by. Copies do not
+//! hold anything for each other: a credit is used when a packet is sent and never reserved, and a
+//! copy that was sent has left. Senders are all end ports on the switches of a group, members or
+//! not: a switch does not check where a packet comes from.
 
 use serde_json::{Value, json};
 
@@ -16,20 +16,20 @@ use super::{Destination, Packet, Plan, bits};
 use crate::fabric::{ChannelId, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{McastGroup, PortSet};
 
-/// What holds for the multicast groups of some tables.
+/// The multicast properties of some tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McastVerdict {
-    /// How many groups were looked at.
+    /// Number of groups.
     pub groups: usize,
-    /// No packet comes by the same channel twice.
+    /// No packet arrives twice by the same channel.
     pub loop_free: bool,
     /// Every member gets the packets of every other one.
     pub reachable: bool,
-    /// No virtual channels wait for each other in a circle, with packets of all groups and of unicast,
-    /// and no copy needs a VL that does not exist: for the SLs that the tables state of their groups,
-    /// and for SL 0, which is what groups have by default, where they state none.
+    /// No virtual channels wait for each other in a cycle, with packets of all groups and of
+    /// unicast, and no copy needs a VL that does not exist. Checked for the SLs that the tables
+    /// state for their groups, or else for SL 0, the default of groups.
     pub deadlock_free: bool,
-    /// SLs that groups may have for that, all at the same time, bit `n` = SL `n`.
+    /// SLs that groups may have while that holds, all at the same time, bit `n` = SL `n`.
     pub sls: u16,
 }
 
@@ -45,23 +45,23 @@ impl McastVerdict {
     }
 }
 
-/// One example of a property of multicast that does not hold.
+/// One example of a violated multicast property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum McastFault {
-    /// Packets of a group go in circles.
+    /// Packets of a group loop.
     Loop {
         /// The group.
         mlid: u16,
-        /// The circle.
+        /// The loop.
         channels: Vec<ChannelId>,
     },
     /// A member does not get the packets of another.
     Unreachable {
         /// The group.
         mlid: u16,
-        /// Who sends.
+        /// The sender.
         from: EndPortId,
-        /// Who does not get it.
+        /// The member without a copy.
         to: EndPortId,
     },
     /// Virtual channels that wait for each other, each for the next and the last for the first.
@@ -72,14 +72,14 @@ pub enum McastFault {
         mlid: u16,
         /// The SL of the packet.
         sl: Sl,
-        /// Where it is copied.
+        /// The switch that copies it.
         at: SwitchId,
         /// The port that the copy leaves by.
         port: PortNum,
     },
 }
 
-/// A virtual channel of a credit loop, and what waits in it for the next one.
+/// A virtual channel of a credit loop, and the packet in it that waits for the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct McastWait {
     /// The channel.
@@ -93,7 +93,7 @@ pub struct McastWait {
 /// A packet in a credit loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// To one LID.
+    /// Unicast, to one LID.
     Unicast(Packet),
     /// To a group.
     Multicast {
@@ -107,7 +107,7 @@ pub enum Cause {
 }
 
 impl McastFault {
-    /// The fault in plain words, over several lines.
+    /// The fault as text, over several lines.
     pub fn explain(&self, fabric: &Fabric) -> String {
         let end = |e: EndPortId| {
             let end = fabric.endport(e);
@@ -116,7 +116,7 @@ impl McastFault {
         match self {
             Self::Loop { mlid, channels } => {
                 let list: Vec<String> = channels.iter().map(|&c| fabric.describe_channel(c)).collect();
-                format!("packets of group 0x{mlid:04x} go in circles:\n  {}", list.join("\n  "))
+                format!("packets of group 0x{mlid:04x} loop:\n  {}", list.join("\n  "))
             }
             Self::Unreachable { mlid, from, to } => {
                 format!("packets of group 0x{mlid:04x} from {} do not reach {}", end(*from), end(*to))
@@ -151,7 +151,7 @@ impl McastFault {
         }
     }
 
-    /// The fault for machines.
+    /// The fault as JSON.
     pub(super) fn to_json(&self) -> Value {
         let kind = match self {
             Self::Loop { .. } => "multicast_loop",
@@ -163,9 +163,9 @@ impl McastFault {
     }
 }
 
-/// Judges all groups, beside the dependencies of unicast.
+/// Judges all groups, together with the dependencies of unicast.
 ///
-/// Cost: O(turns of all groups x SLs that need telling apart), and that of finding a cycle: once where
+/// Cost: O(turns of all groups x SLs that the tables treat differently), plus a search for a cycle,
 /// there is none.
 pub(super) fn judge(
     plan: &Plan<'_>,
@@ -177,7 +177,8 @@ pub(super) fn judge(
     if groups.is_empty() {
         return None;
     }
-    let mut faults: Vec<McastFault> = groups.iter().find_map(|g| circle(plan, g)).into_iter().collect();
+    let mut faults: Vec<McastFault> =
+        groups.iter().find_map(|g| forwarding_loop(plan, g)).into_iter().collect();
     let loop_free = faults.is_empty();
     faults.extend(groups.iter().find_map(|g| unreached(plan, g)));
     let reachable = faults.len() == usize::from(!loop_free);
@@ -185,7 +186,7 @@ pub(super) fn judge(
     let candidates = |g: &McastGroup| g.sls.unwrap_or(u16::MAX);
     let all = groups.iter().fold(0, |all, g| all | candidates(g));
     let wanted = groups.iter().fold(0, |all, g| all | g.sls.unwrap_or(1));
-    // One SL stands for all that the tables treat alike, unless a group may have only some of these.
+    // One SL represents all that the tables treat alike, unless a group may use only some of them.
     let alike = |sl: usize| {
         let same = bits(all).filter(|&other| plan.merge[1 << other] == plan.merge[1 << sl]);
         same.fold(0, |set, other| set | 1 << other)
@@ -223,7 +224,7 @@ pub(super) fn judge(
         };
         if circular {
             let possible = std::mem::take(&mut good);
-            // An SL that nobody asked for takes the place of none that is.
+            // An unrequested SL never replaces a requested one.
             let (first, others): (Vec<_>, Vec<_>) = bits(possible).partition(|&sl| is_wanted(sl));
             for sl in first.into_iter().chain(others) {
                 match with(good | 1 << sl) {
@@ -260,7 +261,7 @@ struct Spread<'a> {
     sl: Sl,
     /// By slot: VLs on the channel out of it.
     held: Vec<u16>,
-    /// Slots with VLs that have not been followed.
+    /// Slots with VLs that have not been followed yet.
     open: Vec<(usize, u8, u16)>,
 }
 
@@ -291,7 +292,7 @@ impl<'a> Spread<'a> {
         Ok(())
     }
 
-    /// A copy of packets that came by a port, on some VLs, leaves by another.
+    /// Copies of packets that arrived by a port on some VLs leave by another port.
     fn copy(&mut self, s: usize, in_port: u8, out: PortNum, from: u16) -> Result<(), McastFault> {
         let plan = self.plan;
         if out.index() >= plan.turns.side[s] {
@@ -308,7 +309,7 @@ impl<'a> Spread<'a> {
         if ahead.to == u32::MAX {
             return Ok(());
         }
-        // It waits for the channel even where the next switch is not in the group and drops it.
+        // It waits for the channel even if the next switch is not in the group and drops it.
         if from != 0 {
             self.graph.depend(self.graph.cell(turn, vl.0), from);
         }
@@ -360,16 +361,16 @@ fn cause(
     })
 }
 
-/// The channels by which a group's packets leave a switch for another one that passes them on.
+/// The channels by which a group's packets go from a switch to another one that forwards them.
 fn ways<'a>(plan: &'a Plan<'_>, group: &'a McastGroup, s: SwitchId) -> impl Iterator<Item = ChannelId> + 'a {
     let channels = plan.fabric.channels();
     let all = group.at(s).iter().filter_map(move |port| channels.at_port(s, port));
     all.filter(move |&c| !group.at(channels.get(c).to).is_empty())
 }
 
-/// A circle of channels of a group, if there is one: what remains when channels that lead on to none
-/// that remains are taken away, over and over.
-fn circle(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
+/// A cycle of channels of a group, if there is one: channels that lead to no remaining channel are
+/// removed until none can be.
+fn forwarding_loop(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
     let channels = plan.fabric.channels();
     let list: Vec<ChannelId> = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).collect();
     let on = |c: ChannelId| {
@@ -404,7 +405,7 @@ fn circle(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
     Some(McastFault::Loop { mlid: group.mlid, channels: path.split_off(first) })
 }
 
-/// A member that does not get what another one sends.
+/// A member that does not get another one's packets.
 fn unreached(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
     let fabric = plan.fabric;
     let channels = fabric.channels();
@@ -418,7 +419,7 @@ fn unreached(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
         let back = channels.get(channels.get(c).reverse);
         group.at(back.from).contains(back.out_port)
     });
-    // Where every way leads back too, one sender speaks for all.
+    // If every channel is used in both directions, one sender represents all.
     let senders = if there_and_back { &members[..members.len().min(1)] } else { &members[..] };
     senders.iter().find_map(|&(start, from)| {
         let mut met = vec![false; fabric.num_switches()];

@@ -1,4 +1,4 @@
-//! Which SLs the senders use: as the tables tell them, or as careless software does.
+//! Which SLs senders use: the assigned ones, or those that careless software uses.
 
 use crate::fabric::{EndPortId, Fabric, Lid, Sl};
 use crate::tables::PathSl;
@@ -11,12 +11,12 @@ pub enum SlPolicy {
     /// Each sender uses an SL that the tables allow for its path ([`PathSl::allowed`]).
     #[default]
     AsTold,
-    /// Every sender uses this one, whatever it was told.
+    /// Every sender uses this SL, whatever it was assigned.
     Fixed(Sl),
     /// Every sender may use any of the sixteen.
     Any,
-    /// From `a` to `b` both the SLs told for (a, b) and those told for (b, any LID of a) may be in
-    /// use: what happens where replies carry the SL of their request.
+    /// From `a` to `b`, both the SLs assigned to (a, b) and those assigned to (b, any LID of a) may
+    /// be in use. This happens if replies carry the SL of their request.
     WithReplies,
 }
 
@@ -47,7 +47,7 @@ impl SlPolicy {
     }
 }
 
-/// Whose packets count.
+/// Whose packets are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pairs {
     /// Those between all end ports.
@@ -61,8 +61,8 @@ pub(super) fn lowest(sls: u16) -> u16 {
     sls & sls.wrapping_neg()
 }
 
-/// SLs by source for some destinations, merged to one SL of each class that the SL2VL tables treat
-/// alike; as coarse as policy and tables permit.
+/// SLs by source for some destinations, reduced to one SL of each group that the SL2VL tables treat
+/// alike; as coarse as policy and tables allow.
 pub(super) enum Senders {
     /// The same set for every pair.
     Same(u16),
@@ -72,8 +72,8 @@ pub(super) enum Senders {
     ByEndPort(Vec<u16>),
 }
 
-/// The SLs that senders are told, over pairs of adapters and over all pairs: one for each class of
-/// service, the lowest where any of several serves.
+/// The SLs assigned to senders, over pairs of adapters and over all pairs: one for each class of
+/// service, the lowest if several serve.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SlsInUse {
     pub(super) adapters: u16,
@@ -81,7 +81,7 @@ pub(super) struct SlsInUse {
 }
 
 impl Senders {
-    /// Cost: O(1) where one set serves all; else O(destinations x switches) or O(destinations x
+    /// Cost: O(1) if one set serves all; otherwise O(destinations x switches) or O(destinations x
     /// end ports).
     pub(super) fn new(plan: &Plan<'_>, destinations: &[Destination]) -> (Self, SlsInUse) {
         let Plan { fabric, policy, pairs, ref merge, .. } = *plan;
@@ -91,7 +91,7 @@ impl Senders {
             used.adapters |= if to_adapter && adapters > 0 { sls } else { 0 };
             used.all |= if all > 0 { sls } else { 0 };
         };
-        // What is told where any SL serves depends on no source.
+        // If any SL serves, the assigned one does not depend on the source.
         if let Some(sls) = policy.same(path_sl).filter(|_| pairs == Pairs::All) {
             let adapters = plan.adapters.iter().map(|&n| n as usize).sum::<usize>();
             let all = fabric.endports().iter().filter(|end| end.attachment.is_some()).count();
@@ -99,7 +99,7 @@ impl Senders {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 let told = match policy {
                     SlPolicy::Fixed(_) | SlPolicy::Any => lowest(sls),
-                    SlPolicy::AsTold | SlPolicy::WithReplies => path_sl.told(fabric, d.owner, d.lid),
+                    SlPolicy::AsTold | SlPolicy::WithReplies => path_sl.assigned_sls(fabric, d.owner, d.lid),
                 };
                 note(told, adapters.saturating_sub(1), all - 1, to_adapter);
             }
@@ -121,7 +121,7 @@ impl Senders {
                         continue;
                     };
                     let own = usize::from(s == d.root);
-                    let told = path_sl.told(fabric, source, d.lid);
+                    let told = path_sl.assigned_sls(fabric, source, d.lid);
                     note(told, adapters.saturating_sub(own), all - own, to_adapter);
                     table.push(merge[usize::from(path_sl.allowed(fabric, source, d.lid))]);
                 }
@@ -140,7 +140,7 @@ impl Senders {
                 if pairs == Pairs::Adapters && !(to_adapter && port.is_adapter()) {
                     continue;
                 }
-                let told = path_sl.told(fabric, source, d.lid);
+                let told = path_sl.assigned_sls(fabric, source, d.lid);
                 note(told, usize::from(port.is_adapter()), 1, to_adapter);
                 table[i * len + e] = merge[usize::from(policy.mask(fabric, path_sl, source, d.lid))];
             }

@@ -1,4 +1,4 @@
-//! What becomes of the proof when hosts do not use the SLs that they are told.
+//! What holds if hosts do not use the assigned SLs.
 
 use serde_json::{Value, json};
 
@@ -11,21 +11,21 @@ use crate::tables::Routes;
 /// all end ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlSafety {
-    /// Everybody uses SL 0: what software does that never asks for a PathRecord.
+    /// Everybody uses SL 0, as software does that never asks for a PathRecord.
     pub sl_zero: bool,
-    /// Answers carry the SL of what they answer, beside the SLs that were told.
+    /// Replies carry the SL of their request; requests have the assigned SL.
     pub replies: bool,
     /// Anybody uses any SL.
     pub any: bool,
 }
 
 impl SlSafety {
-    /// For machines.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         json!({ "sl_0": self.sl_zero, "replies": self.replies, "any": self.any })
     }
 
-    /// In one line.
+    /// As one line.
     pub fn describe(&self) -> String {
         let yes = |holds| if holds { "yes" } else { "NO" };
         format!(
@@ -37,20 +37,20 @@ impl SlSafety {
     }
 }
 
-/// Answers from the verdict on told SLs where that is enough, which it is where all SLs are treated
-/// alike; else from up to three more judgements.
+/// Derives the answers from the verdict on assigned SLs if possible, as it is when all SLs are
+/// treated alike; otherwise judges up to three more times.
 ///
-/// - `told`: what [`verify`](super::verify) says of the same tables.
+/// - `told`: the verdict of [`verify`](super::verify) on the same tables.
 ///
 /// # Panics
-/// Where the tables were made for another fabric.
+/// If the tables were made for another fabric.
 pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
     sl_safety_in(fabric, routes, told, Sizes::default())
 }
 
 pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, sizes: Sizes) -> SlSafety {
     if !told.contained {
-        // Whatever SLs hosts use, foreign packets get on.
+        // Foreign packets pass, whatever SLs hosts use.
         return SlSafety { sl_zero: false, replies: false, any: false };
     }
     let told = told.deadlock_free && told.reachable && told.vls_legal;
@@ -60,7 +60,7 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
     }
     let destinations = destinations(fabric);
     let under = |policy| judge(fabric, routes, policy, &destinations, sizes);
-    // Fewer packets are never less safe than more.
+    // A subset of the packets is never less safe.
     let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
     let any = if set == merge[usize::from(u16::MAX)] { told } else { under(SlPolicy::Any) };
     let among = |sls: u16| any || told && merge[usize::from(sls)] & set != 0;

@@ -1,4 +1,5 @@
-//! Fabrics one can draw; random ones are in [`random`]. All are judged a second time, slowly.
+//! Small fabrics drawn by hand; [`random`] has random ones. All are judged a second time by a slow
+//! reference.
 
 mod compare;
 mod random;
@@ -8,7 +9,7 @@ use super::*;
 use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeId, NodeKind, PortRef};
 use crate::tables::{Lft, McastGroup, PathSl, PortSet, VlArb};
 
-/// Switches with 12 ports and adapters; cables take the next free port of either side.
+/// Switches with 12 ports, and adapters; cables use the next free port at either end.
 struct Build {
     builder: FabricBuilder,
     switches: Vec<crate::fabric::NodeId>,
@@ -51,7 +52,7 @@ impl Build {
     }
 }
 
-/// A ring with its cables in order, an adapter on each of the switches of `with`.
+/// A ring with its cables in order and an adapter on each switch of `with`.
 fn ring(switches: usize, with: impl IntoIterator<Item = usize>, lmc: u8) -> Fabric {
     let mut b = Build::new(switches);
     (0..switches).for_each(|s| b.cable(s, (s + 1) % switches));
@@ -71,7 +72,7 @@ fn routes(fabric: &Fabric, lft: Lft) -> Routes {
     }
 }
 
-/// For each LID a tree: breadth first, `choose` among the switches that are in reach.
+/// A tree for each LID: breadth first, with `choose` among the switches within reach.
 fn tables(fabric: &Fabric, mut choose: impl FnMut(usize) -> usize, minimal: bool) -> Lft {
     let mut lft = Lft::new(fabric);
     for d in destinations(fabric) {
@@ -88,7 +89,7 @@ fn tables(fabric: &Fabric, mut choose: impl FnMut(usize) -> usize, minimal: bool
                 .filter(|(to, _)| !inside[to.index()])
                 .collect();
             if !minimal {
-                // One switch at a time joins, from anywhere at the rim: any tree can come out.
+                // Switches join one at a time, anywhere at the border: any tree is possible.
                 if edges.is_empty() {
                     break;
                 }
@@ -130,7 +131,7 @@ fn adapter_lid(fabric: &Fabric, i: usize) -> Lid {
     fabric.adapters().nth(i).unwrap().1.lid
 }
 
-/// What the judge says, compared with the reference.
+/// The judge's verdict, compared with the reference.
 fn check(f: &Fabric, r: &Routes, policy: SlPolicy) -> Verdict {
     compare::compare(f, r, policy, Sizes::default())
 }
@@ -163,7 +164,7 @@ fn a_ring_on_one_vl_has_a_credit_loop() {
 
 #[test]
 fn a_vl_raise_after_the_first_hop_breaks_it() {
-    // Shortest paths on a ring of 5 have two hops at most: VL 0, then VL 1 (DF-D2).
+    // Shortest paths on a ring of 5 have at most two hops: VL 0, then VL 1 (DF-D2).
     let f = ring(5, 0..5, 0);
     let mut r = routes(&f, tables(&f, |_| 0, true));
     assert!(!check(&f, &r, SlPolicy::AsTold).deadlock_free);
@@ -250,14 +251,14 @@ fn entries_that_lead_nowhere() {
     assert_eq!(fault(s1, far, 3), Fault::BackToItself(PortNum(3)));
     assert!(matches!(fault(s1, far, 0), Fault::WrongNode(PortNum(0), _)));
     assert!(matches!(fault(s0, adapter_lid(&f, 0), 3), Fault::WrongNode(PortNum(3), _)));
-    assert!(matches!(fault(s1, far, 1), Fault::Loop(circle) if circle.len() == 2));
+    assert!(matches!(fault(s1, far, 1), Fault::Loop(switches) if switches.len() == 2));
 }
 
 #[test]
 fn vl_15_drops() {
     let f = ring(4, 0..4, 0);
     let mut r = routes(&f, tables(&f, |_| 0, true));
-    // Out of the port to the adapter: only packets that come in by port 1 are hit.
+    // Out of the port to the adapter: only packets that arrive by port 1 are affected.
     let (_, end) = f.adapters().next().unwrap();
     let (s, port) = end.attachment.unwrap();
     let row = SlVlRow::default().with(Sl(2), Vl(15));
@@ -302,7 +303,7 @@ fn parallel_cables_are_channels_of_their_own() {
         b.adapter(s);
     }
     let f = b.finish(0);
-    // Round and round for packets to adapters, direct for the rest.
+    // Packets to adapters loop; all others go directly.
     let mut r = routes(&f, tables(&f, |_| 0, true));
     let round = clockwise(&f);
     for (_, end) in f.adapters() {
@@ -311,7 +312,7 @@ fn parallel_cables_are_channels_of_their_own() {
         }
     }
     assert_eq!(credit_loop(&check(&f, &r, SlPolicy::AsTold)).len(), 3);
-    // One of the two-hop paths continues over the second cable: the cycle is gone.
+    // One of the two-hop paths uses the second cable: the cycle is gone.
     let end = *f.adapters().find(|(_, e)| e.attachment.unwrap().0 == SwitchId(2)).unwrap().1;
     let second = |from: u32, to: u32| {
         let twins: Vec<_> = f.channels().out(SwitchId(from)).filter(|(_, c)| c.to.0 == to).collect();
@@ -338,7 +339,7 @@ fn a_cycle_of_one_sl_shows_when_it_is_in_use() {
     assert!(!check(&f, &r, SlPolicy::AsTold).deadlock_free);
 }
 
-/// Packets to the switch opposite make three of the four dependencies of a cycle. A copy makes the
+/// Packets to the opposite switch make three of the four dependencies of a cycle. A copy makes the
 /// fourth, though the switch that it goes to has no port in the group.
 #[test]
 fn a_copy_that_the_next_switch_drops_waits_too() {
@@ -363,7 +364,7 @@ fn a_copy_that_the_next_switch_drops_waits_too() {
     assert!(v.deadlock_free && v.reachable && !v.is_safe());
     let Some(Witness::Multicast(McastFault::CreditLoop(waits))) = v.witness() else { panic!("{v:?}") };
     assert_eq!(waits.iter().filter(|w| matches!(w.cause, Cause::Multicast { .. })).count(), 1);
-    // Without the port to the switch that is in no group all is well.
+    // Without the port to the switch that is in no group, the tables are safe.
     r.multicast[0].ports.remove(0);
     assert!(check(&f, &r, SlPolicy::AsTold).is_safe());
 }

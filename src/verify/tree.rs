@@ -6,22 +6,22 @@ use super::{Destination, Plan};
 
 const NONE: u32 = u32::MAX;
 
-/// The entries for one LID as an in-tree to its switch. Buffers are reused from LID to LID.
+/// The entries for one LID as an in-tree to its switch. Buffers are reused for each LID.
 pub(super) struct Tree {
     /// Out port by switch.
     pub(super) out: Vec<u8>,
-    /// Next switch, valid for all but the root in `order`.
+    /// Next switch, valid for all switches in `order` except the root.
     pub(super) to: Vec<u32>,
-    /// The port by which the next switch is entered.
+    /// The in port at the next switch.
     pub(super) in_port: Vec<u8>,
-    /// The switches from which packets arrive: the root first, each after the one it sends to,
-    /// those that send to the same one in a row.
+    /// The switches from which packets arrive: the root first, each after its next switch, those
+    /// with the same next switch adjacent.
     pub(super) order: Vec<u32>,
     /// Channels to the root, valid for the switches in `order`.
     pub(super) hops: Vec<u16>,
-    /// Packets of some switch end in the wrong place.
+    /// Packets of some switch end at a wrong place.
     pub(super) dead_end: bool,
-    /// Packets of some switch go in circles.
+    /// Packets of some switch loop.
     pub(super) looping: bool,
     child: Vec<u32>,
     sibling: Vec<u32>,
@@ -77,7 +77,7 @@ impl Tree {
         }
     }
 
-    /// Appends to `order` all switches whose packets come to `end`.
+    /// Appends to `order` all switches whose packets reach `end`.
     fn gather(&mut self, end: usize) {
         let mut next = self.order.len();
         self.order.push(end as u32);

@@ -1,14 +1,14 @@
 //! Packets from switches that nobody programs.
 //!
-//! A port that leads to such a switch may bring packets of any SL to any LID, over whatever way it chose. The
-//! VL of their next hop depends on (in port, out port, SL) only, so the rows of that port decide what becomes
-//! of them: with VL 15 for every SL towards every channel none holds a buffer that others wait for. Packets
-//! to an adapter or to the switch itself drain.
+//! A port to such a switch may bring packets of any SL to any LID, over any path. The VL of their
+//! next hop depends only on (in port, out port, SL), so the rows of that port decide: with VL 15
+//! for every SL towards every channel, no packet holds a buffer that others wait for. Packets to an
+//! adapter or to the switch itself drain.
 
 use crate::fabric::{Fabric, PortNum, Sl, SwitchId, Vl};
 use crate::tables::Sl2Vl;
 
-/// A turn by which foreign packets get on.
+/// A turn by which foreign packets pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leak {
     pub(super) at: SwitchId,

@@ -1,4 +1,4 @@
-//! Proof of what is wrong: found by walking single pairs, and told in words.
+//! Proof of what is wrong: found by walking single pairs, and explained as text.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use super::multicast::McastFault;
 use super::policy::SlPolicy;
 use super::{Destination, bits};
 
-/// A pair, and the SL that its packet carries.
+/// A pair, and the SL of its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The end port that sends.
+    /// The sending end port.
     pub source: EndPortId,
-    /// The LID it sends to.
+    /// The destination LID.
     pub dlid: Lid,
     /// The SL in use.
     pub sl: Sl,
@@ -31,7 +31,7 @@ pub enum Fault {
     BackToItself(PortNum),
     /// The entry delivers to this node, which does not own the LID.
     WrongNode(PortNum, NodeId),
-    /// The packet comes back to this switch: the switches of the circle.
+    /// The packet returns to this switch: the switches of the loop.
     Loop(Vec<SwitchId>),
     /// The SL is mapped to VL 15 for (in port, out port): the packet is dropped.
     Vl15(PortNum, PortNum),
@@ -48,7 +48,7 @@ pub struct Wait {
     pub packet: Packet,
 }
 
-/// One example of a property that does not hold.
+/// One example of a violated property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Witness {
     /// A packet that does not arrive.
@@ -60,11 +60,11 @@ pub enum Witness {
         /// Why.
         fault: Fault,
     },
-    /// A packet that goes in circles.
+    /// A packet that loops.
     Loop {
         /// The packet.
         packet: Packet,
-        /// The circle, each switch forwarding to the next and the last to the first.
+        /// The loop: each switch forwards to the next and the last to the first.
         switches: Vec<SwitchId>,
     },
     /// Virtual channels that wait for each other, each for the next and the last for the first.
@@ -76,32 +76,32 @@ pub enum Witness {
         /// Data VLs that the link can operate.
         data_vls: u8,
     },
-    /// A packet from a switch that is left out gets on to another switch.
+    /// A packet from a switch that was left out passes on to another switch.
     Foreign {
-        /// The switch that it comes to.
+        /// The switch at which it arrives.
         at: SwitchId,
-        /// The port that it comes by.
+        /// The port by which it arrives.
         in_port: PortNum,
-        /// The port that it leaves by.
+        /// The port by which it leaves.
         out_port: PortNum,
         /// Its SL.
         sl: Sl,
     },
-    /// A packet between adapters whose path is longer than it could be.
+    /// A packet between adapters whose path is longer than necessary.
     Detour {
         /// The packet.
         packet: Packet,
         /// Switch-to-switch channels of its path.
         hops: u16,
-        /// The fewest that the cables permit.
+        /// The fewest that the cables allow.
         minimal: u16,
     },
-    /// Something about multicast.
+    /// A violated multicast property.
     Multicast(McastFault),
 }
 
 impl Witness {
-    /// The witness in plain words, over several lines.
+    /// The witness as text, over several lines.
     pub fn explain(&self, fabric: &Fabric) -> String {
         match self {
             Self::Unreachable { packet, at, fault } => format!(
@@ -112,12 +112,7 @@ impl Witness {
             ),
             Self::Loop { packet, switches } => {
                 let path: Vec<String> = switches.iter().map(|&s| fabric.describe_switch(s)).collect();
-                format!(
-                    "{} goes in circles: {} and again {}",
-                    packet.describe(fabric),
-                    path.join(" -> "),
-                    path[0]
-                )
+                format!("{} loops: {} and again {}", packet.describe(fabric), path.join(" -> "), path[0])
             }
             Self::CreditLoop(waits) => {
                 let mut text =
@@ -136,7 +131,7 @@ impl Witness {
                 text
             }
             Self::IllegalVl { wait, data_vls } => format!(
-                "{} travels {} on VL {}, but the link can operate {data_vls} data VLs only",
+                "{} travels {} on VL {}, but the link operates only {data_vls} data VLs",
                 wait.packet.describe(fabric),
                 fabric.describe_channel(wait.channel),
                 wait.vl.0
@@ -148,14 +143,14 @@ impl Witness {
                 fabric.describe_switch(*at)
             ),
             Self::Detour { packet, hops, minimal } => format!(
-                "{} takes {hops} hops between switches where {minimal} would do",
+                "{} takes {hops} hops between switches where {minimal} would suffice",
                 packet.describe(fabric)
             ),
             Self::Multicast(fault) => fault.explain(fabric),
         }
     }
 
-    /// The witness with names, GUIDs and ports, for machines.
+    /// The witness as JSON, with names, GUIDs and ports.
     pub fn to_json(&self, fabric: &Fabric) -> Value {
         let switch = |s: SwitchId| node(fabric, fabric.switch_node_id(s));
         let wait = |w: &Wait| {
@@ -195,7 +190,7 @@ impl Witness {
 }
 
 impl Packet {
-    /// The packet in words.
+    /// The packet as text.
     pub fn describe(&self, fabric: &Fabric) -> String {
         let source = fabric.endport(self.source);
         let owner = fabric.owner_of(self.dlid).map(|e| fabric.describe(fabric.endport(e).node));
@@ -233,7 +228,7 @@ impl Fault {
                 let node = fabric.describe(*node);
                 format!("LID {dlid} leads out of port {port} to {node}, which does not own it")
             }
-            Self::Loop(switches) => format!("it comes around again after {} hops", switches.len()),
+            Self::Loop(switches) => format!("it returns after {} hops", switches.len()),
             Self::Vl15(in_port, out_port) => {
                 let sl = packet.sl.0;
                 format!("SL {sl} maps to VL 15 from port {in_port} to port {out_port}: it is dropped")
@@ -250,7 +245,7 @@ fn node(fabric: &Fabric, id: NodeId) -> Value {
 /// The channels and VLs of a packet, and where and why it ends too early, if it does.
 type Walk = (Vec<(ChannelId, Vl)>, Option<(SwitchId, Fault)>);
 
-/// Walks single pairs. For use when something is known to be wrong.
+/// Walks single pairs. Used once something is known to be wrong.
 pub(super) struct Finder<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) routes: &'a Routes,
@@ -277,13 +272,13 @@ impl Finder<'_> {
             path.push(channel);
             at = fabric.channels().get(channel).to;
             if let Some(first) = path.iter().position(|&c| fabric.channels().get(c).from == at) {
-                let circle = path[first..].iter().map(|&c| fabric.channels().get(c).from).collect();
-                return (path, Some((at, Fault::Loop(circle))));
+                let switches = path[first..].iter().map(|&c| fabric.channels().get(c).from).collect();
+                return (path, Some((at, Fault::Loop(switches))));
             }
         }
     }
 
-    /// What is wrong with a port that no channel leaves by.
+    /// What is wrong with a port that leads to no channel.
     fn dead_end(&self, at: SwitchId, port: PortNum) -> Fault {
         let fabric = self.fabric;
         let end = fabric.endports_on(at).iter().map(|&e| fabric.endport(e));
@@ -297,7 +292,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The way of a packet that is injected at a port of a switch.
+    /// The path of a packet that is injected at a port of a switch.
     fn walk(&self, packet: &Packet) -> Option<Walk> {
         let fabric = self.fabric;
         let (from, injection) = fabric.endport(packet.source).attachment?;
@@ -344,7 +339,7 @@ impl Finder<'_> {
         })
     }
 
-    /// The first packet to a LID that goes in circles.
+    /// The first packet to a LID that loops.
     pub(super) fn looping(&self, dlid: Lid) -> Option<Witness> {
         self.packets(dlid).find_map(|packet| match self.walk(&packet)?.1? {
             (_, Fault::Loop(switches)) => Some(Witness::Loop { packet, switches }),
@@ -352,7 +347,7 @@ impl Finder<'_> {
         })
     }
 
-    /// The first packet between adapters to a LID that takes a longer path than necessary.
+    /// The first packet between adapters to a LID whose path is longer than necessary.
     pub(super) fn detour(&self, dlid: Lid, distance: &[u16]) -> Option<Witness> {
         let adapters = self.packets(dlid).filter(|p| self.fabric.endport(p.source).is_adapter());
         adapters.into_iter().find_map(|packet| {
@@ -367,11 +362,11 @@ impl Finder<'_> {
         })
     }
 
-    /// A packet that travels a virtual channel and then, if so asked, directly another one; between
+    /// A packet that uses a virtual channel and then, if requested, directly another one; between
     /// adapters if there is one.
     ///
-    /// Cost: O(destinations), and for those whose entries fit, a walk from each source behind the
-    /// channel, until one is found.
+    /// Cost: O(destinations), and for each whose entries fit, a walk from each source upstream of
+    /// the channel, until one is found.
     pub(super) fn packet_over(
         &self,
         destinations: &[Destination],
@@ -407,7 +402,7 @@ impl Finder<'_> {
         })
     }
 
-    /// The switches whose packets to a LID come through a switch from which packets arrive.
+    /// The switches whose packets to a LID pass a switch from which packets arrive.
     fn behind(&self, switch: SwitchId, dlid: Lid) -> Vec<SwitchId> {
         let channels = self.fabric.channels();
         let mut found = vec![switch];

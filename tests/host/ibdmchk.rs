@@ -10,9 +10,9 @@ use super::Tools;
 pub(crate) struct Verdict {
     /// Every pair of adapters is connected.
     pub(crate) reachable: bool,
-    /// There is no credit loop. False too where paths are missing: it does not look then.
+    /// There is no credit loop. Also false if paths are missing: then it does not check.
     pub(crate) deadlock_free: bool,
-    /// All that it printed.
+    /// Its whole output.
     pub(crate) text: String,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Verdict {
 /// `opensm-sl2vl.dump`; without a `psl` every path has SL 0. LMC must be 0.
 ///
 /// # Panics
-/// When it prints no verdict. Its exit code says nothing: Debian's build crashes when it is done.
+/// If it prints no verdict. Its exit code is useless: Debian's build crashes at exit.
 pub(crate) fn judge(tools: &Tools, subnet: &Path, fdbs: &Path, sl2vl: &Path, psl: Option<&Path>) -> Verdict {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let multicast = folder.path().join("opensm.mcfdbs");
@@ -28,7 +28,8 @@ pub(crate) fn judge(tools: &Tools, subnet: &Path, fdbs: &Path, sl2vl: &Path, psl
     judge_all(tools, subnet, fdbs, &multicast, sl2vl, psl)
 }
 
-/// [`judge`] with an `opensm.mcfdbs` of multicast groups, which it looks at for loops and missing ways.
+/// [`judge`] with an `opensm.mcfdbs` of multicast groups, which it checks for loops and missing
+/// paths.
 ///
 /// # Panics
 /// As above.

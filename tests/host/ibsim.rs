@@ -27,7 +27,7 @@ impl Ibsim {
     /// diagnostics run on the first adapter of the text.
     ///
     /// # Panics
-    /// Where ibsim does not take the network.
+    /// If ibsim does not accept the network.
     pub(crate) fn start(tools: &'static Tools, net: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -75,21 +75,21 @@ impl Ibsim {
         Self { tools, folder, child, socket, host: host.to_owned(), tail }
     }
 
-    /// A command of the simulator's console, as `Unlink "S1"[3]`.
+    /// A command of the simulator's console, such as `Unlink "S1"[3]`.
     pub(crate) fn command(&mut self, line: &str) {
         let console = self.child.stdin.as_mut().expect("the console is open");
         writeln!(console, "{line}").and_then(|()| console.flush()).expect("ibsim reads its console");
     }
 
-    /// Several commands of the console; returns when ibsim has done them.
+    /// Several commands of the console; returns when ibsim has executed them.
     ///
     /// # Panics
-    /// Where it refuses one.
+    /// If it refuses one.
     pub(crate) fn commands(&mut self, lines: &[String]) {
         for line in lines {
             self.command(line);
         }
-        // What changes nothing and shows in the output marks the end.
+        // A command without effect that shows in the output marks the end.
         self.command("Verbose");
         let mut refused = Vec::new();
         let done = wait_for(Duration::from_secs(20), || {
@@ -100,7 +100,7 @@ impl Ibsim {
         assert!(done.is_some() && refused.is_empty(), "ibsim does not do {lines:?}: {refused:?}");
     }
 
-    /// All that ibsim has written.
+    /// All output of ibsim.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("ibsim.log")).expect("ibsim has a log")
     }
@@ -120,12 +120,12 @@ impl Ibsim {
         &self.host
     }
 
-    /// A program that sees the simulated subnet.
+    /// A program attached to the simulated subnet.
     pub(crate) fn run(&self, env: &[(&str, &Path)], program: &Path) -> Command {
         self.run_on(&self.host, env, program)
     }
 
-    /// A program that sees the simulated subnet from another adapter.
+    /// A program attached to the simulated subnet at another adapter.
     pub(crate) fn run_on(&self, host: &str, env: &[(&str, &Path)], program: &Path) -> Command {
         self.tools.simulated(&self.socket, host, self.folder.path(), env, program)
     }

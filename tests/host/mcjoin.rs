@@ -1,4 +1,4 @@
-//! Members of multicast groups come and go.
+//! Members of multicast groups join and leave.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use dfdn::fabric::Guid;
 
 use super::ibsim::Ibsim;
 
-/// IPoIB's broadcast group of the default partition, which OpenSM makes by itself.
+/// IPoIB's broadcast group of the default partition, which OpenSM creates by itself.
 pub(crate) const BROADCAST: &str = "ff12401bffff000000000000ffffffff";
 
-/// Joins ports to a group; the group's LID for each of them.
+/// Joins ports to a group; returns the group's LID for each of them.
 pub(crate) fn join(sim: &Ibsim, mgid: &str, ports: &[Guid]) -> Vec<u16> {
     run(sim, &["join", mgid], ports)
 }
@@ -28,7 +28,7 @@ fn run(sim: &Ibsim, words: &[&str], ports: &[Guid]) -> Vec<u16> {
     text.lines().map(number).collect()
 }
 
-/// Compiles the C program where that was not done yet.
+/// Compiles the C program if that was not done yet.
 pub(super) fn compile() -> Result<PathBuf, String> {
     super::readback::compile("mcjoin")
 }

@@ -1,9 +1,9 @@
 //! The real thing: stock OpenSM over ibsim, started, driven and stopped.
 //!
-//! Every process has its own simulator socket and its own folder, so that tests run side by side;
-//! it dies with the value that stands for it, and with the test process itself (`setpriv
-//! --pdeathsig`). A test that needs the host begins with
-//! `let Some(tools) = host::tools("what it tests") else { return };`.
+//! Every process has its own simulator socket and its own folder, so that tests run in parallel; it
+//! dies when its value is dropped, and with the test process itself (`setpriv --pdeathsig`). A test
+//! that needs the host begins with `let Some(tools) = host::tools("what it tests") else { return
+//! };`.
 
 #![allow(dead_code, reason = "not every helper is used by the tests of every build")]
 
@@ -24,7 +24,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Where the tools of the host are.
+/// Paths of the host's tools.
 #[derive(Debug)]
 pub(crate) struct Tools {
     /// The simulator.
@@ -33,7 +33,7 @@ pub(crate) struct Tools {
     pub(crate) opensm: PathBuf,
     /// The SA's client.
     pub(crate) saquery: PathBuf,
-    /// The checker that is not ours.
+    /// The independent checker.
     pub(crate) ibdmchk: PathBuf,
     /// Kills a child when its parent dies.
     setpriv: PathBuf,
@@ -85,8 +85,8 @@ impl Tools {
         command
     }
 
-    /// A command that sees the simulated subnet from the adapter `host`; `env` is for itself. Its
-    /// `LD_PRELOAD`, and before that what `DFDN_PRELOAD` of our own environment names, are loaded first.
+    /// A command attached to the simulated subnet at the adapter `host`; `env` is for itself. Its
+    /// `LD_PRELOAD` is loaded first, preceded by `DFDN_PRELOAD` of our own environment.
     fn simulated(
         &self,
         socket: &str,
@@ -95,7 +95,8 @@ impl Tools {
         env: &[(&str, &Path)],
         program: &Path,
     ) -> Command {
-        // The preload is for the program alone, or setpriv and env would attach to the simulator too.
+        // The preload is for the program alone, or setpriv and env would attach to the simulator
+        // too.
         let mut command = self.tied(Path::new("env"));
         let mut preload = std::ffi::OsString::from("LD_PRELOAD=");
         if let Some(first) = std::env::var_os("DFDN_PRELOAD") {
@@ -108,7 +109,7 @@ impl Tools {
         }
         preload.push(&self.umad2sim);
         command.arg(preload).env("IBSIM_SOCKNAME", socket).env("SIM_HOST", host).arg(program);
-        // umad2sim makes folders where it runs, and leaves them there when it is killed.
+        // umad2sim creates folders where it runs, and leaves them there when it is killed.
         command
             .envs(env.iter().copied().filter(|(name, _)| *name != "LD_PRELOAD"))
             .current_dir(folder)
@@ -117,7 +118,7 @@ impl Tools {
     }
 }
 
-/// The tools; without them `None`, after saying why, and a panic where `DFDN_REQUIRE_HOST=1`.
+/// The tools; without them `None`, after saying why, or a panic if `DFDN_REQUIRE_HOST=1`.
 pub(crate) fn tools(test: &str) -> Option<&'static Tools> {
     static TOOLS: OnceLock<Result<Tools, String>> = OnceLock::new();
     match TOOLS.get_or_init(Tools::find) {
@@ -131,13 +132,13 @@ pub(crate) fn tools(test: &str) -> Option<&'static Tools> {
     }
 }
 
-/// The folder of `libdfdn.so`, `dfdn` and `readback` where these were built before, as in the image
-/// of `docker/build`: `DFDN_BUILT` names it, and nothing is compiled then.
+/// The folder with prebuilt `libdfdn.so`, `dfdn` and `readback`, as in the image of `docker/build`:
+/// `DFDN_BUILT` names it, and nothing is compiled then.
 fn built() -> Option<PathBuf> {
     std::env::var_os("DFDN_BUILT").map(PathBuf::from)
 }
 
-/// Polls until `done` gives a value; `None` after `limit`.
+/// Polls until `done` returns a value; `None` after `limit`.
 pub(crate) fn wait_for<T>(limit: Duration, mut done: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {
@@ -151,7 +152,7 @@ pub(crate) fn wait_for<T>(limit: Duration, mut done: impl FnMut() -> Option<T>) 
     }
 }
 
-/// Sends a signal by name to a process that we started.
+/// Sends a signal, given by name, to a process that we started.
 fn signal(pid: u32, name: &str) -> ExitStatus {
     let pid = pid.to_string();
     Command::new("kill").args(["-s", name, &pid]).status().expect("kill is part of every system")

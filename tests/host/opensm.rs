@@ -10,12 +10,12 @@ use tempfile::TempDir;
 use super::ibsim::Ibsim;
 use super::{signal, wait_for};
 
-/// What OpenSM is started with; `..Config::default()` for the rest.
+/// Options for starting OpenSM; `..Config::default()` for the rest.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     /// `routing_engine`, names separated by spaces.
     pub(crate) engine: String,
-    /// Folder of `libdfdn.so`: it is loaded where set.
+    /// Folder of `libdfdn.so`, which is loaded if this is set.
     pub(crate) plugin: Option<PathBuf>,
     /// `qos`: the stock engines program SL2VL tables only then.
     pub(crate) qos: bool,
@@ -23,13 +23,13 @@ pub(crate) struct Config {
     pub(crate) max_op_vls: Option<u8>,
     /// `lmc`.
     pub(crate) lmc: u8,
-    /// Whether the log flags ask for dumps of routing tables.
+    /// Whether the log flags request dumps of routing tables.
     pub(crate) dumps: bool,
     /// Further lines of the configuration file.
     pub(crate) extra: String,
     /// Further environment.
     pub(crate) env: Vec<(String, PathBuf)>,
-    /// A command that runs OpenSM, with its arguments, as valgrind does.
+    /// A command with arguments that runs OpenSM, such as valgrind.
     pub(crate) under: Vec<String>,
 }
 
@@ -56,12 +56,12 @@ pub(crate) struct OpenSm {
 }
 
 impl OpenSm {
-    /// Starts OpenSM on a simulated subnet, and does not wait for it.
+    /// Starts OpenSM on a simulated subnet without waiting for it.
     pub(crate) fn start(sim: &Ibsim, config: &Config) -> Self {
         Self::start_on(sim, sim.host(), config)
     }
 
-    /// [`OpenSm::start`] on another adapter than the first, by its name in the network.
+    /// [`OpenSm::start`] on an adapter other than the first, by its name in the network.
     pub(crate) fn start_on(sim: &Ibsim, host: &str, config: &Config) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = folder.path();
@@ -96,7 +96,7 @@ impl OpenSm {
             command.env("LD_LIBRARY_PATH", plugin);
         }
         command.arg("-F").arg(at.join("opensm.conf")).arg("-f").arg(at.join("opensm.log"));
-        // Errors, info and what the engines take time for (0x07); dumps (0x40).
+        // Errors, info and timing of engines (0x07); dumps (0x40).
         command.args(["-D", if config.dumps { "0x47" } else { "0x07" }]);
         command.stdout(output.try_clone().expect("the output has a second handle")).stderr(output);
         let child = command.spawn().expect("OpenSM starts");
@@ -106,14 +106,14 @@ impl OpenSm {
     /// Starts OpenSM and waits for SUBNET UP.
     ///
     /// # Panics
-    /// When it does not come up in a minute, with the log.
+    /// With the log, if it does not come up within a minute.
     pub(crate) fn up(sim: &Ibsim, config: &Config) -> Self {
         let mut this = Self::start(sim, config);
         this.wait_log("-> SUBNET UP", 1, Duration::from_secs(60));
         if !config.dumps {
             return this;
         }
-        // The dumps are written behind that line; the subnet list is the last.
+        // The dumps are written after that line; the subnet list is the last.
         let whole = |text: String| text.ends_with('\n').then_some(());
         let at = this.path("opensm-subnet.lst");
         let list = wait_for(Duration::from_secs(10), || fs::read_to_string(&at).ok().and_then(whole));
@@ -121,10 +121,10 @@ impl OpenSm {
         this
     }
 
-    /// Waits until `pattern` stands at least `times` times in the log.
+    /// Waits until `pattern` occurs at least `times` times in the log.
     ///
     /// # Panics
-    /// After `limit`, or when OpenSM ends before, with the end of the log.
+    /// After `limit`, or if OpenSM ends before, with the end of the log.
     pub(crate) fn wait_log(&mut self, pattern: &str, times: usize, limit: Duration) {
         let mut ended = None;
         let found = wait_for(limit, || {
@@ -144,14 +144,14 @@ impl OpenSm {
         }
     }
 
-    /// Has OpenSM do a heavy sweep, and waits for the next SUBNET UP.
+    /// Makes OpenSM do a heavy sweep and waits for the next SUBNET UP.
     pub(crate) fn resweep(&mut self) {
         let before = self.log().matches("-> SUBNET UP").count();
         signal(self.child.id(), "HUP");
         self.wait_log("-> SUBNET UP", before + 1, Duration::from_secs(60));
     }
 
-    /// Has OpenSM do a heavy sweep, and does not wait for it.
+    /// Makes OpenSM do a heavy sweep without waiting for it.
     pub(crate) fn hang_up(&self) {
         signal(self.child.id(), "HUP");
     }
@@ -161,7 +161,7 @@ impl OpenSm {
         self.child.id()
     }
 
-    /// Kills OpenSM as a power failure would, and waits until it is gone.
+    /// Kills OpenSM as a power failure would, and waits until it has ended.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("OpenSM can be killed");
         self.child.wait().expect("OpenSM can be waited for");
@@ -172,19 +172,19 @@ impl OpenSm {
         self.status("VmSize:")
     }
 
-    /// Memory that OpenSM has resident, in KiB.
+    /// Resident memory of OpenSM, in KiB.
     pub(crate) fn memory(&self) -> Option<u64> {
         self.status("VmRSS:")
     }
 
-    /// Ends OpenSM in good order: engines and plugins are destroyed.
+    /// Ends OpenSM properly: engines and plugins are destroyed.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         signal(self.child.id(), "TERM");
         let ended = wait_for(Duration::from_secs(20), || self.child.try_wait().expect("OpenSM can be asked"));
         ended.unwrap_or_else(|| panic!("OpenSM does not end:\n{}", self.log()))
     }
 
-    /// Whether it still runs.
+    /// Whether it is still running.
     pub(crate) fn alive(&mut self) -> bool {
         self.child.try_wait().expect("OpenSM can be asked").is_none()
     }
@@ -195,13 +195,13 @@ impl OpenSm {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What it wrote on standard output and error.
+    /// Its output on standard output and error.
     pub(crate) fn output(&self) -> String {
         let bytes = fs::read(self.path("output")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The folder of the dumps, `opensm.log` and `opensm.conf`.
+    /// The folder with the dumps, `opensm.log` and `opensm.conf`.
     pub(crate) fn dumps(&self) -> &Path {
         self.folder.path()
     }
@@ -224,13 +224,13 @@ impl OpenSm {
         let lines: Vec<&str> = log.lines().collect();
         let end = lines.iter().rposition(|l| l.contains("tables configured on all switches"))?;
         let start = lines[..end].iter().rposition(|l| l.contains("building routing with"))?;
-        // At midnight the difference is negative: a day is added.
+        // At midnight the difference is negative: add a day.
         let day = 86_400_000_000_i64;
         let micros = (timestamp(lines[end])? - timestamp(lines[start])?).rem_euclid(day);
         Some(Duration::from_micros(micros.unsigned_abs()))
     }
 
-    /// The most memory that OpenSM has had resident so far, in KiB.
+    /// Peak resident memory of OpenSM so far, in KiB.
     pub(crate) fn peak_memory(&self) -> Option<u64> {
         self.status("VmHWM:")
     }
@@ -249,7 +249,7 @@ impl Drop for OpenSm {
     }
 }
 
-/// Microseconds of the day in front of a log line such as `Nov 21 01:15:32 385579 [...`.
+/// Microseconds since midnight of a log line such as `Nov 21 01:15:32 385579 [...`.
 fn timestamp(line: &str) -> Option<i64> {
     let mut words = line.split_whitespace().skip(2);
     let (clock, micros) = (words.next()?, words.next()?);

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::opensm::Config;
 
-/// The folder of the `libdfdn.so` that belongs to the sources and the profile under test, or of the one
+/// The folder of the `libdfdn.so` that belongs to the sources and profile under test, or the one
 /// that `DFDN_PLUGIN` names.
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -14,7 +14,8 @@ pub(crate) fn folder() -> &'static Path {
         if let Some(named) = std::env::var_os("DFDN_PLUGIN").map(PathBuf::from).or_else(super::built) {
             return named;
         }
-        // Tests are given the command but not the library, so it may be missing or old.
+        // Cargo builds the command for tests but not the library, so the latter may be missing or
+        // old.
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--lib", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
         if !cfg!(debug_assertions) {

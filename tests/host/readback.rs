@@ -1,4 +1,4 @@
-//! The tables as the simulated switches have them.
+//! The tables in the simulated switches.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use tempfile::TempDir;
 
 use super::ibsim::Ibsim;
 
-/// Tables that were read back by management packets: a folder with `opensm-lfts.dump`,
-/// `opensm-sl2vl.dump`, `opensm.fdbs`, `opensm.mcfdbs` and `op_vls`; see `tests/tools/readback.c`.
+/// Tables read back by management packets: a folder with `opensm-lfts.dump`, `opensm-sl2vl.dump`,
+/// `opensm.fdbs`, `opensm.mcfdbs` and `op_vls`; see `tests/tools/readback.c`.
 pub(crate) struct Readback {
     folder: TempDir,
 }
 
-/// A table of VL arbitration: node GUID, port, whether it is the one of high priority, VLs and weights.
+/// A table of VL arbitration: node GUID, port, whether it has high priority, VLs and weights.
 pub(crate) type Arbitration = (u64, u8, bool, Vec<(u8, u8)>);
 
 impl Readback {
     /// Reads all tables.
     ///
     /// # Panics
-    /// When a switch that was found does not answer.
+    /// If a switch that was found does not answer.
     pub(crate) fn of(sim: &Ibsim) -> Self {
         Self::try_of(sim).unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// Reads all tables, or says which switch that was found does not answer.
+    /// Reads all tables, or says which switch does not answer.
     pub(crate) fn try_of(sim: &Ibsim) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let output = sim.run(&[], &sim.tools().readback).arg(folder.path()).output();
@@ -70,7 +70,7 @@ impl Readback {
         self.text("vlarb").lines().map(|l| parse(l).expect("readback writes numbers")).collect()
     }
 
-    /// How many VLs each switch port that is up has in operation: (node GUID, port, VLs).
+    /// Number of operational VLs of each switch port that is up: (node GUID, port, VLs).
     pub(crate) fn op_vls(&self) -> Vec<(u64, u8, u8)> {
         let parse = |line: &str| {
             let mut words = line.split(' ');
@@ -81,12 +81,12 @@ impl Readback {
     }
 }
 
-/// Compiles a library of `tests/tools` to be preloaded.
+/// Compiles a library of `tests/tools` for preloading.
 pub(crate) fn compile_shared(name: &str) -> Result<PathBuf, String> {
     compile_as(name, ".so", &["-shared", "-fPIC"])
 }
 
-/// Compiles a C program of `tests/tools` where that was not done yet.
+/// Compiles a C program of `tests/tools` if that was not done yet.
 pub(super) fn compile(name: &str) -> Result<PathBuf, String> {
     compile_as(name, "", &[])
 }
@@ -115,7 +115,7 @@ fn compile_as(name: &str, ending: &str, options: &[&str]) -> Result<PathBuf, Str
         let text = String::from_utf8_lossy(&output.stderr);
         return Err(format!("tests/tools/{name}.c does not compile (libibmad-dev installed?):\n{text}"));
     }
-    // Renamed at the end, so that test processes that run side by side see all of it or nothing.
+    // Renamed at the end, so that parallel test processes see all of it or nothing.
     fs::rename(&own, &target).map_err(|e| format!("cannot rename {}: {e}", own.display()))?;
     Ok(target)
 }

@@ -1,8 +1,8 @@
-//! What the SA tells applications.
+//! The SA's answers to applications.
 
 use super::ibsim::Ibsim;
 
-/// The SL of the PathRecord between two LIDs; `None` where the SA has none.
+/// The SL of the PathRecord between two LIDs; `None` if the SA has none.
 pub(crate) fn path_sl(sim: &Ibsim, slid: u16, dlid: u16) -> Option<u8> {
     path_sl_for(sim, slid, dlid, &[])
 }

@@ -89,7 +89,8 @@ fn the_sa_tells_the_sl_of_dfsssp() {
         .map(|(a, b)| saquery::path_sl(&sim, a, b))
         .collect();
     assert!(sls.iter().all(Option::is_some), "{sls:?}");
-    // A ring of six has a credit loop on one layer; dfsssp spreads the paths over all that it may use.
+    // A ring of six has a credit loop on one layer; dfsssp spreads the paths over all layers
+    // allowed.
     assert!(sls.iter().any(|&sl| sl != sls[0]), "{sls:?}");
     assert!(sls.iter().all(|&sl| sl < Some(8)), "{sls:?}");
     assert_eq!(saquery::path_sl(&sim, lids[0], 999), None);

@@ -1,4 +1,4 @@
-//! OpenSM's sweeps, as its log tells of them.
+//! OpenSM's sweeps, according to its log.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::opensm::OpenSm;
 use super::wait_for;
 
-/// New lines of a file that grows. A log of an hour is too long to be read from its start each time.
+/// New lines of a growing file. An hour's log is too long to be read from its start each time.
 pub(crate) struct Tail {
     file: PathBuf,
     read: u64,
@@ -16,12 +16,12 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// From the file's beginning; it need not exist yet.
+    /// Starts at the file's beginning; it need not exist yet.
     pub(crate) fn new(file: PathBuf) -> Self {
         Self { file, read: 0, partial: Vec::new() }
     }
 
-    /// The whole lines that came since the last call.
+    /// The complete lines added since the last call.
     pub(crate) fn lines(&mut self) -> Vec<String> {
         let Ok(mut file) = File::open(&self.file) else { return Vec::new() };
         file.seek(SeekFrom::Start(self.read)).expect("a log can be read from its middle");
@@ -39,11 +39,11 @@ impl Tail {
 pub(crate) enum End {
     /// SUBNET UP.
     Up,
-    /// SUBNET UP with the tables from before, as dfdn could not route the fabric; what it said.
+    /// SUBNET UP with the tables from before, as dfdn could not route the fabric; its message.
     Held(Vec<String>),
-    /// No engine took the fabric; the errors of dfdn.
+    /// No engine routed the fabric; the errors of dfdn.
     Refused(Vec<String>),
-    /// OpenSM met with errors while it configured the subnet, and will sweep again.
+    /// OpenSM had errors while it configured the subnet, and will sweep again.
     Errors,
     /// The port that OpenSM runs on is down.
     PortDown,
@@ -53,20 +53,20 @@ pub(crate) enum End {
 pub(crate) struct Sweeps {
     log: Tail,
     started: usize,
-    /// The sweep that ended last, by its number, and how.
+    /// Number and result of the last sweep that ended.
     ended: Option<(usize, End)>,
-    /// What dfdn said since the sweep began.
+    /// Lines of dfdn since the sweep began.
     ours: Vec<String>,
-    /// Whether what is written behind SUBNET UP (`psl` is the last of it) is written.
+    /// Whether everything written after SUBNET UP (`psl` is the last) is written.
     written: bool,
-    /// Sweeps that dfdn asked for and that have not begun.
+    /// Sweeps that dfdn requested and that have not begun.
     asked: bool,
-    /// All errors of dfdn but refusals, with their ids.
+    /// All errors of dfdn except refusals, with their ids.
     pub(crate) defects: Vec<String>,
 }
 
 impl Sweeps {
-    /// Of an OpenSM that runs with log flags 0x47, as [`OpenSm::start`] starts it.
+    /// For an OpenSM that runs with log flags 0x47, as [`OpenSm::start`] starts it.
     pub(crate) fn of(sm: &OpenSm) -> Self {
         Self {
             log: Tail::new(sm.path("opensm.log")),
@@ -79,12 +79,12 @@ impl Sweeps {
         }
     }
 
-    /// How many heavy sweeps have begun.
+    /// Number of heavy sweeps that have begun.
     pub(crate) fn started(&self) -> usize {
         self.started
     }
 
-    /// What dfdn said in the last sweep.
+    /// Lines of dfdn in the last sweep.
     pub(crate) fn said(&self) -> &[String] {
         &self.ours
     }
@@ -118,11 +118,11 @@ impl Sweeps {
         }
     }
 
-    /// Has OpenSM sweep, and waits until a sweep that began after this call is over and nothing that
-    /// it asked for is to come.
+    /// Makes OpenSM sweep and waits until a sweep that began after this call has ended and no
+    /// requested sweep is pending.
     ///
     /// # Panics
-    /// When OpenSM ends, or does not come to rest in two minutes, with its log.
+    /// With OpenSM's log, if it ends or does not settle within two minutes.
     pub(crate) fn settle(&mut self, sm: &mut OpenSm) -> End {
         self.look();
         let before = self.started;
@@ -130,8 +130,8 @@ impl Sweeps {
         self.rest(sm, before)
     }
 
-    /// Waits until a sweep with a number above `before` is over and nothing that it asked for is to
-    /// come.
+    /// Waits until a sweep with a number above `before` has ended and no requested sweep is
+    /// pending.
     pub(crate) fn rest(&mut self, sm: &mut OpenSm, before: usize) -> End {
         let mut alive = true;
         let end = wait_for(Duration::from_secs(120), || {

@@ -1,5 +1,5 @@
-//! Packets that walk through the tables which switches hold, over cables that are known: a small judge that shares
-//! nothing with `verify`.
+//! Walks packets through the tables that switches hold, over known cables: a small judge that
+//! shares nothing with `verify`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,12 +10,12 @@ use dfdn::fabric::{Fabric, NodeId, PortRef};
 use super::ibsim::Ibsim;
 use super::readback::Readback;
 
-/// A node by its GUID and one of its ports.
+/// A node by its GUID, and one of its ports.
 type Port = (u64, u8);
-/// What waits for room: the port that a packet leaves by, and its VL.
+/// What waits for space: the out port of a packet, and its VL.
 type Buffer = (Port, u8);
 
-/// The cables of a fabric as they are.
+/// The real cables of a fabric.
 pub(crate) struct Cables {
     peer: BTreeMap<Port, Port>,
     switches: BTreeSet<u64>,
@@ -39,7 +39,7 @@ impl Cables {
         Self { peer, switches, ends }
     }
 
-    /// The nodes that can be reached from one over switches other than `without`, those included that are at its end.
+    /// The nodes reachable from one over switches not in `without`, including those at its ends.
     pub(crate) fn reach(&self, from: u64, without: u64) -> BTreeSet<u64> {
         let mut reached = BTreeSet::from([from]);
         let mut open = vec![from];
@@ -54,19 +54,19 @@ impl Cables {
     }
 }
 
-/// What the nodes hold, and what the SA answers.
+/// The tables in the nodes, and the SA's answers.
 pub(crate) struct Held {
     /// LID by node and port; port 0 of a switch.
     lids: BTreeMap<Port, u16>,
     lft: BTreeMap<u64, BTreeMap<u16, u8>>,
     /// Rows by node, in port and out port; (0, 0) of an adapter.
     sl2vl: BTreeMap<(u64, u8, u8), Vec<u8>>,
-    /// The SL of the PathRecord between two end ports, where there is one.
+    /// The SL of the PathRecord between two end ports, if there is one.
     pub(crate) told: BTreeMap<(Port, Port), u8>,
 }
 
 impl Held {
-    /// Reads tables back, and asks the SA for the path between each two end ports that were found.
+    /// Reads tables back, and queries the SA for the path between every two end ports found.
     pub(crate) fn of(sim: &Ibsim, cables: &Cables) -> Result<Self, String> {
         let back = Readback::try_of(sim)?;
         let (mut lids, mut sl2vl) = (BTreeMap::new(), BTreeMap::new());
@@ -102,7 +102,7 @@ impl Held {
         Ok(Self { lids, lft, sl2vl, told })
     }
 
-    /// The buffers that a packet takes; an error where it does not arrive.
+    /// The buffers that a packet uses; an error if it does not arrive.
     fn walk(&self, cables: &Cables, from: Port, to: Port, sl: u8) -> (Vec<Buffer>, Result<(), String>) {
         let (mut taken, lid) = (Vec::new(), self.lids[&to]);
         let (mut node, mut inp) = from;
@@ -136,14 +136,14 @@ impl Held {
         }
     }
 
-    /// The pairs of end ports for which the SA has a path, and packets arrive.
+    /// The pairs of end ports for which the SA has a path and packets arrive.
     pub(crate) fn arrivals(&self, cables: &Cables) -> BTreeSet<(Port, Port)> {
         let arrives = |&(from, to): &(Port, Port), sl| self.walk(cables, from, to, sl).1.is_ok();
         self.told.iter().filter(|&(pair, &sl)| arrives(pair, sl)).map(|(&pair, _)| pair).collect()
     }
 
-    /// What is wrong about packets that go where the SA says that they may: that one of a pair that is `due` does not
-    /// arrive, or that buffers wait for each other in a cycle.
+    /// What is wrong with packets on paths that the SA reports: one of a pair that is `due` does
+    /// not arrive, or buffers wait for each other in a cycle.
     pub(crate) fn faults(&self, cables: &Cables, due: impl Fn(&(Port, Port)) -> bool) -> Vec<String> {
         let mut faults = Vec::new();
         let mut waits: BTreeMap<Buffer, BTreeSet<Buffer>> = BTreeMap::new();
@@ -159,7 +159,7 @@ impl Held {
                 waits.entry(pair[1]).or_default();
             }
         }
-        // Whoever waits for nobody can go; who is left in the end waits in a cycle or for one.
+        // Buffers that wait for nothing drain; any that remain wait in a cycle or for one.
         loop {
             let free: Vec<Buffer> = waits.iter().filter(|(_, w)| w.is_empty()).map(|(&b, _)| b).collect();
             if free.is_empty() {

@@ -7,19 +7,19 @@ use dfdn::topology::small_members;
 
 /// Distances by APOT (Chiu et al., Fig. 2), for comparison.
 ///
-/// In Fig. 2 as printed the letter l was read as a one twice: the innermost loop starts at `h = l`,
-/// which is the ordered-tree condition. Its loop over t, at most n rounds, ends here as soon as a
-/// round changes nothing.
+/// Fig. 2 as printed has the digit 1 in two places where the letter l is meant: the innermost loop
+/// starts at `h = l`, which is the ordered-tree condition. Its loop over t, at most n rounds, ends
+/// here as soon as a round changes nothing.
 ///
-/// It has no use beyond [`OrderedPaths`], which finds the same distances and
-/// the paths in a small part of the time.
+/// It is not used otherwise: [`OrderedPaths`] finds the same distances and the paths in a small
+/// part of the time.
 #[derive(Clone, Debug)]
 pub(super) struct ApotMatrix {
     switches: usize,
     layers: usize,
     /// Q: least hops by source, destination and layer of the last channel.
     q: Vec<u32>,
-    /// Sums formed: what it cost.
+    /// Number of sums computed: its cost.
     pub(super) sums: u64,
 }
 
@@ -67,7 +67,7 @@ impl ApotMatrix {
         }
     }
 
-    /// Hops of the shortest ordered path; `None` where there is none.
+    /// Hops of the shortest ordered path; `None` if there is none.
     pub(super) fn hops(&self, from: SwitchId, to: SwitchId) -> Option<u16> {
         let first = (from.index() * self.switches + to.index()) * self.layers;
         let least = self.q[first..first + self.layers].iter().copied().min()?;

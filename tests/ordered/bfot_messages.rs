@@ -10,14 +10,14 @@ use dfdn::topology::small_members;
 /// Routes to one destination by BFOT's messages (Chiu et al., section 4.4.1 and Fig. 3), for
 /// comparison with the central [`bfot`].
 ///
-/// As in the paper's own implementation all messages go through one central queue. Messages about
-/// different destinations never influence each other, so each destination has a queue of its own.
+/// As in the paper's own implementation, all messages go through one central queue. Messages about
+/// different destinations never affect each other, so each destination has its own queue.
 ///
 /// A switch keeps all equally short routes and forwards over one of them. It tells its neighbours
-/// the highest layer among them (route-info), and the neighbour that it forwards to the layer that
-/// it comes over (route-constrain). A route below a layer that some neighbour imposed is unusable
-/// for as long as that lasts; the paper keeps a list of such neighbours with each route, here the
-/// switch keeps the layer that each neighbour imposed, 0 for none, which comes to the same.
+/// the highest layer among them (route-info), and tells its next hop the layer that it uses
+/// (route-constrain). A route below a layer that some neighbour imposed is unusable as long as that
+/// holds. The paper keeps a list of such neighbours with each route; here the switch keeps the
+/// layer that each neighbour imposed, 0 for none, which is equivalent.
 #[derive(Clone, Debug)]
 pub(super) struct BfotMessages {
     nodes: Vec<Node>,
@@ -38,9 +38,9 @@ struct Node {
 
 #[derive(Clone, Copy, Debug)]
 enum Message {
-    /// From the switch at the end of `over`: a path of so many hops that starts in this layer.
+    /// From the switch at the end of `over`: a path of this many hops that starts in this layer.
     RouteInfo { over: ChannelId, hops: u16, layer: u8 },
-    /// From the switch at the end of `over`: keep to this layer or higher; 0 lifts it.
+    /// From the switch at the end of `over`: keep to this layer or higher; 0 lifts the restriction.
     RouteConstrain { over: ChannelId, layer: u8 },
 }
 
@@ -69,12 +69,12 @@ impl BfotMessages {
         Self { nodes: run.nodes, messages }
     }
 
-    /// Hops to the destination; `None` where there is no way, and at the destination.
+    /// Hops to the destination; `None` if there is no path, and at the destination.
     pub(super) fn hops(&self, from: SwitchId) -> Option<u16> {
         self.nodes[from.index()].hops
     }
 
-    /// The channel that the switch forwards over; `None` where there is no way, and at the
+    /// The channel that the switch forwards over; `None` if there is no path, and at the
     /// destination.
     pub(super) fn forward(&self, from: SwitchId) -> Option<ChannelId> {
         self.nodes[from.index()].forward
@@ -126,7 +126,7 @@ impl Run<'_> {
         self.settle(at);
     }
 
-    /// Forwards over a usable route, the present one if it is usable, and says so to the neighbours
+    /// Forwards over a usable route, the current one if it is usable, and tells the neighbours
     /// concerned.
     fn settle(&mut self, at: SwitchId) {
         let node = &mut self.nodes[at.index()];

@@ -1,14 +1,14 @@
 /*
- * falsify - makes single nodes lie to OpenSM, or keep silent, or refuse.
+ * falsify - makes single nodes lie to OpenSM, not answer, or refuse.
  *
  *   FALSIFY_ORDERS=FILE LD_PRELOAD="falsify.so libumad2sim.so" opensm ...
  *
  * Stands between OpenSM and the adapter, and changes answers to SMPs as OpenSM receives them. The nodes
- * themselves are not touched: who asks them without this library hears the truth.
+ * themselves are not changed: without this library they answer the truth.
  *
- * FILE holds all orders in force, a line each. It is read again whenever it is replaced: write another
- * file and rename it, and the next MAD goes by the new orders. Without FILE, or with an empty one, everybody
- * tells the truth. FILE.seen gets a copy of each line when that line first changes something.
+ * FILE holds all orders in force, one per line. It is read again whenever it is replaced: write another
+ * file and rename it, and the new orders apply from the next MAD on. Without FILE, or with an empty one,
+ * everybody tells the truth. FILE.seen gets a copy of each line when that line first changes something.
  *
  *   NODE FIELD PORT VALUE                     answers state VALUE in FIELD
  *   NODE lose get|set ATTRIBUTE PORT SHARE    SHARE percent of these requests time out
@@ -16,12 +16,12 @@
  *
  * NODE is a node GUID. PORT is the attribute modifier, for a switch's SL2VL (in port << 8 | out port), or *.
  * FIELD is one of the table below, or desc (NodeDescription) or sl2vl with bytes in hex.
- * ATTRIBUTE is a name of the other table, a number, or *. Numbers are as in C. A request that times out has
- * been sent as often as it may, so SHARE is what is left behind all retries; who times out is drawn from a
- * sequence that begins anew when FILE is read. A Set that is lost or refused never takes place.
+ * ATTRIBUTE is a name of the other table, a number, or *. Numbers are as in C. A request times out only
+ * after all its retries, so SHARE is the share that fails after these; a pseudo-random sequence that
+ * restarts when FILE is read selects them. A Set that is lost or refused never takes place.
  *
- * A directed route does not say where it leads to. NodeInfo does: each true answer ties the route that it
- * came over to a node GUID, and each true PortInfo ties LIDs to it. OpenSM asks for NodeInfo first.
+ * A directed route does not name its destination. NodeInfo does: each true answer maps its route to a node
+ * GUID, and each true PortInfo maps LIDs to that GUID. OpenSM asks for NodeInfo first.
  *
  * cc -O2 -shared -fPIC -o falsify.so falsify.c -ldl -lpthread
  */
@@ -102,14 +102,14 @@ struct order {
 	int seen;
 	char line[300];
 };
-/* A directed route and the node that it leads to. */
+/* A directed route and the node at its end. */
 struct route {
 	struct route *next;
 	uint64_t node;
 	unsigned hops;
 	uint8_t path[64];
 };
-/* A Set that is under way. A spoilt one was sent as a Get, so that it changes nothing. */
+/* A pending Set. One that must not take effect was sent as a Get. */
 struct set {
 	struct set *next;
 	uint32_t tid;
@@ -167,7 +167,7 @@ static void put_bits(uint8_t *data, unsigned first, const uint8_t *value, unsign
 	}
 }
 
-/* An order that nobody understands would let a test pass that tests nothing. */
+/* With an invalid order a test could pass that tests nothing. */
 static void misread(const char *line)
 {
 	fprintf(stderr, "falsify: cannot read the order: %s\n", line);
@@ -238,7 +238,7 @@ static struct order *parse(const char *line)
 	return order;
 }
 
-/* Reads the orders where they were replaced since the last time. */
+/* Reads the orders if they were replaced since the last time. */
 static void refresh(void)
 {
 	static struct timespec modified;
@@ -265,7 +265,7 @@ static void refresh(void)
 	file = name ? fopen(name, "r") : NULL;
 	if (!file)
 		return;
-	/* The first line that changes a field comes last, and so decides. */
+	/* The first line for a field is applied last, so it decides. */
 	while (fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = 0;
 		if (!*line || *line == '#')
@@ -298,7 +298,7 @@ static int is_smp(const uint8_t *mad, int length)
 	return length >= MAD_SIZE && (mad[MAD_CLASS] == CLASS_LID || mad[MAD_CLASS] == CLASS_DIRECTED);
 }
 
-/* The node that a directed route leads to, which is made known where it is not. */
+/* The node at the end of a directed route; adds the route if it is new. */
 static uint64_t *by_route(const uint8_t *mad)
 {
 	unsigned hops = mad[SMP_HOPS] < 64 ? mad[SMP_HOPS] : 63;
@@ -352,7 +352,7 @@ static struct order *spoils(uint64_t node, const uint8_t *mad, unsigned method)
 	return NULL;
 }
 
-/* Makes of an answer what the order says. A request that times out comes back as it was sent. */
+/* Turns an answer into what the order says. A request that times out comes back as it was sent. */
 static void spoil(const struct order *order, struct ib_user_mad *umad)
 {
 	unsigned status = get16(umad->data + MAD_STATUS) & DIRECTION;
@@ -413,7 +413,7 @@ static void answer(struct ib_user_mad *umad)
 		}
 }
 
-/* A request that nobody answered, as it was sent but for what was done to it. */
+/* An unanswered request, as it was sent, except for our changes. */
 static void came_back(struct ib_user_mad *umad)
 {
 	struct set *set = take(umad->data);
@@ -442,7 +442,7 @@ int umad_send(int fd, int agent, void *umad, int length, int timeout_ms, int ret
 			set->spoilt = spoilt = 1;
 			set->order = *order;
 		}
-		set->next = sets; /* before the answer can be here */
+		set->next = sets; /* before the answer can arrive */
 		sets = set;
 	}
 	pthread_mutex_unlock(&lock);

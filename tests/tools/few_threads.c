@@ -1,10 +1,10 @@
 /*
- * few_threads - lets a process start no more threads while a file exists.
+ * few_threads - limits the threads that a process may start while a file exists.
  *
  *   FEW_THREADS=FILE LD_PRELOAD=few_threads.so opensm ...
  *
- * As with a limit on processes (RLIMIT_NPROC, pids.max), which does not hold for root in a test.
- * FILE holds how many may be started yet; an empty one means none.
+ * Like a limit on processes (RLIMIT_NPROC, pids.max), which does not apply to root in a test.
+ * FILE holds the number that may still be started; an empty one means none.
  *
  * cc -O2 -shared -fPIC -o few_threads.so few_threads.c -ldl -lpthread
  */

@@ -1,8 +1,8 @@
 /*
  * fewer_vls.so - ports with fewer VLs than ibsim gives them.
  *
- * Preloaded into OpenSM: what it reads as PortInfo of ports number FEWER_VLS_PORT, of whatever node,
- * says VLCap FEWER_VLS_CAP (1: VL 0, 2: VL 0-1, 3: VL 0-3), and no more VLs in operation than that.
+ * Preloaded into OpenSM: the PortInfo of port FEWER_VLS_PORT of every node states VLCap FEWER_VLS_CAP
+ * (1: VL 0, 2: VL 0-1, 3: VL 0-3), and no more operational VLs than that.
  *
  * cc -O2 -shared -fPIC -o fewer_vls.so fewer_vls.c -ldl
  */

@@ -1,11 +1,11 @@
 /*
- * mcjoin - joins ports to a multicast group that is there, and takes them out of it.
+ * mcjoin - joins ports to an existing multicast group, and removes them from it.
  *
  *   mcjoin join MGID PORT_GUID...
  *   mcjoin leave MGID PORT_GUID...
  *
  * MGID: 32 hexadecimal digits; GUIDs as 0x.... Asks the SA for each port in turn, on behalf of that
- * port, and prints the MLID that it answers.
+ * port, and prints the MLID in the answer.
  *
  * Exit: 0 done, 1 the SA refuses, 2 usage.
  *
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { FULL_MEMBER = 1, LEAVE = 0x15 };
-/* Fields of the record that a request speaks of. */
+/* Fields of the record that a request uses. */
 enum { HAS_MGID = 1 << 0, HAS_PORT = 1 << 1, HAS_STATE = 1 << 16 };
 
 static int usage(void)

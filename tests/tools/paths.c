@@ -1,13 +1,13 @@
 /*
- * paths - asks the SA for PathRecords, again and again, and looks at the SL of each.
+ * paths - repeatedly asks the SA for PathRecords and checks the SL of each.
  *
  *   paths FILE COUNT
  *   paths FILE
  *
- * FILE has lines "SLID DLID MASK": the SLs that may be told for the pair, bit n for SL n, in hex. Asks
- * COUNT times, line after line and from the start again, one query at a time, and prints
+ * FILE has lines "SLID DLID MASK": the SLs that may be assigned to the pair, bit n for SL n, in hex. Asks
+ * COUNT times, cycling through the lines, one query at a time, and prints
  *   answered N wrong N none N silent N
- * none: the SA says that there is no path; silent: no answer came, twenty times in a row. The first
+ * none: the SA says that there is no path; silent: no answer, twenty times in a row. The first
  * wrong ones are named before. Without COUNT it asks each line once, whatever its MASK, and prints
  *   SLID DLID SL|none|silent
  * for each before that. Runs over ibsim with umad2sim preloaded.
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "paths: no pairs in %s\n", argv[1]);
 		return 2;
 	}
-	/* Which answers were errors is counted here. */
+	/* Counts the answers that were errors. */
 	madrpc_show_errors(0);
 	if (umad_init() < 0 || umad_get_port(NULL, 0, &own) < 0 ||
 	    !(port = mad_rpc_open_port(own.ca_name, own.portnum, classes, 1))) {

@@ -3,7 +3,7 @@
  *
  *   readback DIR
  *
- * Asks every LID by LID-routed SMPs, through the very tables that it reads, and writes into DIR
+ * Queries every LID by LID-routed SMPs, through the very tables that it reads, and writes into DIR
  *   opensm-lfts.dump, opensm-sl2vl.dump   byte for byte as OpenSM would write them
  *   opensm.fdbs                           the LFTs as ibdmchk reads them (hops are not known: 00)
  *   opensm.mcfdbs                         the first MFT blocks, byte for byte as OpenSM would write them
@@ -12,10 +12,10 @@
  *   vlarb                                 0xNODE_GUID PORT low|high VL:WEIGHT ..., switch ports that are up,
  *                                         as many entries as the port has
  * Nothing in them comes from OpenSM's memory. Runs over ibsim with umad2sim preloaded, and would
- * run on a real fabric just so. Keeps several requests in flight: a Dragonfly of 264 switches and
+ * run on a real fabric unchanged. Keeps several requests in flight: a Dragonfly of 264 switches and
  * 1056 adapters takes 71,000 of them.
  *
- * Exit: 0 done, 1 the subnet does not answer as it should, 2 usage or file trouble.
+ * Exit: 0 done, 1 wrong or missing answers from the subnet, 2 usage or file error.
  *
  * cc -O2 -o readback readback.c -libmad -libumad
  */
@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewer than the ten datagrams that a socket of ibsim's queues on older kernels. */
+/* Below ten, the number of datagrams that one of ibsim's sockets queues on older kernels. */
 #define WINDOW 8
 #define TIMEOUT_MS 200
 #define TRIES 4
@@ -51,8 +51,8 @@ struct node {
 };
 
 static int port_fd, lid_agent, dr_agent;
-/* Transaction of the next query: never 0, for which libibmad makes one up, and never used twice, so
- * that a late answer cannot be taken for another. */
+/* Transaction id of the next query: never 0, for which libibmad generates one, and never used twice,
+ * so that a late answer cannot be mistaken for another. */
 static uint32_t transaction = 1;
 
 static void die(int code, const char *form, ...)
@@ -95,8 +95,8 @@ static void send_query(const struct query *q, unsigned id, void *umad, int own_p
 		die(1, "cannot send to LID %u", q->lid);
 }
 
-/* Asks all n queries, WINDOW of them in flight. The slots of the window are refilled as answers
- * come; after TIMEOUT_MS of silence whatever is in flight is sent again, at most TRIES times. */
+/* Sends all n queries, WINDOW of them in flight. The slots of the window are refilled as answers
+ * arrive; after TIMEOUT_MS of silence everything in flight is sent again, at most TRIES times. */
 static void ask(struct query *q, size_t n, int own_port)
 {
 	void *umad = alloc(1, umad_size() + IB_MAD_SIZE);
@@ -208,7 +208,7 @@ static struct node *discover(unsigned top, size_t *found)
 			memset(to, 0, sizeof *to);
 			to->lid = q[i].lid;
 			to->attr = attrs[a];
-			/* Port 0 of a switch; the port that the LID leads to otherwise. */
+			/* Port 0 of a switch; otherwise the port that owns the LID. */
 			if (a == 2 && mad_get_field(q[i].data, 0, IB_NODE_TYPE_F) != IB_NODE_SWITCH)
 				to->mod = mad_get_field(q[i].data, 0, IB_NODE_LOCAL_PORT_F);
 		}
@@ -395,7 +395,7 @@ static void write_vlarb(const struct node *nodes, size_t n, FILE *file)
 	}
 }
 
-/* Groups beyond these are not looked at: 32 a block. */
+/* Further groups are ignored: 32 per block. */
 #define MFT_BLOCKS 2
 
 static void write_mfts(const struct node *nodes, size_t n, FILE *dump)

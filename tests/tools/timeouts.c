@@ -1,14 +1,14 @@
 /*
- * timeouts - gives clients of ibsim what Linux gives to clients of a real adapter: an end to waiting.
+ * timeouts - gives clients of ibsim what Linux gives to clients of a real adapter: timeouts.
  *
  *   LD_PRELOAD="timeouts.so libumad2sim.so" opensm ...
  *
- * The kernel sends a request again when its time has passed, and hands it back with ETIMEDOUT in the
- * end; it delivers an answer only to a request that still waits. umad2sim does neither. ibsim itself
- * hands requests back that find no way through the fabric, and where it reaches clients by Unix sockets
- * it sees that one is gone. Where it reaches them by UDP, as between containers, it does not: requests
- * to a subnet manager that was killed are lost, and OpenSM, which waits until nothing is outstanding,
- * never sweeps again. This library stands between the two and keeps the time.
+ * The kernel retries a request when its time has passed, and finally returns it with ETIMEDOUT; it
+ * delivers an answer only to a request that is still pending. umad2sim does neither. ibsim itself
+ * returns requests that find no path through the fabric, and with Unix sockets it notices that a client
+ * has gone. With UDP, as between containers, it does not: requests to a killed subnet manager are lost,
+ * and OpenSM, which waits until nothing is outstanding, never sweeps again. This library is loaded
+ * between the two and adds timeouts.
  *
  * cc -O2 -shared -fPIC -o timeouts.so timeouts.c -ldl -lpthread
  */
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-/* How long the real umad_recv is let wait before the clock is looked at again. */
+/* How long the real umad_recv may wait before the clock is checked again. */
 #define TICK_MS 20
 /* Fields of the header that all management datagrams share, by offset. */
 #define MAD_CLASS 1
@@ -63,7 +63,7 @@ static int64_t now(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* What an answer has in common with its request; the kernel too compares the low half alone. */
+/* The part that an answer shares with its request; the kernel, too, compares only the low half. */
 static uint32_t transaction(const struct ib_user_mad *umad)
 {
 	uint64_t tid;
@@ -78,7 +78,7 @@ static void drop(struct request *request)
 	free(request);
 }
 
-/* Takes the request that an answer belongs to, or any of fd that is overdue if there is no answer. */
+/* Removes the request of an answer or, without an answer, any overdue request of fd. */
 static struct request *take(int fd, const struct ib_user_mad *answer)
 {
 	struct request **at, *found;
@@ -122,7 +122,7 @@ int umad_send(int fd, int agent, void *umad, int length, int timeout_ms, int ret
 		request->left = retries;
 		memcpy(request->umad, umad, umad_size() + length);
 		pthread_mutex_lock(&lock);
-		put(request); /* first: the answer may be here before the real call returns */
+		put(request); /* first: the answer may arrive before the real call returns */
 		pthread_mutex_unlock(&lock);
 	}
 	result = send(fd, agent, umad, length, timeout_ms, retries);
@@ -149,7 +149,7 @@ int umad_recv(int fd, void *umad, int *length, int timeout_ms)
 		pthread_mutex_lock(&lock);
 		request = take(fd, NULL);
 		if (request && request->left > 0) {
-			/* Back on the list before it is on its way, as in umad_send. */
+			/* Back on the list before it is sent, as in umad_send. */
 			struct ib_user_mad *copy = malloc(umad_size() + request->length);
 			int agent = request->agent, size = request->length, time = request->timeout;
 
@@ -186,7 +186,7 @@ int umad_recv(int fd, void *umad, int *length, int timeout_ms)
 			request = take(fd, got);
 			pthread_mutex_unlock(&lock);
 			if (!request)
-				continue; /* nobody waits for it any more */
+				continue; /* no longer pending */
 			drop(request);
 		}
 		if (result >= 0 || (result != -ETIMEDOUT && result != -EWOULDBLOCK && result != -EAGAIN))

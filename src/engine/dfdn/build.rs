@@ -20,7 +20,7 @@ pub(super) fn one_sl(
     remarks: Vec<String>,
 ) -> Plan {
     let rule = &candidate.rule;
-    let all = u16::MAX >> (Sl::COUNT - usize::from(task.offer.sls));
+    let all = u16::MAX >> (Sl::COUNT - usize::from(task.limits.sls));
     let detours = match forwarding.detours {
         0 => "all adapter pairs on shortest paths".to_owned(),
         _ => format!("{:.2} % of the adapter pairs on detours", 100.0 * forwarding.nonminimal_share()),
@@ -58,7 +58,7 @@ pub(super) fn several_lanes(
     rule: &Rule,
     forwarding: &Forwarding,
 ) -> Result<Lanes, LanesError> {
-    ordered(task.fabric, rule, &forwarding.lft, &forwarding.broken, task.offer)
+    ordered(task.fabric, rule, &forwarding.lft, &forwarding.broken, task.limits)
 }
 
 /// P-SSSP with DF-DN as printed.
@@ -67,7 +67,7 @@ pub(super) fn several_lanes(
 /// Those of [`df_dn`].
 pub(super) fn df_dn_plan(task: Task<'_>) -> Result<Plan, LanesError> {
     let lft = sssp(task.fabric, task.hops);
-    let lanes = df_dn(task.fabric, &lft, task.offer)?;
+    let lanes = df_dn(task.fabric, &lft, task.limits)?;
     Ok(plan(task, lft, lanes, None, "DF-DN: one VL more at each hop".to_owned(), Vec::new()))
 }
 
@@ -89,5 +89,5 @@ fn plan(
         let order = candidate.rule.virtual_channel_order()?;
         Some(KnownOrder { lanes: order, tree: candidate.tree().clone() })
     });
-    Plan::new(task.fabric, task.hops, task.offer, Parts { lft, lanes, known, remarks })
+    Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
 }

@@ -29,7 +29,7 @@ use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings};
 use crate::evaluate::quick_bisection;
 use crate::fabric::{Fabric, SwitchId};
-use crate::lanes::Offer;
+use crate::lanes::LaneLimits;
 use crate::ordering::Dimensions;
 use crate::routing::{Hops, has_core_switches};
 
@@ -39,7 +39,7 @@ struct Task<'a> {
     fabric: &'a Fabric,
     hops: &'a Hops,
     settings: &'a Settings,
-    offer: Offer,
+    limits: LaneLimits,
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.
@@ -50,9 +50,9 @@ pub(super) fn dfdn(
     fabric: &Fabric,
     hops: &Hops,
     settings: &Settings,
-    offer: Offer,
+    limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
-    let task = Task { fabric, hops, settings, offer };
+    let task = Task { fabric, hops, settings, limits };
     match settings.balance {
         Balance::Full => searched_plan(task, BalanceBy::Load),
         Balance::Stable => stable_plan(task, limit(settings)).or_else(|why_not| {
@@ -126,7 +126,7 @@ fn near_pairs(fabric: &Fabric, hops: &Hops) -> f64 {
 }
 
 /// The search alone: the names of its candidates, the best first.
-pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, offer: Offer) -> Vec<String> {
-    let task = Task { fabric, hops, settings: &Settings::default(), offer };
+pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
+    let task = Task { fabric, hops, settings: &Settings::default(), limits };
     search::search(task).candidates.iter().map(candidates::Candidate::name).collect()
 }

@@ -39,11 +39,11 @@ pub(super) fn search(task: Task<'_>) -> Search {
     if !enough {
         budget.raise();
     }
-    if !enough && task.offer.vls > 1 {
+    if !enough && task.limits.vls > 1 {
         let all = Judged::on_all(task);
         let improved = improve(task, &all, &tried, &mut budget);
         add(&mut tried, improved);
-        if task.offer.vls > 2 && tried[0].probe.broken_switches > 0.0 {
+        if task.limits.vls > 2 && tried[0].probe.broken_switches > 0.0 {
             let labelled = label(task, &all, &orders, &tried, &mut budget);
             add(&mut tried, labelled);
         }
@@ -101,7 +101,7 @@ fn plain(
                 tries.push(Candidate { order, refinement, rule, lookahead, probe: nothing, price: 0.0 });
             };
             add(Rule::OneVl(order.rank.clone()));
-            if task.offer.vls > 1 {
+            if task.limits.vls > 1 {
                 add(Rule::FirstTurnFree(order.rank.clone()));
             }
         }
@@ -276,7 +276,7 @@ fn label(
         sort_labelled(&mut found);
         found
     };
-    let most = task.offer.vls.min(ONE_SL_VLS) - 1;
+    let most = task.limits.vls.min(ONE_SL_VLS) - 1;
     let mut searches: Vec<Labelling> = Vec::new();
     for Candidate { order, lookahead, .. } in first_turn_free(tried) {
         if searches.iter().all(|s| !Arc::ptr_eq(&s.first, order)) {

@@ -148,7 +148,7 @@ fn several_sls_plan(
     });
     let tried: Vec<Result<(Lanes, Lft, Candidate), LanesError>> = tried.collect();
     let mut least: Result<(Lanes, Lft, Candidate), LanesError> =
-        Err(LanesError::TooFewVls { needed: 2, offered: task.offer.vls });
+        Err(LanesError::TooFewVls { needed: 2, offered: task.limits.vls });
     for result in tried {
         least = match (result, least) {
             (Ok(new), Ok(old)) if (new.0.sls, new.0.vls) < (old.0.sls, old.0.vls) => Ok(new),

@@ -62,11 +62,11 @@ pub(super) fn stable_plan(task: Task<'_>, limit: f64) -> Result<Plan, String> {
 ///
 /// Cost: that of routing to 256 destination switches, once for each candidate that is not hopeless.
 fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
-    let Task { fabric, hops, offer, .. } = task;
+    let Task { fabric, hops, limits, .. } = task;
     let few = spread(fabric, STABLE_GLANCE);
     let many = spread(fabric, STABLE_TARGETS);
     let mut plain: Option<Probe> = None;
-    let affordable = stable(fabric).filter(move |(_, rule)| rule.vls() <= offer.vls);
+    let affordable = stable(fabric).filter(move |(_, rule)| rule.vls() <= limits.vls);
     affordable.filter_map(move |(order, rule)| {
         if probe(fabric, hops, &rule, Lookahead::Every, &few, 1).broken > STABLE_HOPELESS {
             return None;
@@ -103,7 +103,7 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
     if let Rule::FirstTurnFree(rank) = &candidate.rule {
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
-        for most in 2..task.offer.vls.min(STABLE_LABEL_VLS) {
+        for most in 2..task.limits.vls.min(STABLE_LABEL_VLS) {
             let search = LabelSearch {
                 ranks: &ranks,
                 most,

@@ -10,14 +10,14 @@ use crate::fabric::ids::{NodeId, PortNum};
 use crate::fabric::node::{LinkState, PortRef};
 
 impl Sieve {
-    /// Takes all links of the `switches` and these `links` out of use, but those without which a part of the
-    /// fabric were cut off. So a switch in doubt keeps one link: the adapters on it are reached, and nothing
-    /// passes through it.
+    /// Takes `links` and all links of `switches` out of use, except those that connect parts of the
+    /// fabric. So a switch in doubt keeps one link: its adapters are reached, and no other packets
+    /// pass through it.
     ///
-    /// Which links stay: links of switches in doubt before links that are in doubt themselves, and then by
-    /// node GUID and port.
+    /// Links of switches in doubt are kept before links that are in doubt themselves; then the order
+    /// is by node GUID and port.
     ///
-    /// Cost: O(ports), and O(n log n) in the links in doubt.
+    /// Cost: O(ports), and O(n log n) for n links in doubt.
     pub(super) fn avoid(&mut self, switches: &BTreeMap<NodeId, String>, links: &BTreeMap<PortRef, String>) {
         if switches.is_empty() && links.is_empty() {
             return;
@@ -61,7 +61,7 @@ impl Sieve {
         }
     }
 
-    /// Live links between different switches that are not left out, each once.
+    /// Live links between different switches that are kept, each once.
     fn links_between_switches(&self) -> Vec<(PortRef, PortRef)> {
         let mut found = Vec::new();
         for (node, read) in self.nodes.iter().enumerate() {

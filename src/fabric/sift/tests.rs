@@ -1,9 +1,9 @@
-//! One node at a time that is bad.
+//! One bad node at a time.
 
 use super::*;
 
-/// Switches 1 to n in a ring, each with one adapter; LIDs 1 to n of the switches, then those of the
-/// adapters. The subnet manager is on the first adapter.
+/// Switches 1 to n in a ring, each with one adapter; the switches have LIDs 1 to n, the adapters
+/// the LIDs that follow. The subnet manager runs on the first adapter.
 fn ring(n: u16) -> Survey {
     let mut survey = Survey::default();
     for i in 0..n {
@@ -52,7 +52,7 @@ fn an_honest_fabric_stays_as_it_is() {
 
 #[test]
 fn the_table_of_lids_says_who_owns_one() {
-    // An adapter answers the LID of another, before and behind it in order.
+    // An adapter claims the LID of another one, which comes before or after it.
     for (liar, honest) in [(7_u32, 8_u16), (8, 7)] {
         let mut survey = ring(5);
         survey.builder.node_mut(NodeId(liar)).ports[1].lid = Lid::new(honest + 1);
@@ -68,7 +68,7 @@ fn the_table_of_lids_says_who_owns_one() {
         }
         assert_eq!(sifted.adapters, [Guid(u64::from(liar - 5) * 16 + 0x101)]);
     }
-    // A switch does: it is left out with what hangs off it.
+    // A switch claims one: it is left out together with what is attached to it.
     let mut survey = ring(5);
     survey.builder.node_mut(NodeId(2)).ports[0].lid = Lid::new(7);
     let sifted = sift(survey).unwrap();
@@ -85,7 +85,7 @@ fn the_table_of_lids_says_who_owns_one() {
 #[test]
 fn the_owner_has_back_what_was_taken_away_for_a_liar() {
     for answers in [false, true] {
-        // The last adapter answered the LID of the switch of the subnet manager, and both have lost theirs.
+        // The last adapter claimed the LID of the subnet manager's switch, and both lost theirs.
         let mut survey = ring(5);
         for (node, port) in [(0, 0), (9, 1)] {
             survey.builder.node_mut(NodeId(node)).ports[port].lid = None;
@@ -110,7 +110,7 @@ fn a_range_that_reaches_into_others_is_cut() {
     assert!(names(&sifted.fabric, false).is_empty());
     assert!(sifted.fabric.endports().iter().all(|end| end.lmc.get() == 0));
     assert!(sifted.left_out[1].contains("'H2'") && sifted.left_out[1].contains("LID 7 with LMC 2"));
-    // What the table gives it stays its own, up to the last LID that is.
+    // It keeps what the table assigns to it, up to its last LID.
     let mut survey = ring(5);
     survey.builder.node_mut(NodeId(9)).ports[1].lmc = Lmc::new(2).unwrap();
     survey.owners.push(survey.owners[10]);
@@ -133,13 +133,14 @@ fn of_two_parts_that_of_the_subnet_manager_counts() {
     survey.bad.insert(NodeId(1), "it is bad".to_owned());
     survey.bad.insert(NodeId(5), "it is bad".to_owned());
     let sifted = sift(survey).unwrap();
-    // S1 and S7 are between them, and the subnet manager, though the other part is larger.
+    // S1 and S7 are between the parts. The subnet manager's part counts, though the other is
+    // larger.
     let kept: Vec<_> = sifted.fabric.switch_ids().map(|s| sifted.fabric.switch(s).guid.0).collect();
     assert_eq!(kept, [1, 7]);
     let note = sifted.left_out.last().unwrap();
     assert!(note.contains("3 switches") && note.contains("'S4'"), "{note}");
     assert_eq!((sifted.switches.len(), sifted.adapters.len()), (5, 5));
-    // Where its own switch is bad the larger part does.
+    // If its own switch is bad, the larger part counts.
     let mut survey = ring(7);
     survey.bad.insert(NodeId(0), "it is bad".to_owned());
     survey.bad.insert(NodeId(2), "it is bad".to_owned());

@@ -7,11 +7,11 @@ use crate::fabric::{Fabric, Lid, PortNum};
 use crate::formats::{FormatError, Warning, Warnings};
 use crate::tables::Lft;
 
-/// Reads the tables of the switches of `fabric`, matched by GUID or else by description. Switches and
-/// LIDs that the fabric does not have are passed over with a warning.
+/// Reads the tables of the switches of `fabric`, matched by GUID or else by description. Warns of
+/// switches and LIDs that are not in the fabric and ignores them.
 ///
 /// # Errors
-/// What is no such file, is cut off or damaged; a port that the switch does not have.
+/// A file that is not in this format, truncated or damaged; a port that the switch does not have.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>), FormatError> {
     let mut warnings = Warnings::default();
     let (mut file, head) = Unpacker::begin(input, Kind::Lfts)?;
@@ -23,7 +23,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
         let lid = Lid::new(raw as u16).filter(|&lid| fabric.owner_of(lid).is_some());
         let Some(lid) = lid else {
             if row.iter().any(|&port| port != Lft::NO_PATH) {
-                warnings.add(0, "entry for a LID that the fabric does not have");
+                warnings.add(0, "entry for a LID not in the fabric");
             }
             continue;
         };
@@ -49,7 +49,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
 /// # Errors
 /// Those of the output.
 ///
-/// Cost: a byte for each switch and LID, packed on all cores.
+/// Cost: one byte per switch and LID, compressed on all cores.
 pub fn write(out: &mut impl Write, fabric: &Fabric, lft: &Lft) -> io::Result<()> {
     let mut file = Packer::begin(out, Kind::Lfts, fabric)?;
     let nowhere = vec![Lft::NO_PATH; fabric.num_switches()];

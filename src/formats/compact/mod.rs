@@ -1,21 +1,21 @@
-//! Tables in a compact form of our own: what takes gigabytes as text takes some megabytes so.
+//! Tables in a compact form of our own: megabytes instead of gigabytes of text.
 //!
 //! | file | in place of | body |
 //! |---|---|---|
-//! | `lfts.dfdn` | `opensm-lfts.dump` | for each LID from 0 on the out port by switch, a byte each, 255 for none |
-//! | `sl2vl.dfdn` | `opensm-sl2vl.dump` | the row of all adapters; for each switch the rows by in port and out port, from port 0 on. A row has 8 bytes, 4 bits an SL, SL 0 in the highest bits of the first |
+//! | `lfts.dfdn` | `opensm-lfts.dump` | for each LID from 0 on, the out port by switch, a byte each, 255 for none |
+//! | `sl2vl.dfdn` | `opensm-sl2vl.dump` | the row of all adapters; for each switch, the rows by in port and out port, from port 0 on. A row has 8 bytes, 4 bits per SL, SL 0 in the highest bits of the first |
 //! | `psl.dfdn` | `psl` | see [`psl`] |
 //!
-//! A file is a series of gzip members (RFC 1952), so that ordinary tools unpack it and damage does not
-//! pass unseen. Unpacked it has a head and the body, without gaps, numbers little-endian:
+//! A file is a series of gzip members (RFC 1952), so that ordinary tools unpack it and damage is
+//! detected. Unpacked, it has a header and the body without gaps, numbers in little-endian:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 8 | `dfdn-tab` |
 //! | 1, 1 | version, which is 1; `L`, `V` or `P` for the three files above |
-//! | 4, 4, 4 | number of switches, of end ports, of LIDs: one more than the largest in use |
-//! | for each switch 8, 1, 1, n | node GUID, number of ports, n, description in UTF-8 |
-//! | for each end port 8, 2, 1, 1, n | port GUID, base LID, LMC, n, description of its node |
+//! | 4, 4, 4 | number of switches, of end ports, of LIDs (one more than the largest in use) |
+//! | per switch 8, 1, 1, n | node GUID, number of ports, n, description in UTF-8 |
+//! | per end port 8, 2, 1, 1, n | port GUID, base LID, LMC, n, description of its node |
 
 pub mod lfts;
 pub mod psl;
@@ -37,10 +37,10 @@ use crate::fabric::{Fabric, Guid, Lid, Lmc, SwitchId};
 const MAGIC: &[u8; 8] = b"dfdn-tab";
 const VERSION: u8 = 1;
 
-/// Bytes of a gzip member before they are packed.
+/// Bytes of a gzip member before compression.
 const MEMBER: usize = 1 << 20;
 
-/// Members that are packed side by side.
+/// Members that are compressed in parallel.
 const AT_ONCE: usize = 16;
 
 /// Which table a file holds.
@@ -51,14 +51,14 @@ enum Kind {
     Psl = b'P' as isize,
 }
 
-/// Packs what is put into it. The same bytes come out whatever the thread count.
+/// Compresses what is written to it. The output does not depend on the thread count.
 struct Packer<W> {
     out: W,
     pending: Vec<u8>,
 }
 
 impl<W: Write> Packer<W> {
-    /// A file that begins with the head.
+    /// Starts a file with its header.
     fn begin(out: W, kind: Kind, fabric: &Fabric) -> io::Result<Self> {
         let mut packer = Self { out, pending: Vec::new() };
         packer.put(MAGIC)?;
@@ -81,7 +81,8 @@ impl<W: Write> Packer<W> {
         Ok(packer)
     }
 
-    /// A description. InfiniBand's have 64 bytes; those of files that are longer than 255 are cut.
+    /// A description. InfiniBand's have 64 bytes; files may state longer ones, which are truncated
+    /// to 255.
     fn name(&mut self, text: &str) -> io::Result<()> {
         let text = one_line(text);
         let end = (0..=text.len().min(255)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
@@ -98,7 +99,7 @@ impl<W: Write> Packer<W> {
         Ok(())
     }
 
-    /// Writes the first bytes out.
+    /// Writes the first bytes to the output.
     fn pack(&mut self, bytes: usize) -> io::Result<()> {
         let pack = |member: &[u8]| {
             let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -118,14 +119,14 @@ impl<W: Write> Packer<W> {
     }
 }
 
-/// A switch in a head.
+/// A switch in a header.
 struct SwitchHead {
     guid: Guid,
     ports: u8,
     name: String,
 }
 
-/// An end port in a head.
+/// An end port in a header.
 pub(super) struct EndPortHead {
     pub(super) guid: Guid,
     pub(super) lid: Lid,
@@ -133,36 +134,36 @@ pub(super) struct EndPortHead {
     pub(super) name: String,
 }
 
-/// Whose tables they are.
+/// The header: the fabric that the tables are for.
 pub(super) struct Head {
     switches: Vec<SwitchHead>,
     pub(super) endports: Vec<EndPortHead>,
     lids: usize,
 }
 
-/// Unpacks a file.
+/// Decompresses a file.
 struct Unpacker<R> {
     input: BufReader<MultiGzDecoder<R>>,
 }
 
 impl<R: BufRead> Unpacker<R> {
-    /// Reads the head.
+    /// Reads the header.
     fn begin(input: R, kind: Kind) -> Result<(Self, Head), FormatError> {
         let input = BufReader::with_capacity(MEMBER, MultiGzDecoder::new(input));
         let mut file = Self { input };
         let mut start = [0; 10];
-        let no_head = || FormatError::new(0, "it is none of dfdn's compact tables");
+        let no_head = || FormatError::new(0, "not one of dfdn's compact tables");
         match file.take(&mut start) {
             Ok(()) if start[..8] == *MAGIC => {}
             Err(error) if error.reason.starts_with(CUT) => return Err(error),
             _ => return Err(no_head()),
         }
         if start[8] != VERSION {
-            let reason = format!("version {} of the format, of which this dfdn knows {VERSION}", start[8]);
+            let reason = format!("version {} of the format; this dfdn reads version {VERSION}", start[8]);
             return Err(FormatError::new(0, reason).hint("a newer dfdn may have written it"));
         }
         if start[9] != kind as u8 {
-            return Err(FormatError::new(0, "it holds another table than its name says"));
+            return Err(FormatError::new(0, "the table in it is not the one that its name says"));
         }
         let [switches, endports, lids] = [file.u32()?, file.u32()?, file.u32()?];
         let most = u32::from(Lid::MAX) + 1;
@@ -220,11 +221,12 @@ impl<R: BufRead> Unpacker<R> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Nothing may follow the body; the check sum of the last member is looked at here.
+    /// Checks that nothing follows the body; reading on also checks the checksum of the last
+    /// member.
     fn end(mut self) -> Result<(), FormatError> {
         match self.input.read(&mut [0]) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(FormatError::new(0, "the file is damaged: something follows the tables")),
+            Ok(_) => Err(FormatError::new(0, "the file is damaged: there is data after the tables")),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(FormatError::new(0, format!("{CUT}: it ends too early")))
             }
@@ -233,13 +235,13 @@ impl<R: BufRead> Unpacker<R> {
     }
 }
 
-const CUT: &str = "the file is cut off";
+const CUT: &str = "the file is truncated";
 
 impl Head {
-    /// The fabric's switch for each of the file, matched by GUID or else by description.
+    /// The fabric's switch for each switch of the file, matched by GUID or else by description.
     ///
     /// # Errors
-    /// Two that match the same switch.
+    /// If two match the same switch.
     fn switches_of(
         &self,
         fabric: &Fabric,
@@ -251,7 +253,7 @@ impl Head {
         for stated in &self.switches {
             let switch = switches.find(stated.guid, Some(&stated.name));
             match switch {
-                None => warnings.add(0, "switch that the fabric does not have"),
+                None => warnings.add(0, "switch not in the fabric"),
                 Some(s) if std::mem::replace(&mut seen[s.index()], 1) != 0 => {
                     return Err(FormatError::new(0, format!("switch {} is stated twice", stated.guid)));
                 }
@@ -263,16 +265,16 @@ impl Head {
         Ok(found)
     }
 
-    /// Which end port of the file each of the fabric is, matched by port GUID.
+    /// The file's end port for each of the fabric, matched by port GUID.
     fn endports_by_guid(&self) -> HashMap<Guid, usize> {
         self.endports.iter().enumerate().map(|(i, e)| (e.guid, i)).collect()
     }
 }
 
-/// The LIDs that `lfts.dfdn` speaks of.
+/// The end ports and LIDs that `lfts.dfdn` states.
 ///
 /// # Errors
-/// What has no such head.
+/// A file without such a header.
 pub(super) fn lids(input: impl BufRead) -> Result<Vec<EndPortHead>, FormatError> {
     Unpacker::begin(input, Kind::Lfts).map(|(_, head)| head.endports)
 }

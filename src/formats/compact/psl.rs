@@ -1,15 +1,15 @@
-//! `psl.dfdn`: path SLs as a [`PathSl`] holds them, by the source's switch where that tells them.
+//! `psl.dfdn`: path SLs as a [`PathSl`] holds them, by the source's switch if that is enough.
 //!
-//! The body, after the head that all compact tables have:
+//! The body follows the header of all compact tables:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 1 | `A`: any SL of a set serves every pair; `S`: by the source's switch; `E`: by the source's end port |
-//! | 1, 1, 1, 1 | classes of service; ways, VLs and SLs of each, as [`Classes`] has them. All are 0 where SLs belong to no classes |
-//! | with more than one way: LIDs | the way of each LID |
+//! | 1, 1, 1, 1 | classes of service; VL sets per class, VLs and SLs per VL set, as in [`Classes`]. All are 0 without classes |
+//! | with several VL sets: LIDs | the VL set of each LID |
 //! | `A`: 2 | the set, bit n for SL n |
-//! | `S`: LIDs x switches | for each LID from 0 on the SL by switch, a byte each, 255 where it is not known |
-//! | `E`: end ports x LIDs | for each end port the SL by LID |
+//! | `S`: LIDs x switches | for each LID from 0 on, the SL by switch, a byte each, 255 if unknown |
+//! | `E`: end ports x LIDs | for each end port, the SL by LID |
 
 use std::io::{self, BufRead, Write};
 
@@ -21,36 +21,37 @@ use crate::tables::{ClassSl, Classes, PathSl};
 /// Reads the SLs; pairs that are not stated are [`PathSl::UNKNOWN`].
 ///
 /// # Errors
-/// What is no such file, is cut off or damaged; numbers out of range.
+/// A file that is not in this format, truncated or damaged; numbers out of range.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning>), FormatError> {
     let mut warnings = Warnings::default();
     let (mut file, head) = Unpacker::begin(input, Kind::Psl)?;
     let form = file.u8()?;
     let mut numbers = [0; 4];
     file.take(&mut numbers)?;
-    let [classes, ways, vls, sls] = numbers;
+    let [classes, vl_sets, vls, sls] = numbers;
     let classes = match classes {
         0 => None,
         _ => {
-            let blocks = u32::from(classes) * u32::from(ways);
+            let blocks = u32::from(classes) * u32::from(vl_sets);
             if !(1..=16).contains(&(blocks * u32::from(sls)))
                 || !(1..=15).contains(&(blocks * u32::from(vls)))
             {
-                let reason =
-                    format!("{classes} classes of {ways} ways with {vls} VLs and {sls} SLs each cannot be");
+                let reason = format!(
+                    "{classes} classes of {vl_sets} VL sets with {vls} VLs and {sls} SLs each exceed the limits"
+                );
                 return Err(FormatError::new(0, reason));
             }
-            Some(Classes { classes, ways, vls, sls })
+            Some(Classes { classes, vl_sets, vls, sls })
         }
     };
-    let mut way_of = Vec::new();
-    if let Some(classes) = classes.filter(|c| c.ways > 1) {
-        way_of = vec![0; head.lids];
-        file.take(&mut way_of)?;
-        if let Some(way) = way_of.iter().find(|&&way| way >= classes.ways) {
-            return Err(FormatError::new(0, format!("way {way} of {}, counted from 0", classes.ways)));
+    let mut vl_set_of = Vec::new();
+    if let Some(classes) = classes.filter(|c| c.vl_sets > 1) {
+        vl_set_of = vec![0; head.lids];
+        file.take(&mut vl_set_of)?;
+        if let Some(set) = vl_set_of.iter().find(|&&set| set >= classes.vl_sets) {
+            return Err(FormatError::new(0, format!("VL set {set} of {}, counted from 0", classes.vl_sets)));
         }
-        way_of.resize(fabric.lid_table_len(), 0);
+        vl_set_of.resize(fabric.lid_table_len(), 0);
     }
     let most = classes.map_or(Sl::COUNT as u8, |c| c.sls);
     let own = match form {
@@ -60,17 +61,17 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
         },
         b'S' => PathSl::BySwitch(by_switch(&mut file, &head, fabric, most, &mut warnings)?),
         b'E' => PathSl::ByEndPort(by_end_port(&mut file, &head, fabric, most, &mut warnings)?),
-        other => return Err(FormatError::new(0, format!("there is no form of path SLs {other}"))),
+        other => return Err(FormatError::new(0, format!("unknown form of path SLs: {other}"))),
     };
     file.end()?;
     let table = match classes {
         None => own,
-        Some(classes) => PathSl::Classes(ClassSl { classes, own: Box::new(own), ways: way_of }),
+        Some(classes) => PathSl::Classes(ClassSl { classes, own: Box::new(own), vl_set_of }),
     };
     Ok((table, warnings.0))
 }
 
-/// The table of [`PathSl::BySwitch`]. `most`: how many SLs there are.
+/// The table of [`PathSl::BySwitch`]. `most`: number of SLs.
 fn by_switch(
     file: &mut Unpacker<impl BufRead>,
     head: &Head,
@@ -121,7 +122,7 @@ fn by_end_port(
                 let shared = stride.min(head.lids);
                 table[port * stride..][..shared].copy_from_slice(&row[..shared]);
             }
-            None => warnings.add(0, "source that the fabric does not have"),
+            None => warnings.add(0, "source not in the fabric"),
         }
     }
     Ok(table)
@@ -129,16 +130,16 @@ fn by_end_port(
 
 fn in_range(row: &[u8], most: u8) -> Result<(), FormatError> {
     match row.iter().find(|&&sl| sl >= most && sl != PathSl::UNKNOWN) {
-        Some(sl) => Err(FormatError::new(0, format!("SL {sl} is more than {}", most - 1))),
+        Some(sl) => Err(FormatError::new(0, format!("SL {sl} is above {}", most - 1))),
         None => Ok(()),
     }
 }
 
-/// The LID of a row, if the fabric has it.
+/// The LID of a row, if it is in the fabric.
 fn owned(fabric: &Fabric, raw: usize, row: &[u8], warnings: &mut Warnings) -> Option<Lid> {
     let lid = Lid::new(raw as u16).filter(|&lid| fabric.owner_of(lid).is_some());
     if lid.is_none() && row.iter().any(|&sl| sl != PathSl::UNKNOWN) {
-        warnings.add(0, "destination LID that the fabric does not have");
+        warnings.add(0, "destination LID not in the fabric");
     }
     lid
 }
@@ -148,7 +149,7 @@ fn owned(fabric: &Fabric, raw: usize, row: &[u8], warnings: &mut Warnings) -> Op
 /// # Errors
 /// Those of the output.
 ///
-/// Cost: that of the table, packed on all cores.
+/// Cost: that of the table, compressed on all cores.
 pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Result<()> {
     let mut file = Packer::begin(out, Kind::Psl, fabric)?;
     let (own, classes) = match path_sl {
@@ -162,11 +163,13 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Res
         PathSl::Classes(_) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "classes of classes")),
     };
     file.put(&[form])?;
-    file.put(&classes.map_or([0; 4], |c| [c.classes.classes, c.classes.ways, c.classes.vls, c.classes.sls]))?;
-    if let Some(c) = classes.filter(|c| c.classes.ways > 1) {
-        let mut ways = c.ways.clone();
-        ways.resize(fabric.lid_table_len(), 0);
-        file.put(&ways)?;
+    file.put(
+        &classes.map_or([0; 4], |c| [c.classes.classes, c.classes.vl_sets, c.classes.vls, c.classes.sls]),
+    )?;
+    if let Some(c) = classes.filter(|c| c.classes.vl_sets > 1) {
+        let mut vl_set_of = c.vl_set_of.clone();
+        vl_set_of.resize(fabric.lid_table_len(), 0);
+        file.put(&vl_set_of)?;
     }
     match own {
         PathSl::Any(set) => file.put(&set.to_le_bytes())?,

@@ -7,11 +7,12 @@ use crate::fabric::{Fabric, PortNum};
 use crate::formats::{FormatError, Warning, Warnings};
 use crate::tables::{Sl2Vl, SlVlRow};
 
-/// Reads the mappings of the switches of `fabric`, matched by GUID or else by description. Those of a
-/// switch that the file does not have map to VL 0.
+/// Reads the mappings of the switches of `fabric`, matched by GUID or else by description. Switches
+/// that are not in the file map to VL 0.
 ///
 /// # Errors
-/// What is no such file, is cut off or damaged; a switch with another number of ports.
+/// A file that is not in this format, truncated or damaged; a switch with a different number of
+/// ports.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>), FormatError> {
     let mut warnings = Warnings::default();
     let (mut file, head) = Unpacker::begin(input, Kind::Sl2Vl)?;
@@ -27,7 +28,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
         let Some(s) = switch else { continue };
         if table.ports_of(s) != side {
             let reason = format!(
-                "{} has {} ports, and {} here",
+                "{} has {} ports, but {} in this file",
                 fabric.describe_switch(s),
                 table.ports_of(s) - 1,
                 stated.ports

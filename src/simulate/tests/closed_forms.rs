@@ -1,7 +1,7 @@
 use super::*;
 use crate::topology::{FatTree, Mesh, Ring};
 
-/// Links crossed by the heads, flight and switches, and the tail.
+/// Times on links crossed by the head, cables and switches, and the tail.
 fn zero_load(model: &Model, switches: u64, bytes: u64, slowest: u64) -> u64 {
     (switches + 1) * model.flight + switches * model.switch_delay + bytes * slowest / 1000
 }
@@ -45,7 +45,7 @@ fn on_a_tree_too_and_long_messages_are_as_long_as_their_bytes() {
         let lid = simulation.network.hosts[to as usize].lid;
         let switches = simulation.network.walk(0, lid).unwrap().steps.len() as u64 + 1;
         seen.insert(switches);
-        // Cut-through: 100,000 bytes follow each other without a gap.
+        // Cut-through: 100,000 bytes follow each other without gaps.
         let expected = zero_load(&settings.model, switches, 100_000, 250_000);
         assert_eq!(one_message(&fabric, &routes, &settings), expected);
     }
@@ -54,7 +54,7 @@ fn on_a_tree_too_and_long_messages_are_as_long_as_their_bytes() {
 
 #[test]
 fn the_slowest_link_sets_the_pace() {
-    // 4x SDR between the second and the third of four switches, wherever the faster ones are.
+    // 4x SDR between the second and the third of four switches, among faster ones.
     for slow in 0..3 {
         let speed = |i| if i == slow { LinkSpeed::Sdr } else { LinkSpeed::Edr };
         let fabric = network(4, &[(0, 1), (1, 2), (2, 3)], &[0, 3], speed);
@@ -66,7 +66,8 @@ fn the_slowest_link_sets_the_pace() {
     }
 }
 
-/// Pollaczek and Khinchine: with a load r of packets of length t the mean wait is t r / (2 (1 - r)).
+/// Pollaczek and Khinchine: with a load r of packets of length t the mean wait is t r / (2 (1 -
+/// r)).
 #[test]
 fn packets_wait_for_one_link_as_in_the_m_d_1_queue() {
     let fabric = line(1, 2);
@@ -83,7 +84,7 @@ fn packets_wait_for_one_link_as_in_the_m_d_1_queue() {
     for (load, tolerance) in [(0.2, 0.02), (0.5, 0.02), (0.8, 0.04)] {
         let row = simulation.run(Load::Share(load), 3).unwrap();
         let waits = (row.latency.mean.unwrap() - least) / length;
-        // What came in, to be exact: the random load is off by its own error.
+        // Uses the actual load: the random one has its own error.
         let expected = row.accepted / (2.0 * (1.0 - row.accepted));
         assert!((waits / expected - 1.0).abs() < tolerance, "{load}: {waits} for {expected}");
         assert!((row.accepted - load).abs() < 0.005, "{load}: {}", row.accepted);
@@ -108,8 +109,8 @@ fn many_to_one_share_its_link_and_a_slow_sink_halves_it() {
     assert!((run(&settings).accepted - 0.1).abs() < 1e-3);
 }
 
-/// Where a channel carries as many routes as the edge-forwarding index says, no load beyond
-/// (hosts - 1) / index is accepted, and well below it all is.
+/// A channel with as many routes as the edge-forwarding index: no load beyond (hosts - 1) / index
+/// is accepted, and well below it all is.
 #[test]
 fn the_edge_forwarding_index_bounds_uniform_traffic() {
     let fabrics = [
@@ -129,12 +130,12 @@ fn the_edge_forwarding_index_bounds_uniform_traffic() {
         let beyond = simulation.run(Load::Share((1.2 * bound).min(1.0)), 1).unwrap();
         assert!(beyond.accepted < 0.95 * (1.2 * bound).min(1.0), "{bound}: {}", beyond.accepted);
         let busiest = beyond.busiest().unwrap().1;
-        // Blocked heads hold up what could go elsewhere.
+        // Blocked heads delay packets that could go elsewhere.
         assert!(busiest > 0.7 && busiest <= 1.0 + 1e-3, "{busiest}");
     }
 }
 
-/// Each merge of a line halves what comes from behind; age gives every packet the same.
+/// Each merge of a line halves what comes from upstream; age gives every packet the same.
 #[test]
 fn age_is_fair_where_taking_turns_is_not() {
     let fabric = line(5, 1);
@@ -183,7 +184,7 @@ fn vls_share_a_link_by_their_weights() {
     near(share(low(64, 64)), 0.5);
     near(share(low(32, 96)), 0.25);
     let high = |limit| VlArb { high: vec![(Vl(1), 64)], low: vec![(Vl(0), 64)], limit };
-    // Now and then VL 1 has nothing to send.
+    // Sometimes VL 1 has nothing to send.
     near(share(high(VlArb::UNLIMITED)), 0.0);
     // Two packets of VL 1, then one of VL 0.
     near(share(high(1)), 1.0 / 3.0);

@@ -18,8 +18,8 @@ fn kernel_after<'a>(
     (kernel, stuck)
 }
 
-/// Every packet that was made is in a send queue, in a buffer, or has arrived; and the credits of every
-/// buffer are with its sender, on their way there, or stand for a packet in it.
+/// Every packet created is in a send queue, in a buffer, or has arrived; and the credits of every
+/// buffer are at its sender, on their way there, or stand for a packet in it.
 fn audit(kernel: &Kernel<'_>, label: &str) {
     let net = kernel.net;
     let sent: u64 =

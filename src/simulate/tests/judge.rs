@@ -13,7 +13,7 @@ use crate::tables::SlVlRow;
 use crate::topology::{Mesh, Random, Ring, Torus};
 use crate::verify::verify;
 
-/// For each LID a random tree of shortest paths, or of any paths.
+/// For each LID a random tree of shortest or arbitrary paths.
 fn random_trees(fabric: &Fabric, rng: &mut ChaCha8Rng, shortest: bool) -> Lft {
     let mut lft = Lft::new(fabric);
     for end in fabric.endports() {
@@ -49,7 +49,7 @@ fn grow(fabric: &Fabric, rng: &mut ChaCha8Rng, shortest: bool, root: SwitchId, l
     }
 }
 
-/// Tables of one of many kinds; some have credit loops, some have none.
+/// Tables of many kinds; some have credit loops, some have none.
 fn random_tables(fabric: &Fabric, rng: &mut ChaCha8Rng, kind: u32) -> Routes {
     let engines = ["dfdn", "dfdn-paper", "updn-trees", "apot", "dfdn"];
     match kind % 10 {
@@ -57,7 +57,7 @@ fn random_tables(fabric: &Fabric, rng: &mut ChaCha8Rng, kind: u32) -> Routes {
         5 | 6 => bare(fabric, random_trees(fabric, rng, true)),
         7 => bare(fabric, random_trees(fabric, rng, false)),
         kind => {
-            // Random rows, too: VLs change on the way in no order.
+            // Random rows, too: VLs change along the path in any order.
             let mut routes = bare(fabric, random_trees(fabric, rng, kind == 8));
             routes
                 .sl2vl
@@ -81,8 +81,9 @@ fn random_fabric(rng: &mut ChaCha8Rng) -> Fabric {
     built.expect("a small fabric")
 }
 
-/// At least 250 tables that the judge calls free and 250 that it calls cyclic. The former never deadlock,
-/// under any traffic tried and with the smallest buffers; of the latter most do, under `cycle` traffic.
+/// At least 250 tables that the judge calls free and 250 that it calls cyclic. The former never
+/// deadlock, under any traffic tried and with the smallest buffers; most of the latter do, under
+/// `cycle` traffic.
 #[test]
 fn what_the_judge_calls_free_never_deadlocks_and_most_of_the_rest_does() {
     let (free, cyclic, stuck, stuck_with_less) =

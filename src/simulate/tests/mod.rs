@@ -10,8 +10,8 @@ use crate::engine;
 use crate::fabric::{FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortNum, PortRef};
 use crate::tables::{Lft, PathSl, Sl2Vl, VlArb};
 
-/// Switches with cables between them and an adapter for each entry of `homes`, by number. The adapters
-/// of a switch have its first ports.
+/// Switches with cables between them, and one adapter on each switch of `homes`. Adapters use the
+/// first ports of a switch.
 fn network(
     switches: usize,
     cables: &[(usize, usize)],
@@ -28,7 +28,7 @@ fn network(
     };
     let mut list = Vec::new();
     for i in 0..switches {
-        // What a cable's two ends have in common is said at its ends: an adapter's here.
+        // The properties of a cable are stated at its ends: here, an adapter's.
         list.push(Node::new(NodeKind::Switch, guid(i), 60, &format!("s{i}")));
     }
     let mut used = vec![0_u8; switches];
@@ -72,7 +72,7 @@ fn routes(fabric: &Fabric, engine: &str) -> Routes {
     engine::route(fabric, &settings).expect("it routes this fabric").routes
 }
 
-/// Shortest paths on one VL, without any care for cycles.
+/// Shortest paths on one VL, which may have credit loops.
 fn minimal(fabric: &Fabric) -> Routes {
     bare(fabric, crate::routing::minhop(fabric, &crate::routing::Hops::new(fabric).expect("it is connected")))
 }
@@ -89,7 +89,7 @@ fn bare(fabric: &Fabric, lft: Lft) -> Routes {
     }
 }
 
-/// Models that differ in everything that the kernel tells apart.
+/// Models that differ in everything that the kernel distinguishes.
 fn models() -> Vec<Model> {
     let default = Model { buffer: Room::PerVl(70), ..Model::default() };
     vec![

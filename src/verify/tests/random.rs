@@ -172,8 +172,8 @@ fn sl2vl(f: &Fabric, dice: &mut Dice) -> Sl2Vl {
 
 fn path_sl(f: &Fabric, dice: &mut Dice) -> PathSl {
     let classes = dice.random_bool(0.3).then(|| {
-        let (classes, ways) = (dice.random_range(1..=3), dice.random_range(1..=2));
-        Classes { classes, ways, vls: 1, sls: dice.random_range(1..=2) }
+        let (classes, vl_sets) = (dice.random_range(1..=3), dice.random_range(1..=2));
+        Classes { classes, vl_sets, vls: 1, sls: dice.random_range(1..=2) }
     });
     let sls = classes.map_or(dice.random_range(1..=16), |c| c.sls);
     let unknown = dice.random_bool(0.3);
@@ -191,9 +191,9 @@ fn path_sl(f: &Fabric, dice: &mut Dice) -> PathSl {
         _ => PathSl::ByEndPort(table(f.endports().len(), dice)),
     };
     let Some(classes) = classes else { return own };
-    let ways = (0..f.lid_table_len()).map(|_| dice.random_range(0..classes.ways)).collect();
-    let ways = if classes.ways == 1 { Vec::new() } else { ways };
-    PathSl::Classes(ClassSl { classes, own: Box::new(own), ways })
+    let vl_set_of = (0..f.lid_table_len()).map(|_| dice.random_range(0..classes.vl_sets)).collect();
+    let vl_set_of = if classes.vl_sets == 1 { Vec::new() } else { vl_set_of };
+    PathSl::Classes(ClassSl { classes, own: Box::new(own), vl_set_of })
 }
 
 /// Groups on trees, or on what is left of them or was added.

@@ -112,15 +112,15 @@ fn of_tables(f: &Fabric, path_sl: &PathSl, from: EndPortId, dlid: Lid) -> (Sls, 
         }
         PathSl::ByEndPort(table) => one(table[from.index() * f.lid_table_len() + dlid.index()]),
         PathSl::Classes(c) => {
-            let way = c.ways.get(dlid.index()).copied().unwrap_or(0);
+            let vl_set = c.vl_set_of.get(dlid.index()).copied().unwrap_or(0);
             let n = c.classes;
-            let sls = |way: u8, own: u8| (0..n.classes).map(move |q| q + n.classes * (way * n.sls + own));
+            let sls = |set: u8, own: u8| (0..n.classes).map(move |q| q + n.classes * (set * n.sls + own));
             match &*c.own {
-                PathSl::Any(mask) => (sls(way, 0).collect(), set(*mask)),
+                PathSl::Any(mask) => (sls(vl_set, 0).collect(), set(*mask)),
                 table => match of_tables(f, table, from, dlid) {
                     (_, own) if own.len() == 1 => {
                         let own = own.first().copied().unwrap_or(0);
-                        (sls(way, own).collect(), (0..n.ways).flat_map(|way| sls(way, own)).collect())
+                        (sls(vl_set, own).collect(), (0..n.vl_sets).flat_map(|set| sls(set, own)).collect())
                     }
                     unknown => unknown,
                 },
