@@ -128,7 +128,7 @@ fn take_over(tools: &'static Tools, fabric: &Fabric, engine: &str, takeover: Tak
     {
         assert!(a == b, "{what}: {name} have changed");
     }
-    assert_eq!(before.sls, after.sls, "{what}: SLs that were told before");
+    assert_eq!(before.sls, after.sls, "{what}: SLs that were assigned before");
     if engine != "dfdn" {
         assert!(
             after.sls.iter().any(|sl| *sl != after.sls[0]),

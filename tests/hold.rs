@@ -30,7 +30,7 @@ fn held(sim: &Ibsim, fabric: &Fabric) -> (Fabric, Routes) {
 }
 
 /// The SL of each pair of adapters that has a path.
-fn told(sim: &Ibsim, fabric: &Fabric) -> BTreeMap<(u16, u16), u8> {
+fn path_sls(sim: &Ibsim, fabric: &Fabric) -> BTreeMap<(u16, u16), u8> {
     let lids: Vec<u16> = fabric.adapters().map(|(_, e)| e.lid.get()).collect();
     let pairs = lids.iter().flat_map(|&a| lids.iter().map(move |&b| (a, b))).filter(|(a, b)| a != b);
     pairs.filter_map(|(a, b)| Some(((a, b), saquery::path_sl(sim, a, b)?))).collect()
@@ -169,7 +169,7 @@ fn a_refusal_costs_nothing() {
     let mut sweeps = Sweeps::of(&sm);
     assert_eq!(sweeps.rest(&mut sm, 0), End::Up);
     let (fabric, before) = held(&sim, &plan);
-    let pairs: BTreeMap<_, _> = told(&sim, &fabric);
+    let pairs: BTreeMap<_, _> = path_sls(&sim, &fabric);
     assert_eq!(pairs.len(), 9 * 8);
     assert_eq!(ask(&sim, &pairs), (QUERIES, 0), "before");
     let ports: Vec<Guid> = fabric.adapters().filter(|(_, e)| e.guid != late).map(|(_, e)| e.guid).collect();
@@ -245,7 +245,7 @@ fn a_refusal_costs_nothing() {
     let routed = engine::route(&whole, &settings).expect("it can be routed");
     assert!(now.lft == routed.routes.lft);
     assert!(verify(&whole, &Routes { path_sl: routed.routes.path_sl, ..now }).is_safe());
-    assert_eq!(told(&sim, &whole).len(), 10 * 9);
+    assert_eq!(path_sls(&sim, &whole).len(), 10 * 9);
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 
@@ -276,7 +276,7 @@ fn nothing_changes_where_only_dfdn_fails() {
         let ports: Vec<Guid> = fabric.adapters().map(|(_, e)| e.guid).collect();
         mcjoin::join(&sim, mcjoin::BROADCAST, &ports[1..3]);
         assert!(wait_for_members(&sim, &fabric, &ports[1..3]).is_some(), "{what}: {}", sm.log());
-        let (before, pairs) = (tables(), told(&sim, &fabric));
+        let (before, pairs) = (tables(), path_sls(&sim, &fabric));
         assert_eq!(pairs.len(), 5 * 4);
         let memory = |sm: &OpenSm, limit: &str| {
             let pid = sm.pid().to_string();
@@ -321,7 +321,7 @@ fn another_engine_takes_over_where_there_is_one() {
         assert_eq!(sweeps.settle(&mut sm), End::Up, "{engines}");
         assert_eq!(sm.engine_used().as_deref(), Some(other), "{engines}");
         let (fabric, _) = held(&sim, &plan);
-        assert_eq!(told(&sim, &fabric).len(), 5 * 4, "{engines}");
+        assert_eq!(path_sls(&sim, &fabric).len(), 5 * 4, "{engines}");
         assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
     }
 }
@@ -343,7 +343,7 @@ fn answers_go_on_by_the_tables_of_another_engine() {
     assert_eq!(sweeps.rest(&mut sm, 0), End::Up);
     assert_eq!(sm.engine_used().as_deref(), Some("updn"), "{}", sm.log());
     let (fabric, before) = held(&sim, &plan);
-    let pairs = told(&sim, &fabric);
+    let pairs = path_sls(&sim, &fabric);
     assert_eq!(pairs.len(), 6 * 5);
     fs::remove_file(&roots).expect("it is removed");
     let end = sweeps.settle(&mut sm);

@@ -341,11 +341,11 @@ fn the_judge_agrees_with_a_naive_one_on_any_tree() {
                 let verdict = verify(fabric, &routes);
                 let found = multicast(&verdict);
                 assert!(found.loop_free && found.reachable && verdict.deadlock_free, "{engine} on {name}");
-                let circle = cyclic(&naive_edges(fabric, &routes));
-                assert_eq!(found.deadlock_free, !circle, "{engine} on {name}, SLs {sls:04x}");
+                let cycle = cyclic(&naive_edges(fabric, &routes));
+                assert_eq!(found.deadlock_free, !cycle, "{engine} on {name}, SLs {sls:04x}");
                 assert_eq!(found.deadlock_free, found.sls == sls, "{engine} on {name}");
-                assert_eq!(verdict.is_safe(), !circle, "{engine} on {name}");
-                if circle {
+                assert_eq!(verdict.is_safe(), !cycle, "{engine} on {name}");
+                if cycle {
                     assert!(check_witness(fabric, &routes, &verdict) > 0, "{engine} on {name}");
                     unsafe_ones += 1;
                 } else {

@@ -138,7 +138,7 @@ fn bound(fabric: &Fabric, layers: &Layers) -> (f64, u64) {
 }
 
 /// BFOT by messages, and the number of messages.
-fn told(fabric: &Fabric, layers: &Layers) -> (f64, u64) {
+fn by_messages(fabric: &Fabric, layers: &Layers) -> (f64, u64) {
     let runs: Vec<_> = fabric.switch_ids().map(|to| BfotMessages::to(fabric, layers, to)).collect();
     let hops = mean(fabric, |from, to| runs[to.index()].hops(from).unwrap());
     (hops, runs.iter().map(|r| r.messages).sum())
@@ -173,9 +173,9 @@ const ROWS: &[Row] = &[
     }),
     ("APOT, by search", |f, p| bound(f, &p.guid)),
     ("APOT, tables", |f, p| table(f, apot(f, &p.guid))),
-    ("BFOT, messages", |f, p| told(f, &p.guid)),
+    ("BFOT, messages", |f, p| by_messages(f, &p.guid)),
     ("BFOT, tables", |f, p| table(f, bfot(f, &p.guid))),
-    ("BFOT+, messages", |f, p| told(f, &p.degree)),
+    ("BFOT+, messages", |f, p| by_messages(f, &p.degree)),
     ("BFOT+, tables", |f, p| table(f, bfot(f, &p.degree))),
     ("BFOT+, best order", |f, _| table(f, bfot_plus(f).1)),
     ("center, by search", |f, p| bound(f, &p.center)),

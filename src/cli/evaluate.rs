@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     output::stdout(|out| {
         text(out, &fabric, &routes, &e)?;
         let Some(b) = bounds else { return Ok(()) };
-        let percent = |share: f64| format!("{:.3} % of the pairs, whatever the routing", 100.0 * share);
+        let percent = |share: f64| format!("{:.3} % of the pairs, with any routing", 100.0 * share);
         line(out, "longer with one SL", percent(b.one_sl_longer_at_least))?;
         line(out, "longer with one VL", percent(b.one_vl_longer_at_least))
     })?;

@@ -92,7 +92,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "bfot-plus",
-        about: "bfot with the links sorted in several ways, of which the best counts",
+        about: "bfot with several orders of the links; the best one is used",
         deadlock_free: true,
         run: papers::bfot_plus,
     },

@@ -1,11 +1,11 @@
 //! Links between switches that operate fewer VLs than others.
 //!
-//! Tables on all links keep to the VLs of the narrowest. That may cost detours, or more VLs than there are. So
-//! for each number of VLs that links operate the fabric is routed without the links that operate fewer, and
-//! the best tables count. Where narrow links are the only way to some switches, as many of them stay as
-//! connect these, those between one pair of switches for each part; whatever goes over them does so on VL 0.
-//! A part that is one switch hangs off one other switch then, so that no path leads through it and no credit
-//! loop over its links; of larger parts the judge decides.
+//! Tables on all links use only the VLs of the narrowest. That may cost detours, or need more VLs than there are.
+//! So for each number of VLs that links operate, the fabric is routed without the links that operate fewer, and
+//! the best tables are used. If narrow links are the only path to some switches, those between one pair of
+//! switches stay for each such part; all traffic over them uses VL 0. A part of one switch is then attached to
+//! one other switch, so no path leads through it and no credit loop over its links; for larger parts the judge
+//! decides.
 //!
 //! What counts, in this order: whether no more adapter pairs take detours, measured with all links, than the
 //! settings allow for one SL; where that holds, the effective bisection bandwidth; fewer detours; all links.

@@ -20,7 +20,7 @@ pub struct Bounds {
 const MAX_STEPS: usize = 400_000_000;
 
 impl Bounds {
-    /// Proves lower bounds for a fabric, whatever the routing.
+    /// Proves lower bounds for a fabric, for any routing.
     ///
     /// With one SL, the VL of a hop depends on the in port and the out port, so each turn (two
     /// consecutive channels) leads to one virtual channel. If a path takes two consecutive turns,

@@ -1,4 +1,4 @@
-//! Deliberate failures, to see how OpenSM reacts, with the very library that is deployed.
+//! Deliberate failures, to see how OpenSM reacts, with the library that is deployed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -46,7 +46,7 @@ fn with_plugin<T>(context: *const c_void, name: &str, failed: T, body: impl FnOn
     match guarded(drilled) {
         Ok(value) => value,
         Err(text) => {
-            let text = format!("{text}. This is a defect of dfdn; OpenSM goes on without it (in {name})");
+            let text = format!("{text}. This is a defect of dfdn; OpenSM continues without it (in {name})");
             // Logging itself may have failed.
             let _ = guarded(|| plugin.host.log(Message::Panic, &text));
             failed

@@ -28,12 +28,12 @@ impl Deimos {
     pub fn build(&self) -> Result<Fabric, TopologyError> {
         let mut room = [OUTSIDE; DIRECTORS * LEAVES];
         let mut cables = Vec::new();
-        let mut dealt = [0; DIRECTORS];
+        let mut assigned = [0; DIRECTORS];
         for left in 0..DIRECTORS - 1 {
             for _ in 0..CABLES {
                 cables.push([left, left + 1].map(|director| {
-                    let leaf = director * LEAVES + dealt[director] % LEAVES;
-                    dealt[director] += 1;
+                    let leaf = director * LEAVES + assigned[director] % LEAVES;
+                    assigned[director] += 1;
                     room[leaf] -= 1;
                     (leaf, room[leaf] + 1)
                 }));

@@ -76,17 +76,17 @@ pub(super) fn add_chassis(plan: &mut Plan, prefix: &str, chassis: u32, adapters:
 
 /// Distributes `total` adapters round-robin over leaves; `room` is the limit of each leaf.
 pub(super) fn spread(total: u32, room: &[u32]) -> Vec<u32> {
-    let mut dealt = vec![0; room.len()];
+    let mut assigned = vec![0; room.len()];
     let mut left = total.min(room.iter().sum());
     while left > 0 {
-        for (dealt, _) in dealt.iter_mut().zip(room).filter(|(dealt, room)| **dealt < **room) {
+        for (assigned, _) in assigned.iter_mut().zip(room).filter(|(assigned, room)| **assigned < **room) {
             if left > 0 {
-                *dealt += 1;
+                *assigned += 1;
                 left -= 1;
             }
         }
     }
-    dealt
+    assigned
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn adapters_are_dealt_in_turn() {
+    fn adapters_are_assigned_in_turn() {
         assert_eq!(spread(7, &[2, 9, 1, 9]), [2, 2, 1, 2]);
         assert_eq!(spread(9, &[2, 1]), [2, 1]);
     }

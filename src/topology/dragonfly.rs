@@ -72,13 +72,13 @@ impl Dragonfly {
                 }
             }
         }
-        let mut dealt = vec![0_u32; g * a];
+        let mut assigned = vec![0_u32; g * a];
         let mut cables: HashMap<(usize, usize), u32> = HashMap::new();
         let mut turn = |group: usize, other: Option<usize>| {
             let parallel = |s: usize| other.and_then(|o| cables.get(&(o, s))).copied().unwrap_or(0);
             let s =
-                (group * a..(group + 1) * a).min_by_key(|&s| (dealt[s], parallel(s))).unwrap_or(group * a);
-            dealt[s] += 1;
+                (group * a..(group + 1) * a).min_by_key(|&s| (assigned[s], parallel(s))).unwrap_or(group * a);
+            assigned[s] += 1;
             if let Some(other) = other {
                 *cables.entry((other, s)).or_default() += 1;
                 *cables.entry((s, other)).or_default() += 1;

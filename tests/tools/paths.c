@@ -8,7 +8,7 @@
  * COUNT times, cycling through the lines, one query at a time, and prints
  *   answered N wrong N none N silent N
  * none: the SA says that there is no path; silent: no answer, twenty times in a row. The first
- * wrong ones are named before. Without COUNT it asks each line once, whatever its MASK, and prints
+ * wrong ones are named before. Without COUNT it asks each line once, ignoring its MASK, and prints
  *   SLID DLID SL|none|silent
  * for each before that. Runs over ibsim with umad2sim preloaded.
  *

@@ -26,7 +26,7 @@ use crate::tables::Lft;
 /// Table 2 of the paper in kind, over [`chiu_table1`](crate::topology::chiu_table1) with random
 /// networks of our own: path length against optimal, the mean of the 46 ratios, and what it took.
 /// "By pair" are paths that need the in port ([`OrderedPaths`](super::OrderedPaths)), "tables" what
-/// a switch can hold. A step is a channel looked at, a message, or a sum of Fig. 2; times are of the
+/// a switch can hold. A step is a channel visited, a message, or a sum of Fig. 2; times are of the
 /// test `table_2_in_kind`, which prints the table with `--nocapture`, those of tables with the
 /// judgement of `verify`.
 ///

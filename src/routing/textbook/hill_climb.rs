@@ -11,7 +11,7 @@ pub struct Climb {
     pub before: f64,
     /// Variance of usage afterwards.
     pub after: f64,
-    /// Exchanges looked at.
+    /// Exchanges tried.
     pub trials: u64,
     /// Exchanges made.
     pub moves: u64,
@@ -25,19 +25,19 @@ pub struct Climb {
 ///    than what was.
 /// 2. Hill climbing (step 3): LID by LID and switch by switch, nearest to the destination first, each
 ///    other channel that leads to it in as many hops is tried, and the best one taken. Where the
-///    paper picks at random, this goes round until a whole round finds nothing, so the result is a
-///    local optimum unless the budget ends it.
+///    paper picks at random, this repeats rounds until one finds nothing, so the result is a local
+///    optimum unless the budget ends it.
 ///
 /// - `lft`: tables of `fabric` without forwarding loops; entries that lead nowhere stay so.
 /// - `allow`: whether a path may go over the first channel and then over the second. With
 ///   [`Layers::allow`](crate::ordering::Layers::allow) ordered paths stay ordered; a routing that
 ///   needs no order may allow everything. It is asked about each turn that an exchange brings in.
-/// - `budget`: exchanges of step 2 to look at, at most.
+/// - `budget`: largest number of exchanges tried in step 2.
 ///
 /// Switch LIDs (management traffic) are no load and keep their paths. Ties go to the lowest port.
 ///
 /// Cost: O(R D (S + C) + B H) time with R rounds, D adapter LIDs, S switches, C channels, B exchanges
-/// looked at and H hops; O(S + C) memory, and 8 bytes for each (LID, switch) that forwards over one
+/// tried and H hops; O(S + C) memory, and 8 bytes for each (LID, switch) that forwards over one
 /// of several parallel links.
 pub fn hill_climb(
     fabric: &Fabric,
@@ -232,7 +232,7 @@ impl<'a, F: Fn(ChannelId, ChannelId) -> bool> Climber<'a, F> {
         }
     }
 
-    /// Step 2 for the present LID. Returns the number of exchanges looked at.
+    /// Step 2 for the present LID. Returns the number of exchanges tried.
     fn climb(&mut self, ports: &mut [u8], budget: u64) -> u64 {
         let mut trials = 0;
         for i in 1..self.order.len() {

@@ -17,7 +17,7 @@ use crate::ordering::Layers;
 pub struct OrderedPaths {
     target: SwitchId,
     steps: Vec<Vec<Step>>,
-    /// Channels looked at: what the search cost.
+    /// Channels visited: the cost of the search.
     pub relaxed: u64,
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn within(fabric: &Fabric, hops: &Hops, limit: u64) -> Result<Lft, Ro
     Ok(route(fabric, hops))
 }
 
-/// The most channels that [`p2sssp`] looks at, estimated from a sample of pairs as if
+/// The most channels that [`p2sssp`] visits, estimated from a sample of pairs as if
 /// there were no entries yet: some minutes on one core.
 pub const P2SSSP_LIMIT: u64 = 30_000_000_000;
 
@@ -157,7 +157,7 @@ impl<'a> Search<'a> {
     }
 
     /// Sets `best` for the switches on all minimal paths of a pair that the entries leave open.
-    /// Returns how many channels it looked at.
+    /// Returns how many channels it visited.
     fn find(&mut self, source: SwitchId, target: SwitchId, ports: &[u8]) -> u64 {
         let channels = self.fabric.channels();
         let hops = self.hops.row(target);

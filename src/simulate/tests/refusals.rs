@@ -29,11 +29,11 @@ fn what_cannot_be_is_refused_with_its_place() {
         "{text}"
     );
 
-    let mut circle = good.clone();
+    let mut looping = good.clone();
     let back = fabric.channels().out(SwitchId(1)).next().unwrap().1.out_port;
-    circle.lft.set(SwitchId(1), hosts[5], back);
-    let text = error(&fabric, &circle, &settings);
-    assert!(text.contains("circles"), "{text}");
+    looping.lft.set(SwitchId(1), hosts[5], back);
+    let text = error(&fabric, &looping, &settings);
+    assert!(text.contains("it loops"), "{text}");
 
     let mut dropped = good.clone();
     dropped.sl2vl.set_adapters(SlVlRow::uniform(Vl(15)));
