@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use tempfile::TempDir;
 
-use crate::formats::TABLE_FILES;
+use dfdn::formats::TABLE_FILES;
 
 /// Lets `write` fill standard output. Whoever reads it may have seen enough: a closed pipe is no
 /// error, and changes no exit code.
@@ -203,9 +203,9 @@ pub(super) fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{self, Settings};
-    use crate::formats::{WriteOptions, write_tables};
-    use crate::topology::Ring;
+    use dfdn::engine::{self, Settings};
+    use dfdn::formats::{WriteOptions, write_tables};
+    use dfdn::topology::Ring;
 
     /// The folder of an interrupted run is not made again by its writer, whenever that comes to write.
     #[test]

@@ -3,7 +3,7 @@
 use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
-use crate::engine::{KEYS, Key, Prefer, Routed, Settings, Values};
+use dfdn::engine::{KEYS, Key, Prefer, Routed, Settings, Values};
 
 /// What an engine may use: all settings but the engine itself, which each subcommand names in its own way.
 #[derive(Clone, Debug)]
