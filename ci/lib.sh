@@ -35,7 +35,7 @@ install_missing() {
 
 # Tests that take long; ci/test leaves them to ci/test --all.
 # shellcheck disable=SC2034 # for who sources this
-slow_tests=(load:: memory:: falsified:: readme::scripts readme::times hold::one_adapter handover:: command::path_sls)
+slow_tests=(sa_load:: valgrind:: falsified:: documentation::scripts documentation::times unroutable::one_adapter handover:: command::path_sls)
 
 # host_tests: the modules of tests that start a simulator, a line each.
 host_tests() {

@@ -129,6 +129,52 @@ fn modules_use_only_what_they_may() {
     assert!(unused.is_empty(), "entries that nothing needs:\n{}", unused.join("\n"));
 }
 
+/// The files beside a file, or beside its folder if it is a `mod.rs`, that it names by `super::`.
+fn siblings_used(file: &Path, code: &str) -> BTreeSet<PathBuf> {
+    let folder = file.parent().expect("a file in a folder");
+    let is_mod = file.file_name().is_some_and(|name| name == "mod.rs");
+    let base = if is_mod { folder.parent().unwrap_or(folder) } else { folder };
+    let found = used("super", code).into_iter().flat_map(|name| {
+        [base.join(format!("{name}.rs")), base.join(name).join("mod.rs")]
+            .into_iter()
+            .filter(|path| path.is_file())
+    });
+    found.collect()
+}
+
+#[test]
+fn no_two_files_import_each_other() {
+    let mut files = Vec::new();
+    sources(&src(), &mut files);
+    let mut imports = BTreeSet::new();
+    for file in files.iter().filter(|file| !file.iter().any(|part| part == "tests.rs" || part == "tests")) {
+        let text = fs::read_to_string(file).expect("readable source");
+        for other in siblings_used(file, &code(&text)) {
+            imports.insert((file.clone(), other));
+        }
+    }
+    assert!(imports.len() > 100, "only {} imports were found", imports.len());
+    let both = |(a, b): &&(PathBuf, PathBuf)| a < b && imports.contains(&(b.clone(), a.clone()));
+    let cycles: Vec<_> = imports.iter().filter(both).collect();
+    assert!(cycles.is_empty(), "these import each other: {cycles:#?}");
+}
+
+/// Of what is newer than the Rust that `Cargo.toml` names, clippy finds calls (`incompatible_msrv`), not syntax.
+#[test]
+fn no_condition_has_a_let_beside_another_condition() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![root.join("build.rs")];
+    for folder in ["src", "tests", "benches", "examples"] {
+        sources(&root.join(folder), &mut files);
+    }
+    for file in files {
+        let text = code(&fs::read_to_string(&file).expect("readable source"));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let chained = words.windows(2).any(|pair| pair == ["&&", "let"]);
+        assert!(!chained, "{}: Rust 1.85 has no chains of let", file.display());
+    }
+}
+
 /// The lint `unsafe_code` is denied for the crate; here it is seen who lifts it.
 #[test]
 fn unsafe_stays_in_the_plugin() {

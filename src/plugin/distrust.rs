@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use super::abi;
 use super::host::{self, Host};
 use super::recheck::blocks;
-use super::recheck::clipped;
+use super::rows::clipped;
 use super::snapshot::{data_vls, maps_sls};
 use crate::fabric::{Guid, PortNum, SwitchId};
 use crate::tables::{Programmed, SlVlRow};

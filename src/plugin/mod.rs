@@ -39,15 +39,16 @@
 
 mod abi;
 mod cables;
+mod callbacks;
 mod cgroup;
 mod configuration;
 mod distrust;
 mod drill;
 mod guard;
 mod hold;
-mod hooks;
 mod host;
 mod instance;
+mod loading;
 mod mcast;
 mod memory;
 mod message;
@@ -63,4 +64,4 @@ mod sent;
 mod snapshot;
 mod threads;
 
-pub use hooks::osm_event_plugin;
+pub use loading::osm_event_plugin;

@@ -5,7 +5,8 @@
 //! are fewer than the head needs. Then nothing leaves any buffer of the set, ever: what could bring more
 //! credits is a departure from the set. The other way round, if the set is empty, some packet can move.
 
-use super::kernel::Kernel;
+use super::SimulateError;
+use super::kernel::{Kernel, Pause};
 use super::network::NONE;
 use crate::fabric::{ChannelId, Lid, Sl, Vl};
 use crate::verify::{Packet, Wait};
@@ -24,8 +25,25 @@ pub struct Stuck {
     pub buffers: usize,
 }
 
+/// Runs to the end, or into a deadlock. `stop` is asked now and then.
+///
+/// # Errors
+/// [`SimulateError::Interrupted`] after `stop` said so; a packet that the tables lead nowhere.
+pub(super) fn run(kernel: &mut Kernel<'_>, stop: &dyn Fn() -> bool) -> Result<Option<Stuck>, SimulateError> {
+    while let Pause::Check = kernel.run()? {
+        if stop() {
+            return Err(SimulateError::Interrupted);
+        }
+        let stuck = find(kernel);
+        if stuck.is_some() {
+            return Ok(stuck);
+        }
+    }
+    Ok(None)
+}
+
 /// Cost: O(queues), plus what is taken away.
-pub(super) fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
+fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
     let net = kernel.net;
     let lanes: Vec<usize> =
         net.wires.iter().flat_map(|w| (0..net.vls).map(move |vl| w.lane(vl as u32) as usize)).collect();

@@ -1,9 +1,9 @@
 //! What hosts make: messages, cut into packets, and which LID and SL they have.
 
 use super::Load;
-use super::kernel::Packet;
 use super::network::Network;
 use super::random::Random;
+use super::state::Packet;
 use super::traffic::Demand;
 
 /// Which LID of a receiver with several hosts send to.

@@ -4,6 +4,9 @@ use thiserror::Error;
 
 use crate::fabric::{FabricError, Lid};
 
+/// The most ports that a switch can have: 255 means all ports, 0 is the management port.
+pub(super) const MAX_PORTS: u128 = 254;
+
 /// What no generator can build, and why.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TopologyError {
@@ -29,7 +32,7 @@ pub enum TopologyError {
         adapters: u128,
     },
     /// A switch with more ports than InfiniBand numbers.
-    #[error("the largest switch would need {ports} ports, more than {}", super::plan::MAX_PORTS)]
+    #[error("the largest switch would need {ports} ports, more than {}", MAX_PORTS)]
     TooManyPorts {
         /// Ports that it needs.
         ports: u128,

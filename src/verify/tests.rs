@@ -6,7 +6,7 @@ mod reference;
 
 use super::*;
 use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeId, NodeKind, PortRef};
-use crate::tables::{Lft, McastGroup, PathSl, PortSet, VlArb};
+use crate::tables::{Lft, McastGroup, PathSl, PortSet};
 
 /// Switches with 12 ports and adapters; cables take the next free port of either side.
 struct Build {
@@ -60,15 +60,7 @@ fn ring(switches: usize, with: impl IntoIterator<Item = usize>, lmc: u8) -> Fabr
 }
 
 fn routes(fabric: &Fabric, lft: Lft) -> Routes {
-    Routes {
-        engine: "test".into(),
-        lft,
-        sl2vl: Sl2Vl::new(fabric),
-        path_sl: PathSl::one(Sl(0)),
-        vlarb: VlArb::fair(1),
-        multicast: Vec::new(),
-        remarks: Vec::new(),
-    }
+    Routes::on_one_vl("test", fabric, lft)
 }
 
 /// For each LID a tree: breadth first, `choose` among the switches that are in reach.

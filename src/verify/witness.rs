@@ -5,20 +5,10 @@ use serde_json::{Value, json};
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, NodeId, PortNum, Sl, SwitchId, Vl};
 use crate::tables::Routes;
 
-use super::multicast::McastFault;
+use super::multicast_fault::McastFault;
+use super::packet::{Packet, node};
 use super::policy::SlPolicy;
 use super::{Destination, bits};
-
-/// A pair, and the SL that its packet carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// The end port that sends.
-    pub source: EndPortId,
-    /// The LID it sends to.
-    pub dlid: Lid,
-    /// The SL in use.
-    pub sl: Sl,
-}
 
 /// Why a packet does not arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,32 +184,6 @@ impl Witness {
     }
 }
 
-impl Packet {
-    /// The packet in words.
-    pub fn describe(&self, fabric: &Fabric) -> String {
-        let source = fabric.endport(self.source);
-        let owner = fabric.owner_of(self.dlid).map(|e| fabric.describe(fabric.endport(e).node));
-        format!(
-            "a packet from {} port {} to {} LID {} with SL {}",
-            fabric.describe(source.node),
-            source.port,
-            owner.unwrap_or_default(),
-            self.dlid,
-            self.sl.0
-        )
-    }
-
-    fn to_json(self, fabric: &Fabric) -> Value {
-        let source = fabric.endport(self.source);
-        let owner = fabric.owner_of(self.dlid).map(|e| node(fabric, fabric.endport(e).node));
-        json!({
-            "source": node(fabric, source.node), "source_port": source.port.0,
-            "source_lid": source.lid.get(), "destination": owner, "dlid": self.dlid.get(),
-            "sl": self.sl.0,
-        })
-    }
-}
-
 impl Fault {
     fn describe(&self, fabric: &Fabric, packet: &Packet) -> String {
         let dlid = packet.dlid;
@@ -240,11 +204,6 @@ impl Fault {
             }
         }
     }
-}
-
-fn node(fabric: &Fabric, id: NodeId) -> Value {
-    let n = fabric.node(id);
-    json!({ "name": n.description, "guid": n.guid.to_string() })
 }
 
 /// The channels and VLs of a packet, and where and why it ends too early, if it does.

@@ -54,13 +54,13 @@ pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Plan, Engin
         }
         Err(needed) => without_tree.ok_or(needed),
     };
-    if without_tree.is_err()
-        && let Ok(plan) = df_dn_plan(task)
-    {
-        if plan.serves_multicast() {
-            return Ok(plan);
+    if without_tree.is_err() {
+        if let Ok(plan) = df_dn_plan(task) {
+            if plan.serves_multicast() {
+                return Ok(plan);
+            }
+            without_tree = Ok(plan);
         }
-        without_tree = Ok(plan);
     }
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
         let trial = rejected.unwrap_or_else(|| Trial::new(task, by, &search.candidates[0]));
