@@ -142,16 +142,29 @@ pub fn load_fabric(path: &Path) -> Result<(Fabric, Vec<Warning>), FormatError> {
 pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> {
     // Editors of other systems put a mark before the text that says it is UTF-8.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let text = Cursor::new(bytes);
-    // JSON starts with an object whose first character after the brace is a quote; a line of
-    // subnet.lst goes on with the node type.
     let mut significant = bytes.iter().copied().filter(|b| !b.is_ascii_whitespace());
-    match (significant.next(), significant.next()) {
-        (Some(b'{'), Some(b'"' | b'}')) => json::read(text).map(|f| (f, Vec::new())),
-        (Some(b'{'), _) => subnet_lst::read(text),
-        _ => ibnetdiscover::read(text),
-    }
+    let first = [significant.next(), significant.next()].map(Option::unwrap_or_default);
+    let format = FABRIC_FORMATS.iter().find(|format| (format.recognizes)(first));
+    (format.expect("the last one recognizes every text").read)(Cursor::new(bytes))
 }
+
+/// A format of fabrics.
+struct FabricFormat {
+    /// Whether a text is in it, by its first two characters that are no white space; 0 where there are fewer.
+    recognizes: fn([u8; 2]) -> bool,
+    read: ReadFabric,
+}
+
+/// A reader of fabrics, with its warnings.
+type ReadFabric = fn(Cursor<&[u8]>) -> Result<(Fabric, Vec<Warning>), FormatError>;
+
+/// All formats of fabrics: the first that recognizes a text reads it. A new format is a file and a line here.
+const FABRIC_FORMATS: &[FabricFormat] = &[
+    json::FABRIC,
+    subnet_lst::FABRIC,
+    // What nothing else recognizes.
+    ibnetdiscover::FABRIC,
+];
 
 /// What a port says that a switch does not have.
 const OTHER_FABRIC: &str = "the tables may belong to another fabric, or to other LIDs than it has";

@@ -88,10 +88,8 @@ fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Plan, B
     let run = |candidate: &Candidate| Trial::new(task, by, candidate);
     let (some, others) = candidates.split_at(search.compare.min(candidates.len()));
     let mut trials: Vec<Trial> = some.par_iter().map(run).collect();
-    if let [only] = &*trials
-        && candidates[0].probe.broken == 0.0
-        && (only.forwarding.detours > 0 || only.candidate.rule != candidates[0].rule)
-    {
+    let worse = |trial: &Trial| trial.forwarding.detours > 0 || trial.candidate.rule != candidates[0].rule;
+    if candidates[0].probe.broken == 0.0 && trials.len() == 1 && worse(&trials[0]) {
         // It is worse than the search expected, so others are compared.
         trials.par_extend(others.par_iter().take(COMPARED - 1).map(run));
     }
