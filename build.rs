@@ -144,8 +144,8 @@ mod plugin {
             fail(&format!(
                 "OpenSM's headers (opensm/osm_config.h and others) are not in {}. Install them (Debian and \
                  Ubuntu: apt-get install libopensm-dev; RHEL and SLES: opensm-devel), or name their folder in \
-                 {HEADER_VARIABLE}, or build the library and the command without the plugin: \
-                 cargo build --no-default-features",
+                 {HEADER_VARIABLE}, or build the command without the plugin: \
+                 cargo build --no-default-features --features command",
                 candidates.iter().map(|f| f.display().to_string()).collect::<Vec<_>>().join(" nor in ")
             ))
         })

@@ -61,7 +61,7 @@ fn half_load(bencher: Bencher, name: &str) {
 /// Times as in the simulator: most a packet, a cable and a switch ahead, some a packet.
 fn ahead(n: u64) -> u64 {
     let random = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    if n.is_multiple_of(3) { 512_000 } else { 125_000 + random % 600_000 }
+    if n % 3 == 0 { 512_000 } else { 125_000 + random % 600_000 }
 }
 
 const HELD: [u64; 3] = [100, 2_000, 20_000];

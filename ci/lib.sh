@@ -35,12 +35,22 @@ install_missing() {
 
 # Tests that take long; only ci/test --all runs them.
 # shellcheck disable=SC2034 # for who sources this
-slow_tests=(load:: memory:: falsified:: readme::scripts readme::times hold::one_adapter handover:: command::path_sls)
+slow_tests=(sa_load:: valgrind:: falsified:: documentation::scripts documentation::times unroutable::one_adapter handover:: command::path_sls)
 
 # host_tests: the modules of tests that start a simulator, one per line.
 host_tests() {
   grep -l 'Ibsim::start' tests/*.rs | sed -E 's|tests/(.*)\.rs|\1::|'
   echo host::
+}
+
+# measured_fabrics: the fabrics of ci/measures as arguments of "dfdn generate", one per line.
+measured_fabrics() {
+  local list
+  list=$(sed -nE 's/^for ([a-z]) in ([0-9 ]+); do fabric (.*) \$\1(.*); done$/\1:\2:\3:\4/p
+    s/^fabric ([a-z].*)$/\1/p' ci/measures | awk -F: 'NF == 1 { print; next }
+    { n = split($2, values, " "); for (i = 1; i <= n; i++) print $3 " " values[i] $4 }')
+  [ "$(wc -l <<<"$list")" -gt 40 ] || die "ci/measures has fewer fabrics than 40 that this script understands"
+  echo "$list"
 }
 
 # Shared by the scripts that run OpenSM over ibsim. "work" is a folder that is removed when they

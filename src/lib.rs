@@ -47,7 +47,6 @@
 //!
 //! The same fabric and settings give the same tables, byte for byte, on any machine and for any number of threads.
 
-pub mod cli;
 pub mod engine;
 pub mod evaluate;
 pub mod fabric;

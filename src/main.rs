@@ -1,5 +1,7 @@
 //! The command `dfdn`.
 
+mod cli;
+
 fn main() -> std::process::ExitCode {
-    dfdn::cli::main()
+    cli::main()
 }

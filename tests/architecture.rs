@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// (module, modules that it may use). `cli` may use everything but `plugin`.
+/// (module, modules that it may use). `cli` belongs to the command and uses the library, all but `plugin`.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("fabric", &[]),
     ("topology", &["fabric"]),
@@ -19,27 +19,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("verify", &["fabric", "tables"]),
     ("evaluate", &["fabric", "tables"]),
     ("simulate", &["fabric", "tables", "verify"]),
-    ("reconfigure", &["fabric", "tables", "verify", "simulate"]),
     ("formats", &["fabric", "tables"]),
     ("plugin", &["fabric", "tables", "engine", "formats"]),
-    (
-        "cli",
-        &[
-            "fabric",
-            "topology",
-            "tables",
-            "ordering",
-            "routing",
-            "lanes",
-            "multicast",
-            "engine",
-            "verify",
-            "evaluate",
-            "simulate",
-            "reconfigure",
-            "formats",
-        ],
-    ),
+    ("cli", &["fabric", "topology", "tables", "engine", "verify", "evaluate", "simulate", "formats"]),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -63,14 +45,16 @@ fn code(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// Names of top-level modules in `crate::NAME` and `crate::{NAME..., NAME...}`.
-fn used(code: &str) -> BTreeSet<String> {
+/// Names of top-level modules in `ROOT::NAME` and `ROOT::{NAME..., NAME...}`. The root is `crate` in the library
+/// and `dfdn` in the command.
+fn used(root: &str, code: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
+    let root = format!("{root}::");
     let name = |text: &str| -> String {
         text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
     };
-    for (at, _) in code.match_indices("crate::") {
-        let rest = &code[at + "crate::".len()..];
+    for (at, _) in code.match_indices(&root) {
+        let rest = &code[at + root.len()..];
         match rest.strip_prefix('{') {
             None => {
                 names.insert(name(rest));
@@ -106,13 +90,13 @@ fn modules_use_only_what_they_may() {
     sources(&src(), &mut files);
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut uses = BTreeSet::new();
     for file in files {
         let inside = file.strip_prefix(src()).expect("below src");
         let Some(module) = inside.iter().next().and_then(|m| m.to_str()).filter(|m| !m.ends_with(".rs"))
         else {
             continue;
         };
-        seen.insert(module.to_owned());
         let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == module) else {
             wrong.push(format!("module {module} is not in the table"));
             continue;
@@ -122,14 +106,98 @@ fn modules_use_only_what_they_may() {
             continue;
         }
         let text = fs::read_to_string(&file).expect("readable source");
-        for name in used(&code(&text)) {
+        let code = code(&text);
+        seen.insert(module.to_owned());
+        for name in used(if module == "cli" { "dfdn" } else { "crate" }, &code) {
             if name != module && !allowed.contains(&name.as_str()) {
                 wrong.push(format!("{} uses {name}", inside.display()));
             }
+            uses.insert((module.to_owned(), name));
+        }
+        if module == "cli" && !used("crate", &code).is_empty() {
+            wrong.push(format!("{} uses the command's crate by its root", inside.display()));
         }
     }
     assert!(wrong.is_empty(), "not allowed:\n{}", wrong.join("\n"));
     assert!(seen.contains("fabric") && seen.contains("verify"), "the sources were not found");
+    let unused: Vec<_> = MAY_USE
+        .iter()
+        .flat_map(|(module, allowed)| allowed.iter().map(move |name| (module.to_string(), name.to_string())))
+        .filter(|entry| !uses.contains(entry))
+        .map(|(module, name)| format!("{module} does not use {name}"))
+        .collect();
+    assert!(unused.is_empty(), "entries that nothing needs:\n{}", unused.join("\n"));
+}
+
+/// The files beside a file, or beside its folder if it is a `mod.rs`, that it names by `super::`.
+fn siblings_used(file: &Path, code: &str) -> BTreeSet<PathBuf> {
+    let folder = file.parent().expect("a file in a folder");
+    let is_mod = file.file_name().is_some_and(|name| name == "mod.rs");
+    let base = if is_mod { folder.parent().unwrap_or(folder) } else { folder };
+    let found = used("super", code).into_iter().flat_map(|name| {
+        [base.join(format!("{name}.rs")), base.join(name).join("mod.rs")]
+            .into_iter()
+            .filter(|path| path.is_file())
+    });
+    found.collect()
+}
+
+#[test]
+fn no_two_files_import_each_other() {
+    let mut files = Vec::new();
+    sources(&src(), &mut files);
+    let mut imports = BTreeSet::new();
+    for file in files.iter().filter(|file| !file.iter().any(|part| part == "tests.rs" || part == "tests")) {
+        let text = fs::read_to_string(file).expect("readable source");
+        for other in siblings_used(file, &code(&text)) {
+            imports.insert((file.clone(), other));
+        }
+    }
+    assert!(imports.len() > 100, "only {} imports were found", imports.len());
+    let both = |(a, b): &&(PathBuf, PathBuf)| a < b && imports.contains(&(b.clone(), a.clone()));
+    let cycles: Vec<_> = imports.iter().filter(both).collect();
+    assert!(cycles.is_empty(), "these import each other: {cycles:#?}");
+}
+
+/// Of what is newer than the Rust that `Cargo.toml` names, clippy finds calls (`incompatible_msrv`), not syntax.
+#[test]
+fn no_condition_has_a_let_beside_another_condition() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![root.join("build.rs")];
+    for folder in ["src", "tests", "benches", "examples"] {
+        sources(&root.join(folder), &mut files);
+    }
+    for file in files {
+        let text = fs::read_to_string(&file).expect("readable source");
+        let chained =
+            text.split_whitespace().collect::<Vec<_>>().windows(2).any(|pair| pair == ["&&", "let"]);
+        assert!(
+            !chained && !let_beside_condition(&text),
+            "{}: Rust 1.85 has no chains of let",
+            file.display()
+        );
+    }
+    // Not written out: this file is looked at too.
+    assert!(let_beside_condition(&"if let Some(a) = f(|x| x && y) {} a { b }".replace("{}", "&&")));
+    assert!(!let_beside_condition("if let Some(A { a }) = f(x && y) { a && b }"));
+}
+
+/// Whether an `if let` or `while let` has `&&` before its block, outside of brackets.
+fn let_beside_condition(text: &str) -> bool {
+    ["if let ", "while let "].into_iter().flat_map(|head| text.split(head).skip(1)).any(|rest| {
+        let (mut depth, mut assigned) = (0, false);
+        for (at, c) in rest.char_indices() {
+            match c {
+                '{' if assigned && depth == 0 => return false,
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth -= 1,
+                _ if depth == 0 && rest[at..].starts_with("= ") => assigned = true,
+                _ if depth == 0 && rest[at..].starts_with("&& ") => return assigned,
+                _ => {}
+            }
+        }
+        false
+    })
 }
 
 /// The lint `unsafe_code` is denied for the crate; this finds the modules that allow it.
@@ -146,6 +214,6 @@ fn unsafe_stays_in_the_plugin() {
 #[test]
 fn the_reader_of_imports_reads_groups() {
     let code = "use crate::fabric::{A, B};\nuse crate::{tables::Lft, verify::{x, y}, lanes};\ncrate::engine::route()";
-    let names: Vec<_> = used(code).into_iter().collect();
+    let names: Vec<_> = used("crate", code).into_iter().collect();
     assert_eq!(names, ["engine", "fabric", "lanes", "tables", "verify"]);
 }

@@ -127,7 +127,9 @@ fn every_subcommand_prints_the_object_that_is_promised() {
 #[test]
 fn help_has_an_example() {
     let desk = Desk::new();
-    for name in ["generate", "route", "verify", "evaluate", "compare", "config", "completions", "man"] {
+    for name in
+        ["generate", "route", "verify", "evaluate", "compare", "simulate", "config", "completions", "man"]
+    {
         let ran = desk.run(&format!("{name} --help"));
         assert_eq!(ran.code, Some(0));
         assert!(ran.out.contains("Example") && ran.out.contains(&format!("dfdn {name}")), "{}", ran.out);
@@ -573,7 +575,7 @@ fn completions_and_manual_name_what_there_is() {
     let output = Command::new("bash").args(["--norc", "-c", &script]).output().expect("there is bash");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "verify\n");
     let page = desk.run("man").out;
-    for name in ["generate", "route", "verify", "evaluate", "compare"] {
+    for name in ["generate", "route", "verify", "evaluate", "compare", "simulate", "doctor", "config"] {
         assert!(page.contains(&format!("dfdn\\-{name}(1)")), "{name}: {page}");
         let page = desk.run(&format!("man {name}")).out;
         assert!(page.contains(".TH ") && page.contains(&format!("dfdn {name}")), "{page}");

@@ -11,12 +11,12 @@ use super::evaluate::{Patterns, as_json};
 use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use crate::engine::{self, ENGINES};
-use crate::evaluate::evaluate;
-use crate::fabric::Fabric;
-use crate::formats::{self, FormatError};
-use crate::tables::Routes;
-use crate::verify::{Verdict, verify};
+use dfdn::engine::{self, ENGINES};
+use dfdn::evaluate::evaluate;
+use dfdn::fabric::Fabric;
+use dfdn::formats::{self, FormatError};
+use dfdn::tables::Routes;
+use dfdn::verify::{Verdict, verify};
 
 /// Measure engines, and tables that other engines wrote, in one table
 #[derive(Debug, Parser)]

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use super::{Failure, Outcome, output};
-use crate::engine;
+use dfdn::engine;
 
 /// Print a configuration file for the plugin, with every key and its default commented out
 #[derive(Debug, Parser)]

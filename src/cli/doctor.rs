@@ -10,7 +10,7 @@ use clap::Parser;
 use serde_json::json;
 
 use super::{Failure, Outcome, output};
-use crate::engine::{self, Settings};
+use dfdn::engine::{self, Settings};
 
 /// Look for what would keep OpenSM from using dfdn, or make it fall back silently
 #[derive(Debug, Parser)]
@@ -156,7 +156,7 @@ fn plugin(args: &Args, running: Option<&str>, found: &mut Findings) {
     match (version_in(&bytes).filter(|_| exported), running) {
         (None, _) => {
             let text = format!(
-                "{} is no OpenSM plugin; it may have been built with --no-default-features",
+                "{} is no OpenSM plugin; it may have been built without the feature plugin",
                 path.display()
             );
             found.add(Level::Fault, "plugin", text);

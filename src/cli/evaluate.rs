@@ -11,11 +11,11 @@ use super::output::line;
 use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use crate::engine;
-use crate::evaluate::{Bounds, Evaluation, Options, evaluate};
-use crate::fabric::Fabric;
-use crate::formats;
-use crate::tables::Routes;
+use dfdn::engine;
+use dfdn::evaluate::{Bounds, Evaluation, Options, evaluate};
+use dfdn::fabric::Fabric;
+use dfdn::formats;
+use dfdn::tables::Routes;
 
 /// Measure tables: edge-forwarding index, effective bisection bandwidth, path lengths, load
 #[derive(Debug, Parser)]

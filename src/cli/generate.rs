@@ -6,9 +6,9 @@ use clap::{Parser, Subcommand};
 use serde_json::json;
 
 use super::{Failure, Outcome, output};
-use crate::fabric::Fabric;
-use crate::formats::{ibnetdiscover, json as json_format};
-use crate::topology::{
+use dfdn::fabric::Fabric;
+use dfdn::formats::{ibnetdiscover, json as json_format};
+use dfdn::topology::{
     Candidates, Deimos, Director, Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Odin, Oft, Random,
     RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, fail_links, fail_switches,
 };

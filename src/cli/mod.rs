@@ -26,9 +26,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::evaluate::EvaluateError;
-use crate::fabric::Fabric;
-use crate::formats;
+use dfdn::evaluate::EvaluateError;
+use dfdn::fabric::Fabric;
+use dfdn::formats;
 use progress::Progress;
 
 /// Deadlock-free routing for InfiniBand, without OpenSM: generate and route fabrics, judge tables.
@@ -41,7 +41,7 @@ use progress::Progress;
                   opensm-subnet.lst, JSON as 'dfdn generate --json' prints it, or '-' for standard input.\n\
                   Exit codes: 0 fine, 1 a property does not hold, 2 usage or unreadable input."
 )]
-pub struct Cli {
+struct Cli {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     json: bool,
@@ -79,7 +79,7 @@ enum Outcome {
 type Failure = Box<dyn Error>;
 
 /// Runs the command with the process's arguments.
-pub fn main() -> ExitCode {
+pub(super) fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::new().filter_or("DFDN_LOG", "warn"))
         .format(|out, record| {
             writeln!(out, "dfdn: {}: {}", record.level().as_str().to_lowercase(), record.args())

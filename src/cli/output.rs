@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use tempfile::TempDir;
 
-use crate::formats::TABLE_FILES;
+use dfdn::formats::TABLE_FILES;
 
 /// Calls `write` with standard output. The reader may close the pipe early: that is no error and
 /// does not change the exit code.
@@ -202,9 +202,9 @@ pub(super) fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{self, Settings};
-    use crate::formats::{WriteOptions, write_tables};
-    use crate::topology::Ring;
+    use dfdn::engine::{self, Settings};
+    use dfdn::formats::{WriteOptions, write_tables};
+    use dfdn::topology::Ring;
 
     /// The writer never creates the folder of an interrupted run again, whenever it writes.
     #[test]

@@ -9,10 +9,10 @@ use serde_json::json;
 use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use crate::engine::{self, Routed};
-use crate::evaluate::channel_load;
-use crate::fabric::{Fabric, FabricBuilder, Lmc};
-use crate::formats::{self, Fate, LARGE_FILE, PlannedText, WriteOptions};
+use dfdn::engine::{self, Routed};
+use dfdn::evaluate::channel_load;
+use dfdn::fabric::{Fabric, FabricBuilder, Lmc};
+use dfdn::formats::{self, Fate, LARGE_FILE, PlannedText, WriteOptions};
 
 /// Route a fabric, report what that takes, and write the tables
 #[derive(Debug, Parser)]

@@ -3,7 +3,7 @@
 use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
-use crate::engine::{KEYS, Key, Prefer, Routed, Settings, Values};
+use dfdn::engine::{KEYS, Key, Prefer, Routed, Settings, Values};
 
 /// The settings of an engine except its name, for which each subcommand has its own argument.
 #[derive(Clone, Debug)]

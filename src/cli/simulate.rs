@@ -16,10 +16,10 @@ use signal_hook::low_level::emulate_default_handler;
 use super::output::line;
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
-use crate::fabric::{Fabric, Sl};
-use crate::formats;
-use crate::simulate::{self, Arrivals, LidChoice, Load, Model, Queues, Room, Settings, Simulation, Traffic};
-use crate::tables::Routes;
+use dfdn::fabric::{Fabric, Sl};
+use dfdn::formats;
+use dfdn::simulate::{self, Arrivals, LidChoice, Load, Model, Queues, Room, Settings, Simulation, Traffic};
+use dfdn::tables::Routes;
 
 /// Simulate packets, queues and credits: accepted load, latency, and whether it deadlocks
 ///

@@ -8,10 +8,10 @@ use clap::Parser;
 use super::output::{line, yes};
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
-use crate::fabric::Fabric;
-use crate::formats;
-use crate::tables::Routes;
-use crate::verify::{SlSafety, Verdict, sl_safety, verify};
+use dfdn::fabric::Fabric;
+use dfdn::formats;
+use dfdn::tables::Routes;
+use dfdn::verify::{SlSafety, Verdict, sl_safety, verify};
 
 /// Judge the tables of any engine: every pair reachable, no loop, no credit loop
 ///

@@ -76,9 +76,8 @@ fn most_that_fit(
             Err(error) => return Err(error),
         }
     };
-    while fit + 1 < too_many
-        && let Ok(more) = run(fit + 1)
-    {
+    while fit + 1 < too_many {
+        let Ok(more) = run(fit + 1) else { break };
         (fit, plan) = (fit + 1, more);
     }
     Ok((fit, plan))

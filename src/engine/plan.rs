@@ -37,12 +37,10 @@ impl Plan {
         let Lanes { sl2vl, path_sl, vls, .. } = lanes;
         let mut plan = Self { lft, sl2vl, path_sl, vls, remarks, trees: None };
         plan.find_trees(fabric, hops, known.as_ref());
-        if !plan.serves_multicast()
-            && let Some(reserved) = plan.reserve_sl_zero(fabric, hops, limits, known.as_ref())
-        {
-            return reserved;
+        if plan.serves_multicast() {
+            return plan;
         }
-        plan
+        plan.reserve_sl_zero(fabric, hops, limits, known.as_ref()).unwrap_or(plan)
     }
 
     /// Tables on one VL that any SL leads to, without multicast trees.

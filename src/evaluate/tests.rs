@@ -10,10 +10,10 @@ use rand_chacha::ChaCha8Rng;
 use super::bisection::{draw, student};
 use super::*;
 use crate::fabric::{
-    ChannelId, EndPort, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, Sl, SwitchId,
+    ChannelId, EndPort, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, SwitchId,
 };
 use crate::routing::{Hops, minhop, sssp};
-use crate::tables::{Lft, PathSl, Sl2Vl, VlArb};
+use crate::tables::Lft;
 use crate::topology::{Dragonfly, FatTree, Hypercube, Mesh};
 
 /// Switches with cables between them, and one adapter on each switch of `homes`.
@@ -65,15 +65,7 @@ fn lead(lft: &mut Lft, fabric: &Fabric, switches: &[usize], adapter: usize) {
 }
 
 fn routes(fabric: &Fabric, lft: Lft) -> Routes {
-    Routes {
-        engine: "test".to_owned(),
-        lft,
-        sl2vl: Sl2Vl::new(fabric),
-        path_sl: PathSl::one(Sl(0)),
-        vlarb: VlArb::fair(1),
-        multicast: Vec::new(),
-        remarks: Vec::new(),
-    }
+    Routes::on_one_vl("test", fabric, lft)
 }
 
 fn patterns(n: u32) -> Options {

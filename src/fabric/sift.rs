@@ -405,9 +405,10 @@ impl Survey {
         }
         for end in [a, b] {
             let node = self.builder.node_mut(end.node);
-            if node.kind == NodeKind::Switch
-                && let Some(port) = node.ports.get_mut(end.port.index())
-            {
+            if node.kind != NodeKind::Switch {
+                continue;
+            }
+            if let Some(port) = node.ports.get_mut(end.port.index()) {
                 port.untrusted = true;
             }
         }

@@ -18,11 +18,14 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 
 use super::lines::{Lines, guid, one_line, quote, split};
-use super::{FormatError, Warning, Warnings};
+use super::{FabricFormat, FormatError, Warning, Warnings};
 use crate::fabric::{
     Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, Port,
     PortNum, PortRef,
 };
+
+/// The format that may start with anything.
+pub(super) const FABRIC: FabricFormat = FabricFormat { recognizes: |_| true, read: |text| read(text) };
 
 /// The lines before a record.
 #[derive(Clone, Default)]

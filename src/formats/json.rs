@@ -8,8 +8,14 @@ use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::FormatError;
+use super::{FabricFormat, FormatError};
 use crate::fabric::{Fabric, FabricBuilder, Lid, Lmc, Node, NodeId, PortNum, PortRef};
+
+/// An object whose first character after the brace is a quote.
+pub(super) const FABRIC: FabricFormat = FabricFormat {
+    recognizes: |first| first[0] == b'{' && matches!(first[1], b'"' | b'}'),
+    read: |text| read(text).map(|fabric| (fabric, Vec::new())),
+};
 
 const FORMAT: &str = "dfdn-fabric-1";
 

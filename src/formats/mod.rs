@@ -142,15 +142,31 @@ pub fn load_fabric(path: &Path) -> Result<(Fabric, Vec<Warning>), FormatError> {
 pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> {
     // Some editors put a byte order mark before UTF-8 text.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let text = Cursor::new(bytes);
-    // JSON starts with a brace and a quote; a line of subnet.lst continues with the node type.
     let mut significant = bytes.iter().copied().filter(|b| !b.is_ascii_whitespace());
-    match (significant.next(), significant.next()) {
-        (Some(b'{'), Some(b'"' | b'}')) => json::read(text).map(|f| (f, Vec::new())),
-        (Some(b'{'), _) => subnet_lst::read(text),
-        _ => ibnetdiscover::read(text),
-    }
+    let first = [significant.next(), significant.next()].map(Option::unwrap_or_default);
+    let format = FABRIC_FORMATS.iter().find(|format| (format.recognizes)(first));
+    (format.expect("the last one recognizes every text").read)(Cursor::new(bytes))
 }
+
+/// A format of fabrics.
+struct FabricFormat {
+    /// Whether a text has this format, judged by its first two characters other than white space; 0
+    /// if there are fewer.
+    recognizes: fn([u8; 2]) -> bool,
+    read: ReadFabric,
+}
+
+/// A reader of fabrics, with its warnings.
+type ReadFabric = fn(Cursor<&[u8]>) -> Result<(Fabric, Vec<Warning>), FormatError>;
+
+/// All formats of fabrics. The first that recognizes a text reads it. A new format is one file and
+/// one line here.
+const FABRIC_FORMATS: &[FabricFormat] = &[
+    json::FABRIC,
+    subnet_lst::FABRIC,
+    // Takes every text, so it is last.
+    ibnetdiscover::FABRIC,
+];
 
 /// Hint for a port that a switch does not have.
 const OTHER_FABRIC: &str = "the tables may be for another fabric or for other LIDs";

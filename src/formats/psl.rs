@@ -60,7 +60,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
             return Err(FormatError::new(number, format!("SL {sl} is above 15")));
         }
         let classes = *classes.get_or_insert(1);
-        if !sl.is_multiple_of(classes) || usize::from(sl + classes) > Sl::COUNT {
+        if sl % classes != 0 || usize::from(sl + classes) > Sl::COUNT {
             return Err(FormatError::new(number, format!("SL {sl} is not of class 0 of {classes} classes")));
         }
         let sl = sl / classes;

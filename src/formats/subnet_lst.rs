@@ -9,11 +9,15 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Write};
 
 use super::lines::{Lines, guid, hex, one_line, quote};
-use super::{FormatError, Warning, Warnings};
+use super::{FabricFormat, FormatError, Warning, Warnings};
 use crate::fabric::{
     Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind,
     PortNum, PortRef,
 };
+
+/// A brace, and then the node type.
+pub(super) const FABRIC: FabricFormat =
+    FabricFormat { recognizes: |first| first[0] == b'{', read: |text| read(text) };
 
 /// One of the two nodes on a line.
 struct Side {

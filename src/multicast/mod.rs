@@ -163,10 +163,9 @@ impl Roots {
             if best.as_ref().is_some_and(|(_, depth)| *depth <= u32::from(far)) {
                 break;
             }
-            if let Some((edges, depth)) = growth.grow(root, classes)
-                && best.as_ref().is_none_or(|(_, least)| depth < *least)
-            {
-                best = Some((edges, depth));
+            let better = |&(_, depth): &(_, u32)| best.as_ref().is_none_or(|(_, least)| depth < *least);
+            if let Some(found) = growth.grow(root, classes).filter(better) {
+                best = Some(found);
             }
         }
         best.map(|(edges, _)| edges)

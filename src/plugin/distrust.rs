@@ -12,7 +12,8 @@ use std::sync::Mutex;
 
 use super::abi;
 use super::host::{self, Host};
-use super::recheck::{blocks, clipped, short_top};
+use super::recheck::{blocks, short_top};
+use super::rows::clipped;
 use super::snapshot::{data_vls, maps_sls};
 use crate::fabric::{Guid, PortNum, SwitchId};
 use crate::tables::{Programmed, SlVlRow};

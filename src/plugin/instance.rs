@@ -2,7 +2,7 @@
 //! fails.
 
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,7 +14,6 @@ use super::configuration::Configuration;
 use super::distrust::{Distrust, Faults};
 use super::drill::Drill;
 use super::hold::{self, InForce};
-use super::hooks::mcast_build_stree;
 use super::host::Host;
 use super::mcast;
 use super::memory::Size;
@@ -101,6 +100,10 @@ pub(super) enum HopCounts {
     NotRead,
 }
 
+/// OpenSM's callback for the tree of a multicast group.
+pub(super) type BuildTree =
+    unsafe extern "C" fn(*mut c_void, *mut abi::osm_mgrp_box_t) -> abi::ib_api_status_t;
+
 /// An engine as registered with OpenSM.
 pub(super) struct Registered {
     /// The plugin that it belongs to.
@@ -109,6 +112,8 @@ pub(super) struct Registered {
     pub(super) name: CString,
     /// The algorithm to route with; `None` for the engine that the configuration chooses.
     pub(super) fixed: Option<&'static str>,
+    /// Builds its multicast trees, if it has any.
+    pub(super) trees: BuildTree,
     /// OpenSM's own object for it, from `setup` to `destroy`.
     pub(super) object: AtomicPtr<abi::osm_routing_engine>,
 }
@@ -315,7 +320,7 @@ impl Plugin {
         if let Some(object) = unsafe { engine.object.load(Ordering::Relaxed).as_mut() } {
             // Without the callback OpenSM builds trees of its own.
             let ours = !in_force.programmed.routes.multicast.is_empty();
-            object.mcast_build_stree = if ours { Some(mcast_build_stree) } else { None };
+            object.mcast_build_stree = ours.then_some(engine.trees);
         }
         self.in_force.store(Some(Arc::new(in_force)));
     }

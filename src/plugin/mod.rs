@@ -42,15 +42,16 @@
 
 mod abi;
 mod cables;
+mod callbacks;
 mod cgroup;
 mod configuration;
 mod distrust;
 mod drill;
 mod guard;
 mod hold;
-mod hooks;
 mod host;
 mod instance;
+mod loading;
 mod mcast;
 mod memory;
 mod message;
@@ -66,4 +67,4 @@ mod sent;
 mod snapshot;
 mod threads;
 
-pub use hooks::osm_event_plugin;
+pub use loading::osm_event_plugin;

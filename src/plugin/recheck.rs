@@ -10,9 +10,9 @@ use super::abi;
 use super::distrust::Fault;
 use super::hold::InForce;
 use super::host::{self, Host};
-use super::rows::UNKNOWN;
+use super::rows::{UNKNOWN, clipped};
 use super::snapshot::{data_vls, link_vls, maps_sls};
-use crate::fabric::{PortNum, SwitchId, Vl};
+use crate::fabric::{PortNum, SwitchId};
 use crate::tables::{PathSl, Programmed, SlVlRow};
 
 /// The result of the check.
@@ -257,28 +257,9 @@ impl Recheck {
     }
 }
 
-/// What OpenSM makes of a row for a port that operates this number of VLs, a power of two or 15. It
-/// does not change VL 15, which drops packets.
-pub(super) fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
-    const ONES: u64 = 0x1111_1111_1111_1111;
-    let mask = if vls == 15 { 15 } else { vls - 1 };
-    let drops = row.0 & row.0 >> 1 & row.0 >> 2 & row.0 >> 3 & ONES;
-    SlVlRow((row.0 & SlVlRow::uniform(Vl(mask)).0) | (drops * 15))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Blocks, clipped};
-    use crate::tables::SlVlRow;
-
-    #[test]
-    fn rows_are_clipped_as_opensm_does() {
-        let row = SlVlRow(0x0123_4567_89ab_cdef);
-        assert_eq!(clipped(row, 4), SlVlRow(0x0123_0123_0123_012f));
-        assert_eq!(clipped(row, 1), SlVlRow(0x0000_0000_0000_000f));
-        assert_eq!(clipped(row, 15), row);
-        assert_eq!(clipped(SlVlRow(u64::MAX), 1), SlVlRow(u64::MAX));
-    }
+    use super::Blocks;
 
     #[test]
     fn switches_that_miss_blocks_are_named() {

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::sync::atomic::AtomicPtr;
 
 use super::abi;
-use super::instance::{Plugin, Registered};
+use super::instance::{BuildTree, Plugin, Registered};
 use crate::engine;
 
 /// The engine whose algorithm the configuration file chooses. The others are registered under their
@@ -30,13 +30,18 @@ pub(super) fn not_asked(engines: &str) -> Option<String> {
 }
 
 /// Registers all deadlock-free engines, the configurable one first: if that is refused, no other is
-/// tried. Returns the names that OpenSM refused.
-pub(super) fn register(plugin: &Plugin, context: *const Plugin, setup: Setup) -> Vec<String> {
+/// tried. `trees` builds multicast trees. Returns the names that OpenSM refused.
+pub(super) fn register(
+    plugin: &Plugin,
+    context: *const Plugin,
+    setup: Setup,
+    trees: BuildTree,
+) -> Vec<String> {
     let free = engine::ENGINES.iter().filter(|e| e.deadlock_free && e.name != CHOSEN_BY_CONFIG);
     let names = std::iter::once((CHOSEN_BY_CONFIG, None)).chain(free.map(|e| (e.name, Some(e.name))));
     let entry = |(name, fixed)| {
         let name = CString::new(name).expect("names have no NUL");
-        Registered { plugin: context, name, fixed, object: AtomicPtr::default() }
+        Registered { plugin: context, name, fixed, trees, object: AtomicPtr::default() }
     };
     let registered = plugin.registered.get_or_init(|| names.map(entry).collect());
     let mut refused = Vec::new();

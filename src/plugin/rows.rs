@@ -32,8 +32,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::abi;
 use super::host::{self, Host};
-use super::recheck::clipped;
 use super::snapshot::data_vls;
+use crate::fabric::Vl;
 use crate::tables::SlVlRow;
 
 /// Stands for an unknown row. No engine makes such a row. It has no VL 15, for which the SA would
@@ -109,5 +109,29 @@ fn settle(host: &Host, node: &abi::osm_node_t, sent: Sent) {
     // If OpenSM had no memory for the MAD, the row is unchanged.
     if let Some(port) = port.filter(|port| host::row(port, sent.in_port) == Some(SlVlRow(0))) {
         host::set_row(port, sent.in_port, UNKNOWN);
+    }
+}
+
+/// What OpenSM makes of a row for a port that operates so many VLs, a power of two or 15. It leaves VL 15,
+/// which drops packets, as it is.
+pub(super) fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
+    const ONES: u64 = 0x1111_1111_1111_1111;
+    let mask = if vls == 15 { 15 } else { vls - 1 };
+    let drops = row.0 & row.0 >> 1 & row.0 >> 2 & row.0 >> 3 & ONES;
+    SlVlRow((row.0 & SlVlRow::uniform(Vl(mask)).0) | (drops * 15))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clipped;
+    use crate::tables::SlVlRow;
+
+    #[test]
+    fn rows_are_clipped_as_opensm_does() {
+        let row = SlVlRow(0x0123_4567_89ab_cdef);
+        assert_eq!(clipped(row, 4), SlVlRow(0x0123_0123_0123_012f));
+        assert_eq!(clipped(row, 1), SlVlRow(0x0000_0000_0000_000f));
+        assert_eq!(clipped(row, 15), row);
+        assert_eq!(clipped(SlVlRow(u64::MAX), 1), SlVlRow(u64::MAX));
     }
 }

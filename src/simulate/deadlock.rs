@@ -5,7 +5,8 @@
 //! back, are fewer than the head needs. Then no packet ever leaves the set: only a departure from
 //! the set could return more credits. Conversely, if the set is empty, some packet can move.
 
-use super::kernel::Kernel;
+use super::SimulateError;
+use super::kernel::{Kernel, Pause};
 use super::network::NONE;
 use crate::fabric::{ChannelId, Lid, Sl, Vl};
 use crate::verify::{Packet, Wait};
@@ -24,8 +25,25 @@ pub struct Stuck {
     pub buffers: usize,
 }
 
+/// Runs to the end or into a deadlock. Calls `stop` from time to time.
+///
+/// # Errors
+/// [`SimulateError::Interrupted`] if `stop` returns true; a packet that the tables lead nowhere.
+pub(super) fn run(kernel: &mut Kernel<'_>, stop: &dyn Fn() -> bool) -> Result<Option<Stuck>, SimulateError> {
+    while let Pause::Check = kernel.run()? {
+        if stop() {
+            return Err(SimulateError::Interrupted);
+        }
+        let stuck = find(kernel);
+        if stuck.is_some() {
+            return Ok(stuck);
+        }
+    }
+    Ok(None)
+}
+
 /// Cost: O(queues), plus the removals.
-pub(super) fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
+fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
     let net = kernel.net;
     let lanes: Vec<usize> =
         net.wires.iter().flat_map(|w| (0..net.vls).map(move |vl| w.lane(vl as u32) as usize)).collect();

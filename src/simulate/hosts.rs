@@ -1,9 +1,9 @@
 //! What hosts send: messages, divided into packets, with their LIDs and SLs.
 
 use super::Load;
-use super::kernel::Packet;
 use super::network::Network;
 use super::random::Random;
+use super::state::Packet;
 use super::traffic::Demand;
 
 /// To which LID of a receiver with several LIDs hosts send.

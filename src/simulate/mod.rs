@@ -43,6 +43,8 @@
 //! the fabric are treated as if they had as many.
 
 mod arbiter;
+mod choice;
+mod credits;
 mod cycle;
 mod deadlock;
 mod hosts;
@@ -51,6 +53,7 @@ mod model;
 mod network;
 mod queue;
 mod random;
+mod state;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -73,8 +76,9 @@ pub use queue::EventQueue;
 pub use traffic::Traffic;
 
 use hosts::{Lids, Sender};
-use kernel::{Kernel, Span};
+use kernel::Kernel;
 use network::{Network, Pairs};
+use state::Span;
 use traffic::Demand;
 
 /// The largest packet in bytes: the largest MTU.
@@ -419,7 +423,7 @@ impl<'a> Simulation<'a> {
             rest => rest as u32,
         };
         let mut kernel = Kernel::new(net, &demand, &self.lids, senders, span, smallest);
-        let Some(deadlock) = kernel.run(stop)? else { return Err(SimulateError::Interrupted) };
+        let deadlock = deadlock::run(&mut kernel, stop)?;
         let counts = &kernel.counts;
         let finished = (deadlock.is_none() && load == Load::Messages && counts.made == counts.delivered)
             .then_some(counts.finished);

@@ -17,6 +17,8 @@ pub use programmed::Programmed;
 pub use sl2vl::{Sl2Vl, SlVlRow};
 pub use vlarb::VlArb;
 
+use crate::fabric::{Fabric, Sl};
+
 /// A complete set of tables for one fabric.
 #[derive(Clone, Debug)]
 pub struct Routes {
@@ -36,4 +38,19 @@ pub struct Routes {
     pub multicast: Vec<McastGroup>,
     /// What the administrator should know, one sentence each.
     pub remarks: Vec<String>,
+}
+
+impl Routes {
+    /// Forwarding tables with SL 0 and VL 0 for every path, and without multicast. `engine`: as the field.
+    pub fn on_one_vl(engine: &str, fabric: &Fabric, lft: Lft) -> Self {
+        Self {
+            engine: engine.to_owned(),
+            lft,
+            sl2vl: Sl2Vl::new(fabric),
+            path_sl: PathSl::one(Sl(0)),
+            vlarb: VlArb::fair(1),
+            multicast: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
 }

@@ -107,7 +107,7 @@ fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
     let rest = ports % (g - 1);
     (1..=rest / 2).for_each(&mut ring);
     if rest % 2 == 1 {
-        if g.is_multiple_of(2) {
+        if g % 2 == 0 {
             ring(g / 2);
         } else {
             // ⌊g/2⌋ and g are coprime: steps of that length visit all groups.

@@ -4,6 +4,9 @@ use thiserror::Error;
 
 use crate::fabric::{FabricError, Lid};
 
+/// The largest number of ports of a switch: 255 means all ports, 0 is the management port.
+pub(super) const MAX_PORTS: u128 = 254;
+
 /// Why a fabric cannot be generated.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TopologyError {
@@ -29,7 +32,7 @@ pub enum TopologyError {
         adapters: u128,
     },
     /// A switch with more ports than InfiniBand can number.
-    #[error("the largest switch would need {ports} ports, more than {}", super::plan::MAX_PORTS)]
+    #[error("the largest switch would need {ports} ports, more than {}", MAX_PORTS)]
     TooManyPorts {
         /// Ports that it needs.
         ports: u128,

@@ -32,7 +32,7 @@ impl FatTree {
     /// Cost: as for [`Xgft`].
     pub fn build(&self) -> Result<Fabric, TopologyError> {
         let &Self { k, levels, down, cas } = self;
-        if k < 2 || !k.is_multiple_of(2) {
+        if k < 2 || k % 2 != 0 {
             return Err(invalid("k", k, "it must be even and at least 2"));
         }
         if !(2..=16).contains(&levels) {

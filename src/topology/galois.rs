@@ -84,10 +84,10 @@ fn times_x(element: u32, polynomial: u32, p: u32, n: u32) -> u32 {
 
 /// `(p, n)` with `q = p^n` and p prime, if it exists.
 pub(super) fn prime_power(q: u32) -> Option<(u32, u32)> {
-    let p = (2..=q).find(|&d| q.is_multiple_of(d) || d.saturating_mul(d) > q)?;
-    let p = if q.is_multiple_of(p) { p } else { q };
+    let p = (2..=q).find(|&d| q % d == 0 || d.saturating_mul(d) > q)?;
+    let p = if q % p == 0 { p } else { q };
     let (mut rest, mut n) = (q, 0);
-    while rest.is_multiple_of(p) {
+    while rest % p == 0 {
         (rest, n) = (rest / p, n + 1);
     }
     (rest == 1).then_some((p, n))

@@ -5,10 +5,7 @@ use crate::fabric::{
     Fabric, FabricBuilder, Guid, Lid, LinkSpeed, Lmc, Node, NodeId, NodeKind, PortNum, PortRef,
 };
 
-use super::error::TopologyError;
-
-/// The largest number of ports of a switch: 255 means all ports, 0 is the management port.
-pub(super) const MAX_PORTS: u128 = 254;
+use super::error::{MAX_PORTS, TopologyError};
 
 /// GUID of the first switch; the others follow one by one.
 const FIRST_SWITCH: u64 = 0x0002_c902_0000_0000;

@@ -11,6 +11,8 @@ mod graph;
 mod hops;
 mod minimal;
 mod multicast;
+mod multicast_fault;
+mod packet;
 mod policy;
 mod safety;
 #[cfg(test)]
@@ -31,14 +33,16 @@ use flow::{Flow, Injection, dropped_at_home};
 use graph::Graph;
 use hops::{Distances, HopCounts};
 use minimal::Minimal;
-pub use multicast::{Cause, McastFault, McastVerdict, McastWait};
+pub use multicast::McastVerdict;
+pub use multicast_fault::{Cause, McastFault, McastWait};
+pub use packet::Packet;
 pub use policy::SlPolicy;
 use policy::{Pairs, Senders, SlsInUse};
 pub use safety::{SlSafety, sl_safety};
 use tree::Tree;
 use untrusted::Leak;
 use witness::Finder;
-pub use witness::{Fault, Packet, Wait, Witness};
+pub use witness::{Fault, Wait, Witness};
 
 /// How much is processed together. No verdict depends on it. Tests use smaller sizes, so that small
 /// tables cover what large ones do.

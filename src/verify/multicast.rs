@@ -7,13 +7,12 @@
 //! copy that was sent has left. Senders are all end ports on the switches of a group, members or
 //! not: a switch does not check where a packet comes from.
 
-use serde_json::{Value, json};
-
 use super::graph::{Cycles, Graph};
+use super::multicast_fault::{Cause, McastFault, McastWait};
 use super::policy::lowest;
 use super::witness::Finder;
-use super::{Destination, Packet, Plan, bits};
-use crate::fabric::{ChannelId, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
+use super::{Destination, Plan, bits};
+use crate::fabric::{ChannelId, EndPortId, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{McastGroup, PortSet};
 
 /// The multicast properties of some tables.
@@ -42,124 +41,6 @@ impl McastVerdict {
     /// The SLs as numbers.
     pub fn sl_numbers(&self) -> Vec<usize> {
         bits(self.sls).collect()
-    }
-}
-
-/// One example of a violated multicast property.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum McastFault {
-    /// Packets of a group loop.
-    Loop {
-        /// The group.
-        mlid: u16,
-        /// The loop.
-        channels: Vec<ChannelId>,
-    },
-    /// A member does not get the packets of another.
-    Unreachable {
-        /// The group.
-        mlid: u16,
-        /// The sender.
-        from: EndPortId,
-        /// The member without a copy.
-        to: EndPortId,
-    },
-    /// Virtual channels that wait for each other, each for the next and the last for the first.
-    CreditLoop(Vec<McastWait>),
-    /// A copy is dropped or needs a VL that an end of the link cannot operate.
-    NoVl {
-        /// The group.
-        mlid: u16,
-        /// The SL of the packet.
-        sl: Sl,
-        /// The switch that copies it.
-        at: SwitchId,
-        /// The port that the copy leaves by.
-        port: PortNum,
-    },
-}
-
-/// A virtual channel of a credit loop, and the packet in it that waits for the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct McastWait {
-    /// The channel.
-    pub channel: ChannelId,
-    /// Its VL.
-    pub vl: Vl,
-    /// The packet.
-    pub cause: Cause,
-}
-
-/// A packet in a credit loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Unicast, to one LID.
-    Unicast(Packet),
-    /// To a group.
-    Multicast {
-        /// The group.
-        mlid: u16,
-        /// An end port that sends.
-        source: EndPortId,
-        /// The SL in use.
-        sl: Sl,
-    },
-}
-
-impl McastFault {
-    /// The fault as text, over several lines.
-    pub fn explain(&self, fabric: &Fabric) -> String {
-        let end = |e: EndPortId| {
-            let end = fabric.endport(e);
-            format!("{} port {}", fabric.describe(end.node), end.port)
-        };
-        match self {
-            Self::Loop { mlid, channels } => {
-                let list: Vec<String> = channels.iter().map(|&c| fabric.describe_channel(c)).collect();
-                format!("packets of group 0x{mlid:04x} loop:\n  {}", list.join("\n  "))
-            }
-            Self::Unreachable { mlid, from, to } => {
-                format!("packets of group 0x{mlid:04x} from {} do not reach {}", end(*from), end(*to))
-            }
-            Self::NoVl { mlid, sl, at, port } => format!(
-                "a packet of group 0x{mlid:04x} with SL {} cannot leave {} by port {port}: its VL is 15 or more \
-                 than the link can operate",
-                sl.0,
-                fabric.describe_switch(*at)
-            ),
-            Self::CreditLoop(waits) => {
-                let mut text =
-                    format!("{} virtual channels wait for each other in a credit loop:", waits.len());
-                for (i, wait) in waits.iter().enumerate() {
-                    let next = &waits[(i + 1) % waits.len()];
-                    let cause = match wait.cause {
-                        Cause::Unicast(packet) => packet.describe(fabric),
-                        Cause::Multicast { mlid, source, sl } => {
-                            format!("a packet from {} to group 0x{mlid:04x} with SL {}", end(source), sl.0)
-                        }
-                    };
-                    text += &format!(
-                        "\n  {} VL {}\n    waits for {} VL {} because of {cause}",
-                        fabric.describe_channel(wait.channel),
-                        wait.vl.0,
-                        fabric.describe_channel(next.channel),
-                        next.vl.0,
-                    );
-                }
-                text
-            }
-        }
-    }
-
-    /// The fault as JSON.
-    pub(super) fn to_json(&self) -> Value {
-        let kind = match self {
-            Self::Loop { .. } => "multicast_loop",
-            Self::Unreachable { .. } => "multicast_unreachable",
-            Self::CreditLoop(_) => "multicast_credit_loop",
-            Self::NoVl { .. } => "multicast_no_vl",
-        };
-        json!({ "kind": kind })
     }
 }
 

@@ -7,7 +7,7 @@ mod reference;
 
 use super::*;
 use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeId, NodeKind, PortRef};
-use crate::tables::{Lft, McastGroup, PathSl, PortSet, VlArb};
+use crate::tables::{Lft, McastGroup, PathSl, PortSet};
 
 /// Switches with 12 ports, and adapters; cables use the next free port at either end.
 struct Build {
@@ -61,15 +61,7 @@ fn ring(switches: usize, with: impl IntoIterator<Item = usize>, lmc: u8) -> Fabr
 }
 
 fn routes(fabric: &Fabric, lft: Lft) -> Routes {
-    Routes {
-        engine: "test".into(),
-        lft,
-        sl2vl: Sl2Vl::new(fabric),
-        path_sl: PathSl::one(Sl(0)),
-        vlarb: VlArb::fair(1),
-        multicast: Vec::new(),
-        remarks: Vec::new(),
-    }
+    Routes::on_one_vl("test", fabric, lft)
 }
 
 /// A tree for each LID: breadth first, with `choose` among the switches within reach.

@@ -5,20 +5,10 @@ use serde_json::{Value, json};
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, NodeId, PortNum, Sl, SwitchId, Vl};
 use crate::tables::Routes;
 
-use super::multicast::McastFault;
+use super::multicast_fault::McastFault;
+use super::packet::{Packet, node};
 use super::policy::SlPolicy;
 use super::{Destination, bits};
-
-/// A pair, and the SL of its packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// The sending end port.
-    pub source: EndPortId,
-    /// The destination LID.
-    pub dlid: Lid,
-    /// The SL in use.
-    pub sl: Sl,
-}
 
 /// Why a packet does not arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,32 +179,6 @@ impl Witness {
     }
 }
 
-impl Packet {
-    /// The packet as text.
-    pub fn describe(&self, fabric: &Fabric) -> String {
-        let source = fabric.endport(self.source);
-        let owner = fabric.owner_of(self.dlid).map(|e| fabric.describe(fabric.endport(e).node));
-        format!(
-            "a packet from {} port {} to {} LID {} with SL {}",
-            fabric.describe(source.node),
-            source.port,
-            owner.unwrap_or_default(),
-            self.dlid,
-            self.sl.0
-        )
-    }
-
-    fn to_json(self, fabric: &Fabric) -> Value {
-        let source = fabric.endport(self.source);
-        let owner = fabric.owner_of(self.dlid).map(|e| node(fabric, fabric.endport(e).node));
-        json!({
-            "source": node(fabric, source.node), "source_port": source.port.0,
-            "source_lid": source.lid.get(), "destination": owner, "dlid": self.dlid.get(),
-            "sl": self.sl.0,
-        })
-    }
-}
-
 impl Fault {
     fn describe(&self, fabric: &Fabric, packet: &Packet) -> String {
         let dlid = packet.dlid;
@@ -235,11 +199,6 @@ impl Fault {
             }
         }
     }
-}
-
-fn node(fabric: &Fabric, id: NodeId) -> Value {
-    let n = fabric.node(id);
-    json!({ "name": n.description, "guid": n.guid.to_string() })
 }
 
 /// The channels and VLs of a packet, and where and why it ends too early, if it does.

@@ -149,9 +149,7 @@ impl Held {
         let mut waits: BTreeMap<Buffer, BTreeSet<Buffer>> = BTreeMap::new();
         for (&(from, to), &sl) in &self.told {
             let (taken, end) = self.walk(cables, from, to, sl);
-            if let Err(why) = end
-                && due(&(from, to))
-            {
+            if let Some(why) = end.err().filter(|_| due(&(from, to))) {
                 faults.push(format!("{:#x} to {:#x}, SL {sl}: {why}", from.0, to.0));
             }
             for pair in taken.windows(2) {

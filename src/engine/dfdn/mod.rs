@@ -13,6 +13,7 @@
 mod build;
 mod candidates;
 mod estimate;
+mod orders;
 mod search;
 mod searched;
 mod stable;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::Task;
-use super::candidates::{Candidate, LinkOrder, Refinement, orders};
+use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, worth};
+use super::orders::{LinkOrder, orders};
 use super::tuning::{
     COMPARED, COMPARED_IF_ENOUGH, FINALISTS, IMPROVE_WORK, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS,
     LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS, ROUNDS, TELLING,

@@ -54,13 +54,13 @@ pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Plan, Engin
         }
         Err(needed) => without_tree.ok_or(needed),
     };
-    if without_tree.is_err()
-        && let Ok(plan) = df_dn_plan(task)
-    {
-        if plan.serves_multicast() {
-            return Ok(plan);
+    if without_tree.is_err() {
+        if let Ok(plan) = df_dn_plan(task) {
+            if plan.serves_multicast() {
+                return Ok(plan);
+            }
+            without_tree = Ok(plan);
         }
-        without_tree = Ok(plan);
     }
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
         let trial = rejected.unwrap_or_else(|| Trial::new(task, by, &search.candidates[0]));
@@ -88,10 +88,8 @@ fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Plan, B
     let run = |candidate: &Candidate| Trial::new(task, by, candidate);
     let (some, others) = candidates.split_at(search.compare.min(candidates.len()));
     let mut trials: Vec<Trial> = some.par_iter().map(run).collect();
-    if let [only] = &*trials
-        && candidates[0].probe.broken == 0.0
-        && (only.forwarding.detours > 0 || only.candidate.rule != candidates[0].rule)
-    {
+    let worse = |trial: &Trial| trial.forwarding.detours > 0 || trial.candidate.rule != candidates[0].rule;
+    if candidates[0].probe.broken == 0.0 && trials.len() == 1 && worse(&trials[0]) {
         // It is worse than the search expected, so others are compared.
         trials.par_extend(others.par_iter().take(COMPARED - 1).map(run));
     }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::Task;
 use super::build::one_sl;
-use super::candidates::{BalanceBy, Candidate, Refinement, stable};
+use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::spread;
+use super::orders::stable;
 use super::tuning::{
     STABLE_BANDWIDTH, STABLE_BROKEN, STABLE_GLANCE, STABLE_HOPELESS, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS,
     STABLE_TARGETS,

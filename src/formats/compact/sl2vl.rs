@@ -36,8 +36,8 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
             return Err(FormatError::new(0, reason).hint(crate::formats::OTHER_FABRIC));
         }
         let first = table.index(s, PortNum::ZERO, PortNum::ZERO);
-        for (to, from) in table.rows_mut()[first..].iter_mut().zip(rows.as_chunks().0) {
-            *to = SlVlRow(u64::from_be_bytes(*from));
+        for (to, from) in table.rows_mut()[first..].iter_mut().zip(rows.chunks_exact(8)) {
+            *to = SlVlRow(u64::from_be_bytes(from.try_into().expect("eight bytes")));
         }
     }
     file.end()?;

@@ -11,7 +11,8 @@ use rayon::prelude::*;
 
 use self::descents::{DescentChannels, depth, ingress};
 use self::expected::{Expected, Prices};
-use self::walk::{Destination, StableWalk};
+use self::per_target::Destination;
+use self::walk::StableWalk;
 use super::minimal_dag::{MinimalDag, for_each_target_here};
 use super::under_rule::paths::{DetourStats, PathRepair, Walk};
 use super::under_rule::port0::{paths_to_port_0, write_rows};

@@ -1,7 +1,6 @@
 //! The eligible next hops of each switch, where they are the same for all destinations on one switch.
 
 use super::Criteria;
-use super::walk::Destination;
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::minimal_dag::{MinimalDag, NextHop};
@@ -10,6 +9,17 @@ use crate::routing::under_rule::paths::Paths;
 /// Hops before the destination whose endings are compared, and bits for each.
 const ENDING_HOPS: u16 = 5;
 const ENDING_BITS: u32 = 11;
+
+/// A LID of an end port on the target, as far as choices depend on it.
+#[derive(Clone, Copy)]
+pub(super) struct Destination<'a> {
+    /// Its hash, always the same for this LID of this end port.
+    pub(super) hash: u64,
+    /// The hash of the target.
+    pub(super) target_hash: u64,
+    /// The channels with which its paths should end; empty if any will do.
+    pub(super) descent: &'a [ChannelId],
+}
 
 /// How well a channel ends a path: 0 for a marked one, more for another; and the hash of the channel for the
 /// destination, which decides between several that end a path alike.

@@ -1,7 +1,7 @@
 //! The paths of all switches to one destination, chosen without regard to other destination switches.
 
 use super::Criteria;
-use super::per_target::{PerTarget, ending, joined};
+use super::per_target::{Destination, PerTarget, ending, joined};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{Rule, Turns};
 use crate::routing::Lookahead;
@@ -12,17 +12,6 @@ use crate::routing::under_rule::paths::{Paths, Walk};
 /// A path with how well it ends: 0 for a marked channel, more for another, the last channel first. Its cost is
 /// the expected load along it, or along the least loaded eligible one.
 type Path = crate::routing::under_rule::paths::Path<u64>;
-
-/// A LID of an end port on the target, as far as choices depend on it.
-#[derive(Clone, Copy)]
-pub(super) struct Destination<'a> {
-    /// Its hash, always the same for this LID of this end port.
-    pub(super) hash: u64,
-    /// The hash of the target.
-    pub(super) target_hash: u64,
-    /// The channels with which its paths should end; empty if any will do.
-    pub(super) descent: &'a [ChannelId],
-}
 
 /// Chooses the paths of all switches to one destination after the other.
 pub(super) struct StableWalk<'a> {

@@ -12,9 +12,9 @@ fn kernel_after<'a>(
     let sender = |h| Sender::new(net, demand, h, 1, load, Arrivals::Poisson, message);
     let senders = (0..net.hosts.len()).map(sender).collect();
     let smallest = message.min(net.model.packet.into()) as u32;
-    let smallest = if message.is_multiple_of(net.model.packet.into()) { smallest } else { 1 };
+    let smallest = if message % u64::from(net.model.packet) == 0 { smallest } else { 1 };
     let mut kernel = Kernel::new(net, demand, &simulation.lids, senders, Span { from: 0, until }, smallest);
-    let stuck = kernel.run(&|| false).unwrap().expect("nobody stops it").is_some();
+    let stuck = deadlock::run(&mut kernel, &|| false).unwrap().is_some();
     (kernel, stuck)
 }
 
@@ -29,7 +29,7 @@ fn audit(kernel: &Kernel<'_>, label: &str) {
         for vl in 0..net.vls as u32 {
             let lane = wire.lane(vl);
             let queues = (lane..lane + wire.queues).flat_map(|q| kernel.in_queue(q as usize));
-            let held: i32 = queues.map(kernel::Packet::credits).sum();
+            let held: i32 = queues.map(state::Packet::credits).sum();
             assert_eq!(kernel.credits_to_come(lane) + held, wire.credits, "{label}: lane {lane}");
             assert!(kernel.slots[lane as usize].credits >= 0, "{label}: lane {lane}");
         }

@@ -54,11 +54,11 @@ fn random_tables(fabric: &Fabric, rng: &mut ChaCha8Rng, kind: u32) -> Routes {
     let engines = ["dfdn", "dfdn-paper", "updn-trees", "apot", "dfdn"];
     match kind % 10 {
         kind @ 0..5 => routes(fabric, engines[kind as usize]),
-        5 | 6 => bare(fabric, random_trees(fabric, rng, true)),
-        7 => bare(fabric, random_trees(fabric, rng, false)),
+        5 | 6 => Routes::on_one_vl("test", fabric, random_trees(fabric, rng, true)),
+        7 => Routes::on_one_vl("test", fabric, random_trees(fabric, rng, false)),
         kind => {
             // Random rows, too: VLs change along the path in any order.
-            let mut routes = bare(fabric, random_trees(fabric, rng, kind == 8));
+            let mut routes = Routes::on_one_vl("test", fabric, random_trees(fabric, rng, kind == 8));
             routes
                 .sl2vl
                 .rows_mut()

@@ -8,7 +8,7 @@ mod refusals;
 use super::*;
 use crate::engine;
 use crate::fabric::{FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortNum, PortRef};
-use crate::tables::{Lft, PathSl, Sl2Vl, VlArb};
+use crate::tables::{Lft, PathSl, VlArb};
 
 /// Switches with cables between them, and one adapter on each switch of `homes`. Adapters use the
 /// first ports of a switch.
@@ -74,19 +74,8 @@ fn routes(fabric: &Fabric, engine: &str) -> Routes {
 
 /// Shortest paths on one VL, which may have credit loops.
 fn minimal(fabric: &Fabric) -> Routes {
-    bare(fabric, crate::routing::minhop(fabric, &crate::routing::Hops::new(fabric).expect("it is connected")))
-}
-
-fn bare(fabric: &Fabric, lft: Lft) -> Routes {
-    Routes {
-        engine: "test".to_owned(),
-        lft,
-        sl2vl: Sl2Vl::new(fabric),
-        path_sl: PathSl::one(Sl(0)),
-        vlarb: VlArb::fair(1),
-        multicast: Vec::new(),
-        remarks: Vec::new(),
-    }
+    let hops = crate::routing::Hops::new(fabric).expect("it is connected");
+    Routes::on_one_vl("test", fabric, crate::routing::minhop(fabric, &hops))
 }
 
 /// Models that differ in everything that the kernel distinguishes.

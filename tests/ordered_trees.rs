@@ -13,7 +13,7 @@ use dfdn::engine::{Settings, route};
 use dfdn::fabric::{Fabric, FabricBuilder, Lmc, PortRef, SwitchId};
 use dfdn::ordering::{Layers, LinkSort, ordered_trees, up_down_layers};
 use dfdn::routing::{Hops, OrderedPaths, apot, bfot, bfot_plus, hill_climb};
-use dfdn::tables::{Lft, PathSl, Routes, Sl2Vl, VlArb};
+use dfdn::tables::{Lft, PathSl, Routes};
 use dfdn::topology::{Ring, chiu_table1, fail_links, small_members};
 use dfdn::verify::{Verdict, verify};
 
@@ -54,18 +54,8 @@ fn lid_ranges_are_routed_too() {
 }
 
 fn judged(fabric: &Fabric, lft: Lft) -> Verdict {
-    let verdict = verify(
-        fabric,
-        &Routes {
-            engine: String::new(),
-            lft,
-            sl2vl: Sl2Vl::new(fabric),
-            path_sl: PathSl::Any(0xffff),
-            vlarb: VlArb::fair(1),
-            multicast: Vec::new(),
-            remarks: Vec::new(),
-        },
-    );
+    let verdict =
+        verify(fabric, &Routes { path_sl: PathSl::Any(0xffff), ..Routes::on_one_vl("test", fabric, lft) });
     assert!(verdict.is_safe(), "{:?}", verdict.witness().map(|w| w.explain(fabric)));
     verdict
 }

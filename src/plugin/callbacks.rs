@@ -1,36 +1,15 @@
-//! The functions that OpenSM calls: each finds the plugin by its context, catches panics, and calls
-//! the plugin's own logic (`instance.rs`, `sent.rs`).
+//! The functions that OpenSM calls while it routes: each finds the plugin by its context, catches
+//! panics, and calls the plugin's own logic (`instance.rs`, `sent.rs`).
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::atomic::Ordering;
+use std::ffi::{c_int, c_uint, c_void};
 
 use super::abi::{self, DONE, FAILED, OPENSM_DOES_IT};
-use super::drill::Drill;
-use super::guard::{guarded, install_hook};
-use super::host::{self, Host};
+use super::guard::guarded;
+use super::host;
 use super::instance::{HopCounts, Plugin, Registered};
 use super::message::Message;
 use super::program;
-use super::registration::{CHOSEN_BY_CONFIG, not_asked, register};
 use super::snapshot::link_vls;
-
-/// What OpenSM looks for in the library: its exact version, and three functions.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[allow(non_upper_case_globals)]
-pub static osm_event_plugin: EventPlugin = EventPlugin(abi::osm_event_plugin_t {
-    osm_version: abi::OSM_VERSION.as_ptr().cast::<c_char>(),
-    create: Some(create),
-    delete: Some(delete),
-    report: Some(report),
-});
-
-/// The exported table, laid out as OpenSM's `osm_event_plugin_t`.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct EventPlugin(abi::osm_event_plugin_t);
-
-// SAFETY: constant; the pointers in it lead to constants and functions.
-unsafe impl Sync for EventPlugin {}
 
 /// Runs the body of the callback `name` with the plugin of its context. A panic is logged and
 /// becomes `failed`.
@@ -55,7 +34,7 @@ fn with_plugin<T>(context: *const c_void, name: &str, failed: T, body: impl FnOn
 }
 
 /// [`with_plugin`] for the callbacks of an engine.
-fn with_engine<T>(
+pub(super) fn with_engine<T>(
     context: *const c_void,
     name: &str,
     failed: T,
@@ -64,99 +43,6 @@ fn with_engine<T>(
     // SAFETY: OpenSM passes the context that the engine was registered with, which the plugin owns.
     let Some(engine) = (unsafe { context.cast::<Registered>().as_ref() }) else { return failed };
     with_plugin(engine.plugin.cast(), name, failed, |plugin| body(plugin, engine))
-}
-
-/// Loads the plugin. NULL makes OpenSM continue without it.
-unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
-    install_hook();
-    let created = guarded(|| {
-        let host = match Host::new(osm) {
-            Ok(host) => host,
-            Err(error) => {
-                eprintln!("dfdn: ERR {}: not loaded: {error}", Message::NotRegistered.code());
-                return std::ptr::null_mut();
-            }
-        };
-        if host.force_qos_on() {
-            host.log(
-                Message::QosForcedOn,
-                "qos was FALSE and is now on: without it OpenSM would program no SL2VL tables and credit loops \
-                 were possible. Put 'qos TRUE' into opensm.conf to say so yourself",
-            );
-        }
-        let drill = Drill::from_environment();
-        if let Some(drill) = &drill {
-            host.log(Message::Drill, &drill.describe());
-        }
-        let plugin = Box::into_raw(Box::new(Plugin::new(host, drill)));
-        // SAFETY: made above, and freed nowhere but below and in `delete`.
-        let refused = register(unsafe { &*plugin }, plugin, setup);
-        if refused.iter().any(|name| name == CHOSEN_BY_CONFIG) {
-            host.log(
-                Message::NotRegistered,
-                "OpenSM refused the engine 'dfdn', as it does when a plugin of this name is loaded already: name \
-                 it once in event_plugin_name",
-            );
-            // SAFETY: made above; the engines that point to it were refused, so nobody knows of it.
-            drop(unsafe { Box::from_raw(plugin) });
-            return std::ptr::null_mut();
-        }
-        for name in refused {
-            host.log(Message::EngineRefused, &format!("OpenSM has another engine named '{name}'"));
-        }
-        if let Some(text) = not_asked(&host.options_engines()) {
-            host.log(Message::NotAsked, &text);
-        }
-        host.log(
-            Message::Ready,
-            concat!(
-                "version ",
-                env!("CARGO_PKG_VERSION"),
-                " ready; it routes where opensm.conf says 'routing_engine dfdn' (and with \
-                 'routing_engine dfdn,no_fallback' nothing else does when it cannot)"
-            ),
-        );
-        plugin.cast()
-    });
-    created.unwrap_or_else(|text| {
-        eprintln!("dfdn: ERR {}: not loaded: {text}", Message::Panic.code());
-        std::ptr::null_mut()
-    })
-}
-
-/// Unloads the plugin. OpenSM has destroyed its engines before, so nobody calls it any more.
-unsafe extern "C" fn delete(plugin: *mut c_void) {
-    let _ = guarded(|| {
-        if !plugin.is_null() {
-            // SAFETY: created by `create`, returned once. No thread of ours is left: those of a
-            // callback are joined before it returns, and the one of `Retry` as it is dropped here.
-            drop(unsafe { Box::from_raw(plugin.cast::<Plugin>()) });
-        }
-    });
-}
-
-/// Fills the callback table of an engine. Its context was set by OpenSM.
-unsafe extern "C" fn setup(engine: *mut abi::osm_routing_engine, _: *mut abi::osm_opensm) -> c_int {
-    // SAFETY: OpenSM passes its new engine and nobody else knows of it yet.
-    let Some(engine) = (unsafe { engine.as_mut() }) else { return FAILED };
-    engine.build_lid_matrices = Some(build_lid_matrices);
-    engine.ucast_build_fwd_tables = Some(ucast_build_fwd_tables);
-    engine.update_sl2vl = Some(update_sl2vl);
-    engine.update_vlarb = Some(update_vlarb);
-    engine.path_sl = Some(path_sl);
-    engine.mcast_build_stree = Some(mcast_build_stree);
-    engine.destroy = Some(destroy);
-    let object = std::ptr::from_mut(engine);
-    let context = engine.context;
-    with_engine(context, "setup", (), |_, registered| registered.object.store(object, Ordering::Relaxed));
-    DONE
-}
-
-/// Destroys the engine; what it uses belongs to the plugin, which `delete` frees.
-unsafe extern "C" fn destroy(context: *mut c_void) {
-    with_engine(context, "destroy", (), |_, engine| {
-        engine.object.store(std::ptr::null_mut(), Ordering::Relaxed);
-    });
 }
 
 /// Writes a multicast group into OpenSM's tables, from which OpenSM has removed the group before.
@@ -174,7 +60,7 @@ pub(super) unsafe extern "C" fn mcast_build_stree(
 
 /// Reads the subnet, computes and verifies everything, and writes hop counts if they are read. If
 /// that fails and tables from before are to stay in force, OpenSM continues.
-unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
     let done = with_engine(context, "build_lid_matrices", FAILED, |plugin, engine| {
         code(plugin, plugin.compute(engine))
     });
@@ -198,7 +84,7 @@ unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
 
 /// Writes the forwarding tables and publishes what the other callbacks look up: the computed
 /// tables, or else what is still valid of those from before.
-unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
     let done = with_engine(context, "ucast_build_fwd_tables", FAILED, |plugin, engine| {
         if plugin.is_to_hold(engine) { FAILED } else { code(plugin, plugin.commit(engine)) }
     });
@@ -234,7 +120,7 @@ fn code(plugin: &Plugin, result: Result<(), (Message, String)>) -> c_int {
 }
 
 /// The SL2VL row of (in port, out port) of a switch, or that of an adapter.
-unsafe extern "C" fn update_sl2vl(
+pub(super) unsafe extern "C" fn update_sl2vl(
     context: *mut c_void,
     port: *mut abi::osm_physp_t,
     in_port: u8,
@@ -262,7 +148,7 @@ unsafe extern "C" fn update_sl2vl(
 /// Blocks 0 and 1 are the low-priority table, 2 and 3 the high-priority one. All VLs in use get the
 /// same weight in the low table; only if that has fewer entries than there are VLs do the others go
 /// into the high one.
-unsafe extern "C" fn update_vlarb(
+pub(super) unsafe extern "C" fn update_vlarb(
     context: *mut c_void,
     port: *mut abi::osm_physp_t,
     _: u8,
@@ -297,7 +183,7 @@ unsafe extern "C" fn update_vlarb(
 }
 
 /// The SL of a path; LIDs in network order. Called from several of the SA's threads at once.
-unsafe extern "C" fn path_sl(
+pub(super) unsafe extern "C" fn path_sl(
     context: *mut c_void,
     hint: u8,
     slid: abi::ib_net16_t,
@@ -310,7 +196,7 @@ unsafe extern "C" fn path_sl(
 }
 
 /// Subnet events.
-unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
+pub(super) unsafe extern "C" fn report(context: *mut c_void, event: abi::osm_epi_event_id_t, _: *mut c_void) {
     // These come from the sweeping thread, the others from any. The first call of a thread makes
     // the C library allocate its thread-local data in this library, which ends the process if there
     // is no memory: so as few threads as possible get here.

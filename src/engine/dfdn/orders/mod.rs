@@ -1,0 +1,221 @@
+//! The orders of the links that `dfdn` knows.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::fabric::{Fabric, SwitchId};
+use crate::ordering::{
+    Dimensions, Rank, Rule, Tree, global_links_first, host_levels, local_links_first, up_down_rank,
+};
+use crate::routing::Hops;
+
+/// An order of the links: how to order the links around a root.
+struct Entry {
+    name: &'static str,
+    /// `None` where the fabric has no such order.
+    rank: fn(&Fabric, Option<&Dimensions>, SwitchId) -> Option<Rank>,
+    /// The roots that the search tries.
+    roots: Roots,
+    /// Whether the tree consists of the lowest links, not of shortest paths to the root.
+    lowest_tree: bool,
+    /// Whether hardly more than one path a pair ascends, so that the load decides little.
+    one_path: bool,
+    /// The rules for stable tables, and when they are tried: the lowest number first.
+    stable: &'static [(u8, MakeRule)],
+}
+
+/// A rule under an order.
+type MakeRule = fn(Rank) -> Rule;
+
+/// Which switches are roots of an order in the search.
+#[derive(PartialEq, Eq)]
+enum Roots {
+    /// The switch that is farthest from another one: a corner of a grid.
+    Corner,
+    /// The switch that is nearest to all others.
+    Center,
+    /// Several switches, leaves among them; they are part of the name.
+    Several,
+}
+
+/// All orders, as the search tries them. A new order is a file in this folder and a line here.
+///
+/// For stable tables grids come first, with the first turn free: on one VL hardly more than one path a pair is
+/// legal, and the first failed links would bring another rule.
+const REGISTRY: &[Entry] = &[
+    Entry {
+        name: "dimension by dimension",
+        rank: |fabric, dimensions, root| dimensions.map(|d| d.dimension_order(fabric, root)),
+        roots: Roots::Corner,
+        lowest_tree: false,
+        one_path: true,
+        stable: &[(0, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "trees by dimension",
+        rank: |fabric, dimensions, root| dimensions.map(|d| d.dimension_trees(fabric, root)),
+        roots: Roots::Corner,
+        lowest_tree: true,
+        one_path: true,
+        stable: &[],
+    },
+    Entry {
+        name: "host levels",
+        rank: |fabric, _, _| Some(host_levels(fabric, most_adapters(fabric).div_ceil(4))),
+        roots: Roots::Center,
+        lowest_tree: false,
+        one_path: false,
+        stable: &[(2, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "global links first",
+        rank: |fabric, _, root| Some(global_links_first(fabric, root)),
+        roots: Roots::Center,
+        lowest_tree: false,
+        one_path: false,
+        stable: &[(3, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "local links first",
+        rank: |fabric, _, root| Some(local_links_first(fabric, root)),
+        roots: Roots::Center,
+        lowest_tree: false,
+        one_path: false,
+        stable: &[(5, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "up*/down*",
+        rank: |fabric, _, root| Some(up_down_rank(fabric, root)),
+        roots: Roots::Several,
+        lowest_tree: false,
+        one_path: false,
+        stable: &[(1, Rule::OneVl), (4, Rule::FirstTurnFree)],
+    },
+];
+
+impl Entry {
+    fn order(&self, fabric: &Fabric, dimensions: Option<&Dimensions>, root: SwitchId) -> Option<LinkOrder> {
+        let rank = (self.rank)(fabric, dimensions, root)?;
+        let tree = match self.lowest_tree {
+            true => Tree::lowest(fabric, &rank, SwitchId(0)),
+            false => Tree::new(fabric, &rank, root),
+        };
+        let name = match self.roots {
+            Roots::Several => format!("{} from {}", self.name, fabric.switch(root).description),
+            Roots::Corner | Roots::Center => self.name.to_owned(),
+        };
+        Some(LinkOrder { name, rank, tree, one_path: self.one_path, has_tree: true })
+    }
+}
+
+/// The adapters of the switch with the most.
+fn most_adapters(fabric: &Fabric) -> usize {
+    fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0)
+}
+
+/// The first switch with the most adapters.
+fn fullest(fabric: &Fabric) -> Option<SwitchId> {
+    fabric.switch_ids().max_by_key(|&s| (fabric.num_adapters_on(s), Reverse(s)))
+}
+
+/// An order of the links with a tree.
+pub(super) struct LinkOrder {
+    pub(super) name: String,
+    pub(super) rank: Rank,
+    pub(super) tree: Tree,
+    /// Whether hardly more than one path a pair ascends, so that the load decides little.
+    pub(super) one_path: bool,
+    /// Whether the paths of the tree ascend in the rank as it is.
+    pub(super) has_tree: bool,
+}
+
+/// The orders for the search. An order in which the paths of its tree do not ascend comes once more with the tree
+/// outermost.
+pub(super) fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Arc<LinkOrder>> {
+    let n = fabric.num_switches();
+    let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
+    let center = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
+    let corner = fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0));
+    let mut several: Vec<SwitchId> = Vec::new();
+    let spread = (0..4).map(|i| SwitchId::at(i * n / 4));
+    for root in spread.chain([SwitchId::at(n - 1), fullest(fabric).unwrap_or(SwitchId(0)), center]) {
+        if !several.contains(&root) {
+            several.push(root);
+        }
+    }
+    let dimensions = Dimensions::find(fabric);
+    let mut list = Vec::new();
+    for entry in REGISTRY {
+        let roots = match entry.roots {
+            Roots::Corner => &[corner][..],
+            Roots::Center => &[center],
+            Roots::Several => &several,
+        };
+        for order in roots.iter().filter_map(|&root| entry.order(fabric, dimensions.as_ref(), root)) {
+            let outermost = order.tree.with_tree_outermost(fabric, &order.rank);
+            let has_tree = outermost == order.rank;
+            if !has_tree {
+                list.push(Arc::new(LinkOrder {
+                    name: format!("{} around a tree", order.name),
+                    rank: outermost,
+                    tree: order.tree.clone(),
+                    one_path: false,
+                    has_tree: true,
+                }));
+            }
+            list.push(Arc::new(LinkOrder { has_tree, ..order }));
+        }
+    }
+    list
+}
+
+/// The candidates for stable tables in a fixed order, each made when it is asked for. The root of all is the
+/// first switch with the most adapters.
+pub(super) fn stable(fabric: &Fabric) -> impl Iterator<Item = (LinkOrder, Rule)> {
+    let dimensions = Dimensions::find(fabric);
+    let root = fullest(fabric);
+    let mut list: Vec<_> =
+        REGISTRY.iter().flat_map(|entry| entry.stable.iter().map(move |kind| (kind, entry))).collect();
+    list.sort_by_key(|((number, _), _)| *number);
+    list.into_iter().filter_map(move |((_, kind), entry)| {
+        let order = entry.order(fabric, dimensions.as_ref(), root?)?;
+        let rule = kind(order.rank.clone());
+        Some((order, rule))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{HyperX, small_members};
+
+    #[test]
+    fn the_registry_has_each_name_and_each_number_once() {
+        let mut names: Vec<&str> = REGISTRY.iter().map(|entry| entry.name).collect();
+        let mut numbers: Vec<u8> =
+            REGISTRY.iter().flat_map(|entry| entry.stable.iter().map(|&(number, _)| number)).collect();
+        let (all, kinds) = (names.len(), numbers.len());
+        names.sort_unstable();
+        names.dedup();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!((names.len(), numbers.len()), (all, kinds));
+    }
+
+    #[test]
+    fn the_search_has_an_order_with_a_tree_for_every_entry() {
+        let grid = HyperX { dims: vec![4, 3], cas: 1 }.build().unwrap();
+        for (name, f) in small_members().into_iter().chain([("a grid", grid)]) {
+            let orders = orders(&f, &Hops::new(&f).unwrap());
+            let grid = Dimensions::find(&f).is_some();
+            for entry in REGISTRY {
+                let of = |order: &&Arc<LinkOrder>| order.name.starts_with(entry.name) && order.has_tree;
+                let expected = grid || entry.roots != Roots::Corner;
+                assert_eq!(orders.iter().any(|order| of(&order)), expected, "{name}: {}", entry.name);
+            }
+            for order in orders.iter().filter(|order| order.has_tree) {
+                assert_eq!(order.tree.with_tree_outermost(&f, &order.rank), order.rank, "{name}");
+            }
+        }
+    }
+}
