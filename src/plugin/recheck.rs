@@ -225,10 +225,8 @@ impl Recheck {
 /// What OpenSM makes of a row for a port that operates so many VLs, a power of two or 15. It leaves VL 15,
 /// which drops packets, as it is.
 pub(super) fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
-    const ONES: u64 = 0x1111_1111_1111_1111;
     let mask = if vls == 15 { 15 } else { vls - 1 };
-    let drops = row.0 & row.0 >> 1 & row.0 >> 2 & row.0 >> 3 & ONES;
-    SlVlRow((row.0 & SlVlRow::uniform(Vl(mask)).0) | (drops * 15))
+    SlVlRow(row.0 & SlVlRow::uniform(Vl(mask)).0 | row.drops().0)
 }
 
 #[cfg(test)]

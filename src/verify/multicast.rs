@@ -9,12 +9,13 @@
 
 use serde_json::{Value, json};
 
+use super::delivery::{circle, twice, unreached};
 use super::graph::{Cycles, Graph};
 use super::policy::lowest;
 use super::witness::Finder;
 use super::{Destination, Packet, Plan, bits};
 use crate::fabric::{ChannelId, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
-use crate::tables::{McastGroup, PortSet};
+use crate::tables::McastGroup;
 
 /// What holds for the multicast groups of some tables.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,9 +26,12 @@ pub struct McastVerdict {
     pub loop_free: bool,
     /// Every member gets the packets of every other one.
     pub reachable: bool,
+    /// No end port gets a packet twice.
+    pub once: bool,
     /// No virtual channels wait for each other in a circle, with packets of all groups and of unicast,
-    /// and no copy needs a VL that does not exist: for the SLs that the tables state of their groups,
-    /// and for SL 0, which is what groups have by default, where they state none.
+    /// no copy needs a VL that does not exist, and adapters map none of the SLs to VL 15: for the SLs that
+    /// the tables state of their groups, and for SL 0, which is what groups have by default, where they
+    /// state none.
     pub deadlock_free: bool,
     /// SLs that groups may have for that, all at the same time, bit `n` = SL `n`.
     pub sls: u16,
@@ -36,7 +40,7 @@ pub struct McastVerdict {
 impl McastVerdict {
     /// Whether the tables may go to switches.
     pub fn is_safe(&self) -> bool {
-        self.loop_free && self.reachable && self.deadlock_free
+        self.loop_free && self.reachable && self.once && self.deadlock_free
     }
 
     /// The SLs as numbers.
@@ -64,8 +68,26 @@ pub enum McastFault {
         /// Who does not get it.
         to: EndPortId,
     },
+    /// An end port gets the packets of another twice.
+    Twice {
+        /// The group.
+        mlid: u16,
+        /// Who sends.
+        from: EndPortId,
+        /// Who gets them twice.
+        to: EndPortId,
+    },
     /// Virtual channels that wait for each other, each for the next and the last for the first.
     CreditLoop(Vec<McastWait>),
+    /// Adapters map the SL to VL 15, and do not send.
+    Unsent {
+        /// The group.
+        mlid: u16,
+        /// The SL of the packet.
+        sl: Sl,
+        /// An adapter that does not.
+        from: EndPortId,
+    },
     /// A copy is dropped or needs a VL that an end of the link cannot operate.
     NoVl {
         /// The group.
@@ -121,6 +143,14 @@ impl McastFault {
             Self::Unreachable { mlid, from, to } => {
                 format!("packets of group 0x{mlid:04x} from {} do not reach {}", end(*from), end(*to))
             }
+            Self::Twice { mlid, from, to } => {
+                format!("packets of group 0x{mlid:04x} from {} reach {} twice", end(*from), end(*to))
+            }
+            Self::Unsent { mlid, sl, from } => format!(
+                "packets of group 0x{mlid:04x} with SL {} from {} are not sent, as adapters map it to VL 15",
+                sl.0,
+                end(*from)
+            ),
             Self::NoVl { mlid, sl, at, port } => format!(
                 "a packet of group 0x{mlid:04x} with SL {} cannot leave {} by port {port}: its VL is 15 or more \
                  than the link can operate",
@@ -157,7 +187,9 @@ impl McastFault {
             Self::Loop { .. } => "multicast_loop",
             Self::Unreachable { .. } => "multicast_unreachable",
             Self::CreditLoop(_) => "multicast_credit_loop",
+            Self::Twice { .. } => "multicast_twice",
             Self::NoVl { .. } => "multicast_no_vl",
+            Self::Unsent { .. } => "multicast_unsent",
         };
         json!({ "kind": kind })
     }
@@ -177,10 +209,12 @@ pub(super) fn judge(
     if groups.is_empty() {
         return None;
     }
-    let mut faults: Vec<McastFault> = groups.iter().find_map(|g| circle(plan, g)).into_iter().collect();
-    let loop_free = faults.is_empty();
-    faults.extend(groups.iter().find_map(|g| unreached(plan, g)));
-    let reachable = faults.len() == usize::from(!loop_free);
+    let circles: Vec<Option<McastFault>> = groups.iter().map(|g| circle(plan, g)).collect();
+    let copied = groups.iter().zip(&circles).find_map(|(g, circle)| twice(plan, g, circle.is_some()));
+    let circle = circles.into_iter().flatten().next();
+    let missed = groups.iter().find_map(|g| unreached(plan, g));
+    let (loop_free, reachable, once) = (circle.is_none(), missed.is_none(), copied.is_none());
+    let mut faults: Vec<McastFault> = circle.into_iter().chain(missed).chain(copied).collect();
 
     let candidates = |g: &McastGroup| g.sls.unwrap_or(u16::MAX);
     let all = groups.iter().fold(0, |all, g| all | candidates(g));
@@ -249,7 +283,7 @@ pub(super) fn judge(
         faults.push(McastFault::CreditLoop(waits.expect("some packet made each dependency")));
     }
     let deadlock_free = unicast.example.is_none() && wanted & !sls == 0;
-    Some((McastVerdict { groups: groups.len(), loop_free, reachable, deadlock_free, sls }, faults))
+    Some((McastVerdict { groups: groups.len(), loop_free, reachable, once, deadlock_free, sls }, faults))
 }
 
 /// The packets of one group with one SL, from all senders.
@@ -276,6 +310,10 @@ impl<'a> Spread<'a> {
             let (on, s) = (plan.fabric.endports_on(s), s.index());
             for &source in on {
                 let port = plan.injection_port[source.index()];
+                if port != 0 && plan.unsent.get(self.sl).0 == Vl::MAX_DATA {
+                    let (mlid, sl) = (self.group.mlid, self.sl);
+                    return Err(McastFault::Unsent { mlid, sl, from: source });
+                }
                 for out in ports.iter().filter(|out| out.0 != port) {
                     self.copy(s, port, out, 0)?;
                 }
@@ -357,83 +395,5 @@ fn cause(
             let source = plan.fabric.endports_on(c.from).iter().find(injects).or_else(before)?;
             Some(Cause::Multicast { mlid: g.mlid, source: *source, sl })
         })
-    })
-}
-
-/// The channels by which a group's packets leave a switch for another one that passes them on.
-fn ways<'a>(plan: &'a Plan<'_>, group: &'a McastGroup, s: SwitchId) -> impl Iterator<Item = ChannelId> + 'a {
-    let channels = plan.fabric.channels();
-    let all = group.at(s).iter().filter_map(move |port| channels.at_port(s, port));
-    all.filter(move |&c| !group.at(channels.get(c).to).is_empty())
-}
-
-/// A circle of channels of a group, if there is one: what remains when channels that lead on to none
-/// that remains are taken away, over and over.
-fn circle(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
-    let channels = plan.fabric.channels();
-    let list: Vec<ChannelId> = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).collect();
-    let on = |c: ChannelId| {
-        let c = channels.get(c);
-        ways(plan, group, c.to).filter(|&d| d != c.reverse)
-    };
-    let mut count = vec![0_usize; channels.len()];
-    let mut left = vec![false; channels.len()];
-    for &c in &list {
-        count[c.index()] = on(c).count();
-        left[c.index()] = true;
-    }
-    let mut done: Vec<ChannelId> = list.iter().copied().filter(|c| count[c.index()] == 0).collect();
-    while let Some(d) = done.pop() {
-        left[d.index()] = false;
-        let from = channels.get(d).from;
-        let into = channels.out(from).map(|(_, back)| back.reverse).filter(|&c| c != channels.get(d).reverse);
-        for c in into.filter(|c| left[c.index()]) {
-            count[c.index()] -= 1;
-            if count[c.index()] == 0 {
-                done.push(c);
-            }
-        }
-    }
-    let mut at = list.into_iter().find(|c| left[c.index()])?;
-    let mut path: Vec<ChannelId> = Vec::new();
-    while !path.contains(&at) {
-        path.push(at);
-        at = on(at).find(|d| left[d.index()]).expect("what is left leads on to what is left");
-    }
-    let first = path.iter().position(|&c| c == at).unwrap_or(0);
-    Some(McastFault::Loop { mlid: group.mlid, channels: path.split_off(first) })
-}
-
-/// A member that does not get what another one sends.
-fn unreached(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
-    let fabric = plan.fabric;
-    let channels = fabric.channels();
-    let member = |&(s, set): &(SwitchId, PortSet)| {
-        let ends = fabric.endports_on(s).iter().copied();
-        let mut ends = ends.filter(|e| set.contains(PortNum(plan.injection_port[e.index()])));
-        ends.next().map(|e| (s, e))
-    };
-    let members: Vec<(SwitchId, EndPortId)> = group.ports.iter().filter_map(member).collect();
-    let there_and_back = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).all(|c| {
-        let back = channels.get(channels.get(c).reverse);
-        group.at(back.from).contains(back.out_port)
-    });
-    // Where every way leads back too, one sender speaks for all.
-    let senders = if there_and_back { &members[..members.len().min(1)] } else { &members[..] };
-    senders.iter().find_map(|&(start, from)| {
-        let mut met = vec![false; fabric.num_switches()];
-        met[start.index()] = true;
-        let mut queue: Vec<(SwitchId, Option<ChannelId>)> = vec![(start, None)];
-        while let Some((s, came)) = queue.pop() {
-            let back = came.map(|c| channels.get(c).reverse);
-            for c in ways(plan, group, s).filter(|&c| Some(c) != back) {
-                let to = channels.get(c).to;
-                if !std::mem::replace(&mut met[to.index()], true) {
-                    queue.push((to, Some(c)));
-                }
-            }
-        }
-        let missed = members.iter().find(|(s, _)| !met[s.index()]);
-        missed.map(|&(_, to)| McastFault::Unreachable { mlid: group.mlid, from, to })
     })
 }
