@@ -105,9 +105,10 @@ fn multicast(v: &Verdict) -> String {
         _ => format!("SL {}", m.sl_numbers().iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
     };
     format!(
-        "{} {groups}: every member reached {}, free of loops {}, deadlock-free together with unicast {} ({sls})",
+        "{} {groups}: every member reached {}, once {}, free of loops {}, deadlock-free together with unicast {} ({sls})",
         m.groups,
         yes(m.reachable),
+        yes(m.once),
         yes(m.loop_free),
         yes(m.deadlock_free)
     )

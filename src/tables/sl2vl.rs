@@ -36,6 +36,12 @@ impl SlVlRow {
         std::array::from_fn(|sl| self.get(Sl(sl as u8)))
     }
 
+    /// The row with VL 15 for every SL that has it here, and VL 0 for the others.
+    pub fn drops(self) -> Self {
+        let all = self.0 & self.0 >> 1 & self.0 >> 2 & self.0 >> 3 & 0x1111_1111_1111_1111;
+        Self(all * 15)
+    }
+
     fn shift(sl: Sl) -> u32 {
         60 - 4 * u32::from(sl.0 & 0xf)
     }
@@ -98,7 +104,8 @@ impl Sl2Vl {
     }
 
     /// The row of every adapter and router. A packet's VL on its way into the first switch cannot
-    /// cause a credit loop; the row keeps classes of service separate.
+    /// cause a credit loop; the row keeps classes of service separate. Packets with an SL that it
+    /// maps to VL 15 are not sent.
     pub fn adapters(&self) -> SlVlRow {
         self.adapters
     }

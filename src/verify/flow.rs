@@ -115,7 +115,7 @@ impl Flow {
             Senders::ByEndPort(table) => {
                 let sls = &table[index * plan.fabric.endports().len()..];
                 for &source in plan.fabric.endports_on(SwitchId::at(s)) {
-                    let row = plan.rows[plan.turn(s, out, plan.injection_port[source.index()])];
+                    let row = plan.row_from(source, s, out);
                     let adapter = plan.injection_port[source.index()] != 0;
                     for sl in bits(sls[source.index()]) {
                         let vls = 1 << vl_of(row, sl);
@@ -139,7 +139,7 @@ pub(super) fn dropped_at_home(plan: &Plan<'_>, senders: &Senders, index: usize, 
     let others = || plan.fabric.endports_on(SwitchId::at(to.root)).iter().filter(|&&e| e != to.owner);
     plan.drops
         && others().any(|&source| {
-            let row = plan.rows[plan.turn(to.root, to.port, plan.injection_port[source.index()])];
+            let row = plan.row_from(source, to.root, to.port);
             let sls = match senders {
                 Senders::Same(sls) => *sls,
                 Senders::BySwitch(table) => table[index * plan.fabric.num_switches() + to.root],

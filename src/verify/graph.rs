@@ -56,7 +56,6 @@ impl Clone for Graph {
 impl Graph {
     /// `lanes`: one more than the highest VL that can occur.
     pub(super) fn new(lanes: usize, turns: usize, slots: usize) -> Self {
-        assert!(u32::try_from(turns * lanes).is_ok(), "a number of 32 bits for each cell");
         let zeros = |n| (0..n).map(|_| AtomicU16::new(0)).collect();
         Self { lanes, waits: zeros(turns * lanes), used: zeros(slots), by_adapters: AtomicU16::new(0) }
     }
@@ -179,7 +178,7 @@ fn cyclic_components<I: Iterator<Item = usize>>(
     left: &[usize],
     after: &impl Fn(usize) -> I,
 ) -> Vec<Vec<usize>> {
-    let mut graph = DiGraph::<(), (), u32>::with_capacity(left.len(), left.len());
+    let mut graph = DiGraph::<(), (), usize>::with_capacity(left.len(), left.len());
     for _ in left {
         graph.add_node(());
     }

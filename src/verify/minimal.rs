@@ -20,6 +20,8 @@ const NONE: u32 = u32::MAX;
 /// cache set.
 const ROW: usize = 256 + 8;
 
+const _: () = assert!((u8::MAX as usize + 1) * (Vl::MAX_DATA as usize + 1) <= u16::MAX as usize);
+
 /// A channel that entries lead over.
 #[derive(Clone, Copy)]
 struct UsedChannel {
@@ -40,8 +42,9 @@ struct Turn {
     lids: u64,
     /// The second channel.
     ahead: u32,
-    /// The graph's cell for the VL used on it.
-    cell: u32,
+    /// The graph's cell for the VL used on it, counted from the cell of port 0 and VL 0: there may be
+    /// more than 2^32 cells, but those of one in port are few.
+    cell: u16,
 }
 
 /// Buffers, reused for each block.
@@ -285,7 +288,7 @@ impl Minimal {
                         let turn = turn + usize::from(self.used[ahead].out);
                         let vl = vls[turn];
                         self.held[ahead * lanes + usize::from(vl)] |= lids;
-                        let cell = plan.graph.cell(turn, vl) as u32;
+                        let cell = plan.graph.cell(usize::from(self.used[ahead].out), vl) as u16;
                         self.turns.push(Turn { lids, ahead: ahead as u32, cell });
                     }
                 }
@@ -293,10 +296,11 @@ impl Minimal {
             }
         }
         let mut begin = 0;
-        for (held, &end) in self.held.chunks(lanes).zip(&self.turns_end) {
+        for ((way, held), &end) in self.used.iter().zip(self.held.chunks(lanes)).zip(&self.turns_end) {
+            let cells = plan.graph.cell(plan.turn(way.to as usize, 0, way.in_port), 0);
             for turn in &self.turns[begin..end as usize] {
                 let vls = held.iter().rev().fold(0, |vls, h| vls << 1 | u16::from(h & turn.lids != 0));
-                plan.graph.depend(turn.cell as usize, vls);
+                plan.graph.depend(cells + usize::from(turn.cell), vls);
             }
             begin = end as usize;
         }
@@ -336,7 +340,7 @@ impl Minimal {
                 for turn in &self.turns[begin..end as usize] {
                     let lids = self.adapters[w] & turn.lids;
                     let ahead = &mut self.adapters[turn.ahead as usize];
-                    vls |= u16::from(lids != 0) << (turn.cell as usize % lanes);
+                    vls |= u16::from(lids != 0) << (usize::from(turn.cell) % lanes);
                     more |= lids & !*ahead != 0;
                     *ahead |= lids;
                 }

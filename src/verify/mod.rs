@@ -6,6 +6,7 @@
 //! pair: the forwarding entries for one LID form a tree, and everything is counted along the tree.
 //! Only if a property fails are single pairs walked, to find a [`Witness`].
 
+mod delivery;
 mod flow;
 mod graph;
 mod hops;
@@ -75,7 +76,8 @@ pub struct Verdict {
     /// The same for packets between adapters alone, as other checkers do it: they ignore traffic
     /// from and to switch port 0, which fills the same buffers.
     pub deadlock_free_adapters: bool,
-    /// Every packet arrives: entries lead to the destination and no SL in use maps to VL 15.
+    /// Every packet arrives: entries lead to the destination and no SL in use maps to VL 15, at no switch
+    /// and at no adapter that sends.
     pub reachable: bool,
     /// No packet loops.
     pub loop_free: bool,
@@ -171,6 +173,7 @@ impl Verdict {
             "cyclic_components": self.cyclic_components,
             "multicast_groups": self.multicast.as_ref().map_or(0, |m| m.groups),
             "multicast_loop_free": self.multicast.as_ref().map(|m| m.loop_free),
+            "multicast_once": self.multicast.as_ref().map(|m| m.once),
             "multicast_reachable": self.multicast.as_ref().map(|m| m.reachable),
             "multicast_deadlock_free": self.multicast.as_ref().map(|m| m.deadlock_free),
             "multicast_sls": self.multicast.as_ref().map(McastVerdict::sl_numbers),
@@ -378,6 +381,8 @@ struct Plan<'a> {
     rows: &'a [SlVlRow],
     /// Whether any row maps an SL to VL 15.
     drops: bool,
+    /// VL 15 for each SL that adapters and routers map to it.
+    unsent: SlVlRow,
     first_slot: Vec<usize>,
     /// By slot.
     ahead: Vec<Ahead>,
@@ -404,6 +409,7 @@ impl<'a> Plan<'a> {
         assert_eq!(rows.len(), turns.len, "tables of another fabric");
         let injection_port: Vec<u8> =
             fabric.endports().iter().map(|e| e.attachment.map_or(0, |(_, port)| port.0)).collect();
+        let unsent = routes.sl2vl.adapters().drops();
         let slots = channels.num_slots();
         let mut ahead = vec![Ahead { to: u32::MAX, in_port: 0 }; slots];
         let mut injections = vec![Injection::default(); Sl::COUNT * slots];
@@ -412,8 +418,9 @@ impl<'a> Plan<'a> {
             ahead[slot] = Ahead { to: c.to.0, in_port: c.in_port.0 };
             let mut last = None;
             for &source in fabric.endports_on(c.from) {
-                let row = rows[turns.at(c.from.index(), c.out_port.0, injection_port[source.index()])];
                 let adapter = fabric.endport(source).is_adapter();
+                let row = rows[turns.at(c.from.index(), c.out_port.0, injection_port[source.index()])];
+                let row = if adapter { SlVlRow(row.0 | unsent.0) } else { row };
                 // Most sources on a switch have the same set.
                 if last.replace((row, adapter)) == Some((row, adapter)) {
                     continue;
@@ -440,6 +447,7 @@ impl<'a> Plan<'a> {
             turns,
             rows,
             drops,
+            unsent,
             first_slot: fabric.switch_ids().map(|s| channels.first_slot(s)).collect(),
             ahead,
             injections,
@@ -451,6 +459,13 @@ impl<'a> Plan<'a> {
 
     fn turn(&self, switch: usize, out_port: u8, in_port: u8) -> usize {
         self.turns.at(switch, out_port, in_port)
+    }
+
+    /// The VLs of packets of an end port on the first channel, by SL; VL 15 where it does not send them.
+    fn row_from(&self, source: EndPortId, switch: usize, out_port: u8) -> SlVlRow {
+        let port = self.injection_port[source.index()];
+        let row = self.rows[self.turn(switch, out_port, port)];
+        if port == 0 { row } else { SlVlRow(row.0 | self.unsent.0) }
     }
 
     fn slot(&self, switch: usize, port: u8) -> usize {
@@ -560,7 +575,9 @@ fn merge(sl2vl: &Sl2Vl, sizes: Sizes) -> (Vec<u16>, usize, bool) {
         }
         distinct
     });
-    let distinct = chunks.reduce(HashSet::new, |a, b| &a | &b);
+    let mut distinct = chunks.reduce(HashSet::new, |a, b| &a | &b);
+    // Of the rows of adapters it matters only what they do not send.
+    distinct.insert(sl2vl.adapters().drops());
     let mut alike = [u16::MAX; Sl::COUNT];
     let (mut highest, mut drops) = (0, false);
     for row in distinct {

@@ -7,13 +7,14 @@
 //! copy that was sent has left. Senders are all end ports on the switches of a group, members or
 //! not: a switch does not check where a packet comes from.
 
+use super::delivery::{forwarding_loop, twice, unreached};
 use super::graph::{Cycles, Graph};
 use super::multicast_fault::{Cause, McastFault, McastWait};
 use super::policy::lowest;
 use super::witness::Finder;
 use super::{Destination, Plan, bits};
 use crate::fabric::{ChannelId, EndPortId, PortNum, Sl, SwitchId, Vl};
-use crate::tables::{McastGroup, PortSet};
+use crate::tables::McastGroup;
 
 /// The multicast properties of some tables.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,9 +25,12 @@ pub struct McastVerdict {
     pub loop_free: bool,
     /// Every member gets the packets of every other one.
     pub reachable: bool,
+    /// No end port gets a packet twice.
+    pub once: bool,
     /// No virtual channels wait for each other in a cycle, with packets of all groups and of
-    /// unicast, and no copy needs a VL that does not exist. Checked for the SLs that the tables
-    /// state for their groups, or else for SL 0, the default of groups.
+    /// unicast, no copy needs a VL that does not exist, and adapters map none of the SLs to VL 15.
+    /// Checked for the SLs that the tables state for their groups, or else for SL 0, the default of
+    /// groups.
     pub deadlock_free: bool,
     /// SLs that groups may have while that holds, all at the same time, bit `n` = SL `n`.
     pub sls: u16,
@@ -35,7 +39,7 @@ pub struct McastVerdict {
 impl McastVerdict {
     /// Whether the tables may go to switches.
     pub fn is_safe(&self) -> bool {
-        self.loop_free && self.reachable && self.deadlock_free
+        self.loop_free && self.reachable && self.once && self.deadlock_free
     }
 
     /// The SLs as numbers.
@@ -58,11 +62,12 @@ pub(super) fn judge(
     if groups.is_empty() {
         return None;
     }
-    let mut faults: Vec<McastFault> =
-        groups.iter().find_map(|g| forwarding_loop(plan, g)).into_iter().collect();
-    let loop_free = faults.is_empty();
-    faults.extend(groups.iter().find_map(|g| unreached(plan, g)));
-    let reachable = faults.len() == usize::from(!loop_free);
+    let loops: Vec<Option<McastFault>> = groups.iter().map(|g| forwarding_loop(plan, g)).collect();
+    let copied = groups.iter().zip(&loops).find_map(|(g, looped)| twice(plan, g, looped.is_some()));
+    let looped = loops.into_iter().flatten().next();
+    let missed = groups.iter().find_map(|g| unreached(plan, g));
+    let (loop_free, reachable, once) = (looped.is_none(), missed.is_none(), copied.is_none());
+    let mut faults: Vec<McastFault> = looped.into_iter().chain(missed).chain(copied).collect();
 
     let candidates = |g: &McastGroup| g.sls.unwrap_or(u16::MAX);
     let all = groups.iter().fold(0, |all, g| all | candidates(g));
@@ -131,7 +136,7 @@ pub(super) fn judge(
         faults.push(McastFault::CreditLoop(waits.expect("some packet made each dependency")));
     }
     let deadlock_free = unicast.example.is_none() && wanted & !sls == 0;
-    Some((McastVerdict { groups: groups.len(), loop_free, reachable, deadlock_free, sls }, faults))
+    Some((McastVerdict { groups: groups.len(), loop_free, reachable, once, deadlock_free, sls }, faults))
 }
 
 /// The packets of one group with one SL, from all senders.
@@ -158,6 +163,10 @@ impl<'a> Spread<'a> {
             let (on, s) = (plan.fabric.endports_on(s), s.index());
             for &source in on {
                 let port = plan.injection_port[source.index()];
+                if port != 0 && plan.unsent.get(self.sl).0 == Vl::MAX_DATA {
+                    let (mlid, sl) = (self.group.mlid, self.sl);
+                    return Err(McastFault::Unsent { mlid, sl, from: source });
+                }
                 for out in ports.iter().filter(|out| out.0 != port) {
                     self.copy(s, port, out, 0)?;
                 }
@@ -239,83 +248,5 @@ fn cause(
             let source = plan.fabric.endports_on(c.from).iter().find(injects).or_else(before)?;
             Some(Cause::Multicast { mlid: g.mlid, source: *source, sl })
         })
-    })
-}
-
-/// The channels by which a group's packets go from a switch to another one that forwards them.
-fn ways<'a>(plan: &'a Plan<'_>, group: &'a McastGroup, s: SwitchId) -> impl Iterator<Item = ChannelId> + 'a {
-    let channels = plan.fabric.channels();
-    let all = group.at(s).iter().filter_map(move |port| channels.at_port(s, port));
-    all.filter(move |&c| !group.at(channels.get(c).to).is_empty())
-}
-
-/// A cycle of channels of a group, if there is one: channels that lead to no remaining channel are
-/// removed until none can be.
-fn forwarding_loop(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
-    let channels = plan.fabric.channels();
-    let list: Vec<ChannelId> = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).collect();
-    let on = |c: ChannelId| {
-        let c = channels.get(c);
-        ways(plan, group, c.to).filter(|&d| d != c.reverse)
-    };
-    let mut count = vec![0_usize; channels.len()];
-    let mut left = vec![false; channels.len()];
-    for &c in &list {
-        count[c.index()] = on(c).count();
-        left[c.index()] = true;
-    }
-    let mut done: Vec<ChannelId> = list.iter().copied().filter(|c| count[c.index()] == 0).collect();
-    while let Some(d) = done.pop() {
-        left[d.index()] = false;
-        let from = channels.get(d).from;
-        let into = channels.out(from).map(|(_, back)| back.reverse).filter(|&c| c != channels.get(d).reverse);
-        for c in into.filter(|c| left[c.index()]) {
-            count[c.index()] -= 1;
-            if count[c.index()] == 0 {
-                done.push(c);
-            }
-        }
-    }
-    let mut at = list.into_iter().find(|c| left[c.index()])?;
-    let mut path: Vec<ChannelId> = Vec::new();
-    while !path.contains(&at) {
-        path.push(at);
-        at = on(at).find(|d| left[d.index()]).expect("what is left leads on to what is left");
-    }
-    let first = path.iter().position(|&c| c == at).unwrap_or(0);
-    Some(McastFault::Loop { mlid: group.mlid, channels: path.split_off(first) })
-}
-
-/// A member that does not get another one's packets.
-fn unreached(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFault> {
-    let fabric = plan.fabric;
-    let channels = fabric.channels();
-    let member = |&(s, set): &(SwitchId, PortSet)| {
-        let ends = fabric.endports_on(s).iter().copied();
-        let mut ends = ends.filter(|e| set.contains(PortNum(plan.injection_port[e.index()])));
-        ends.next().map(|e| (s, e))
-    };
-    let members: Vec<(SwitchId, EndPortId)> = group.ports.iter().filter_map(member).collect();
-    let there_and_back = group.ports.iter().flat_map(|&(s, _)| ways(plan, group, s)).all(|c| {
-        let back = channels.get(channels.get(c).reverse);
-        group.at(back.from).contains(back.out_port)
-    });
-    // If every channel is used in both directions, one sender represents all.
-    let senders = if there_and_back { &members[..members.len().min(1)] } else { &members[..] };
-    senders.iter().find_map(|&(start, from)| {
-        let mut met = vec![false; fabric.num_switches()];
-        met[start.index()] = true;
-        let mut queue: Vec<(SwitchId, Option<ChannelId>)> = vec![(start, None)];
-        while let Some((s, came)) = queue.pop() {
-            let back = came.map(|c| channels.get(c).reverse);
-            for c in ways(plan, group, s).filter(|&c| Some(c) != back) {
-                let to = channels.get(c).to;
-                if !std::mem::replace(&mut met[to.index()], true) {
-                    queue.push((to, Some(c)));
-                }
-            }
-        }
-        let missed = members.iter().find(|(s, _)| !met[s.index()]);
-        missed.map(|&(_, to)| McastFault::Unreachable { mlid: group.mlid, from, to })
     })
 }

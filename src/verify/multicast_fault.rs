@@ -24,8 +24,26 @@ pub enum McastFault {
         /// The member without a copy.
         to: EndPortId,
     },
+    /// An end port gets the packets of another twice.
+    Twice {
+        /// The group.
+        mlid: u16,
+        /// The sender.
+        from: EndPortId,
+        /// The end port that gets two copies.
+        to: EndPortId,
+    },
     /// Virtual channels that wait for each other, each for the next and the last for the first.
     CreditLoop(Vec<McastWait>),
+    /// Adapters map the SL to VL 15, so they do not send.
+    Unsent {
+        /// The group.
+        mlid: u16,
+        /// The SL of the packet.
+        sl: Sl,
+        /// An adapter that does not send.
+        from: EndPortId,
+    },
     /// A copy is dropped or needs a VL that an end of the link cannot operate.
     NoVl {
         /// The group.
@@ -81,6 +99,14 @@ impl McastFault {
             Self::Unreachable { mlid, from, to } => {
                 format!("packets of group 0x{mlid:04x} from {} do not reach {}", end(*from), end(*to))
             }
+            Self::Twice { mlid, from, to } => {
+                format!("packets of group 0x{mlid:04x} from {} reach {} twice", end(*from), end(*to))
+            }
+            Self::Unsent { mlid, sl, from } => format!(
+                "packets of group 0x{mlid:04x} with SL {} from {} are not sent, as adapters map it to VL 15",
+                sl.0,
+                end(*from)
+            ),
             Self::NoVl { mlid, sl, at, port } => format!(
                 "a packet of group 0x{mlid:04x} with SL {} cannot leave {} by port {port}: its VL is 15 or more \
                  than the link can operate",
@@ -117,7 +143,9 @@ impl McastFault {
             Self::Loop { .. } => "multicast_loop",
             Self::Unreachable { .. } => "multicast_unreachable",
             Self::CreditLoop(_) => "multicast_credit_loop",
+            Self::Twice { .. } => "multicast_twice",
             Self::NoVl { .. } => "multicast_no_vl",
+            Self::Unsent { .. } => "multicast_unsent",
         };
         json!({ "kind": kind })
     }

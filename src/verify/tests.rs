@@ -265,6 +265,114 @@ fn vl_15_drops() {
     assert!(text.contains("SL 2 maps to VL 15 from port 1"), "{text}");
 }
 
+/// On one switch, where nothing travels: each destination is sent to with an SL of its own, and a row drops
+/// one SL on its way to one destination.
+#[test]
+fn what_is_dropped_at_home_is_looked_up_by_destination() {
+    let f = ring(1, [0, 0, 0], 0);
+    let s = SwitchId(0);
+    let all = destinations(&f);
+    assert_eq!(all.iter().map(|d| d.root).collect::<Vec<_>>(), [0; 4]);
+    let len = f.lid_table_len();
+    let mut by_switch = vec![0; len * f.num_switches()];
+    let mut by_end_port = vec![0; len * f.endports().len()];
+    for (sl, d) in (1..).zip(&all) {
+        by_switch[d.lid.index() * f.num_switches()] = sl;
+        by_end_port.iter_mut().skip(d.lid.index()).step_by(len).for_each(|entry| *entry = sl);
+    }
+    for path_sl in [PathSl::BySwitch(by_switch), PathSl::ByEndPort(by_end_port)] {
+        for (own, d) in (1..).zip(&all) {
+            for sl in 1..=4 {
+                let mut r = Routes { path_sl: path_sl.clone(), ..routes(&f, tables(&f, |_| 0, true)) };
+                for in_port in 0..r.sl2vl.ports_of(s) as u8 {
+                    let row = SlVlRow::default().with(Sl(sl), Vl(15));
+                    r.sl2vl.set(s, PortNum(in_port), PortNum(d.port), row);
+                }
+                assert_eq!(check(&f, &r, SlPolicy::AsTold).reachable, sl != own, "{own} {sl}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_adapters_do_not_send_does_not_arrive() {
+    let unsent = SlVlRow::default().with(Sl(2), Vl(15)).with(Sl(5), Vl(7));
+    for f in [ring(5, 0..5, 0), ring(1, [0, 0], 0)] {
+        let mut r = routes(&f, tables(&f, |_| 0, true));
+        r.sl2vl.set_adapters(unsent);
+        let home: Vec<SwitchId> = f.adapters().map(|(_, end)| end.attachment.unwrap().0).collect();
+        assert!(check(&f, &r, SlPolicy::AsTold).reachable && check(&f, &r, SlPolicy::Fixed(Sl(5))).reachable);
+        for policy in [SlPolicy::Fixed(Sl(2)), SlPolicy::Any] {
+            let v = check(&f, &r, policy);
+            assert!(!v.reachable && v.loop_free && !v.is_safe());
+            match v.witness() {
+                Some(Witness::Unreachable { packet, at, fault: Fault::Unsent }) => {
+                    assert!(f.endport(packet.source).is_adapter() && home.contains(at));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let told = check(&f, &r, SlPolicy::AsTold);
+        assert!(!compare::compare_safety(&f, &r, &told, Sizes::default()).any);
+        r.path_sl = PathSl::ByEndPort(vec![2; f.endports().len() * f.lid_table_len()]);
+        assert!(!check(&f, &r, SlPolicy::AsTold).reachable);
+    }
+}
+
+/// OpenSM masks the rows of a link to an adapter with the VLs that the link operates, in both directions, so
+/// packets of VLs that it lacks arrive on others; and nothing waits there for itself.
+#[test]
+fn rows_of_a_link_to_an_adapter_may_name_vls_that_it_lacks() {
+    let mut b = FabricBuilder::from_fabric(&ring(4, 0..4, 0));
+    let node = (0..b.len()).map(NodeId::at).find(|&n| b.node(n).kind != NodeKind::Switch).unwrap();
+    b.node_mut(node).ports[1].data_vls = Some(1);
+    let f = b.finish(Lmc::default()).unwrap();
+    let mut r = routes(&f, tables(&f, |_| 0, true));
+    for end in f.adapters().map(|(_, end)| end) {
+        let (s, port) = end.attachment.unwrap();
+        for in_port in 0..r.sl2vl.ports_of(s) as u8 {
+            r.sl2vl.set(s, PortNum(in_port), port, SlVlRow::uniform(Vl(3)));
+        }
+    }
+    r.sl2vl.set_adapters(SlVlRow::uniform(Vl(3)));
+    let v = check(&f, &r, SlPolicy::AsTold);
+    assert!(v.vls_legal && v.is_safe());
+}
+
+/// One way each from S0 to S1 and S3, and from each of these to S2, which has the only member.
+#[test]
+fn a_packet_that_comes_by_two_ways_comes_twice() {
+    let f = ring(4, 0..4, 0);
+    let mut r = routes(&f, tables(&f, |_| 0, true));
+    let port = |from: usize, to: usize| {
+        let mut out = f.channels().out(SwitchId::at(from));
+        out.find(|(_, c)| c.to.index() == to).unwrap().1.out_port
+    };
+    let member = f.adapters().find(|(_, end)| end.attachment.unwrap().0 == SwitchId(2)).unwrap().1;
+    let set = |ports: &[PortNum]| {
+        let mut set = PortSet::default();
+        ports.iter().for_each(|&port| set.insert(port));
+        set
+    };
+    let ports = vec![
+        (SwitchId(0), set(&[port(0, 1), port(0, 3)])),
+        (SwitchId(1), set(&[port(1, 2)])),
+        (SwitchId(2), set(&[member.attachment.unwrap().1])),
+        (SwitchId(3), set(&[port(3, 2)])),
+    ];
+    r.multicast.push(McastGroup { mlid: McastGroup::FIRST_MLID, sls: Some(1), ports });
+    let v = check(&f, &r, SlPolicy::AsTold);
+    let m = v.multicast.clone().unwrap();
+    assert!(m.loop_free && m.reachable && !m.once && !v.is_safe());
+    match v.witnesses.iter().find(|w| matches!(w, Witness::Multicast(McastFault::Twice { .. }))) {
+        Some(w) => assert!(w.explain(&f).contains("twice"), "{}", w.explain(&f)),
+        None => panic!("{v:?}"),
+    }
+    // Without one of the two ways all is well.
+    r.multicast[0].ports.remove(3);
+    assert!(check(&f, &r, SlPolicy::AsTold).multicast.is_some_and(|m| m.is_safe()));
+}
+
 #[test]
 fn each_lid_of_a_range_has_its_own_tree() {
     let f = ring(4, [0, 2], 2);

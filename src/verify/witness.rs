@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, NodeId, PortNum, Sl, SwitchId, Vl};
-use crate::tables::Routes;
+use crate::tables::{Routes, SlVlRow};
 
 use super::multicast_fault::McastFault;
 use super::packet::{Packet, node};
@@ -25,6 +25,8 @@ pub enum Fault {
     Loop(Vec<SwitchId>),
     /// The SL is mapped to VL 15 for (in port, out port): the packet is dropped.
     Vl15(PortNum, PortNum),
+    /// The sender's own row maps the SL to VL 15: the packet never comes to this switch, its first.
+    Unsent,
 }
 
 /// A virtual channel of a credit loop, and a packet that holds it and waits for the next one.
@@ -197,6 +199,9 @@ impl Fault {
                 let sl = packet.sl.0;
                 format!("SL {sl} maps to VL 15 from port {in_port} to port {out_port}: it is dropped")
             }
+            Self::Unsent => {
+                format!("it never comes in, as adapters map SL {} to VL 15: it is not sent", packet.sl.0)
+            }
         }
     }
 }
@@ -256,6 +261,10 @@ impl Finder<'_> {
         let fabric = self.fabric;
         let (from, injection) = fabric.endport(packet.source).attachment?;
         let (path, fault) = self.follow(from, packet.dlid);
+        let sends = |row: SlVlRow| row.get(packet.sl).0 != Vl::MAX_DATA;
+        if fabric.endport(packet.source).is_adapter() && !sends(self.routes.sl2vl.adapters()) {
+            return Some((Vec::new(), fault.or(Some((from, Fault::Unsent)))));
+        }
         let mut walk = Vec::with_capacity(path.len());
         let (mut at, mut in_port) = (from, injection);
         for &channel in &path {

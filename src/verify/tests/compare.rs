@@ -131,6 +131,7 @@ fn is_written(f: &Fabric, v: &Verdict) {
                     Fault::WrongNode(port, node) => format!("out of port {port} to {}", f.describe(*node)),
                     Fault::Loop(switches) => format!("again after {} hops", switches.len()),
                     Fault::Vl15(a, b) => format!("maps to VL 15 from port {a} to port {b}"),
+                    Fault::Unsent => format!("adapters map SL {} to VL 15", p.sl.0),
                 };
                 assert_eq!(json["packet"], packet(p).1);
                 assert!(json["reason"].as_str().is_some_and(|reason| reason.contains(&why)));
@@ -172,6 +173,14 @@ fn is_written(f: &Fabric, v: &Verdict) {
             Witness::Multicast(McastFault::Unreachable { from, to, .. }) => {
                 let end = |e: EndPortId| f.describe(f.endport(e).node);
                 ("multicast_unreachable", vec![end(*from), end(*to)])
+            }
+            Witness::Multicast(McastFault::Twice { from, to, .. }) => {
+                let end = |e: EndPortId| f.describe(f.endport(e).node);
+                ("multicast_twice", vec![end(*from), format!("reach {}", end(*to))])
+            }
+            Witness::Multicast(McastFault::Unsent { mlid, sl, from }) => {
+                let group = format!("0x{mlid:04x} with SL {} ", sl.0);
+                ("multicast_unsent", vec![group, f.describe(f.endport(*from).node)])
             }
             Witness::Multicast(McastFault::NoVl { at, .. }) => {
                 ("multicast_no_vl", vec![f.describe_switch(*at)])
@@ -216,8 +225,9 @@ fn multicast(f: &Fabric, r: &Routes, v: &Verdict, t: &Truth) -> bool {
     };
     let serve = |sls: u16| reference::sls_serve(f, r, &t.waits, sls);
     assert_eq!(m.groups, r.multicast.len());
-    assert_eq!(m.loop_free, !r.multicast.iter().any(|g| reference::circles(f, g)));
+    assert_eq!(m.loop_free, !r.multicast.iter().any(|g| reference::loops(f, g)));
     assert_eq!(m.reachable, r.multicast.iter().all(|g| reference::missed(f, g).is_empty()));
+    assert_eq!(m.once, r.multicast.iter().all(|g| reference::twice(f, g).is_empty()));
     let wanted = r.multicast.iter().fold(0, |all, g| all | g.sls.unwrap_or(1));
     assert_eq!(m.deadlock_free, serve(wanted));
     // As many SLs as there can be: none of those left out fits in.
@@ -237,9 +247,11 @@ fn multicast(f: &Fabric, r: &Routes, v: &Verdict, t: &Truth) -> bool {
     };
     assert_eq!(count(|w| matches!(w, McastFault::Loop { .. })), usize::from(!m.loop_free));
     assert_eq!(count(|w| matches!(w, McastFault::Unreachable { .. })), usize::from(!m.reachable));
-    let no_sl = count(|w| matches!(w, McastFault::CreditLoop(_) | McastFault::NoVl { .. }));
+    assert_eq!(count(|w| matches!(w, McastFault::Twice { .. })), usize::from(!m.once));
+    let no_vl = |w: &McastFault| matches!(w, McastFault::NoVl { .. } | McastFault::Unsent { .. });
+    let no_sl = count(|w| matches!(w, McastFault::CreditLoop(_))) + count(no_vl);
     assert!(no_sl <= 2 && (no_sl == 0) == (m.deadlock_free || !v.deadlock_free && no_sl == 0), "{m:?}");
-    m.loop_free && m.reachable && m.deadlock_free
+    m.loop_free && m.reachable && m.once && m.deadlock_free
 }
 
 fn send(f: &Fabric, r: &Routes, p: &Packet) -> Walk {
@@ -253,7 +265,7 @@ fn lane(f: &Fabric, channel: ChannelId, vl: Vl) -> Lane {
 }
 
 /// Each of some lanes ends where the next begins.
-fn is_circle(f: &Fabric, lanes: &[Lane]) {
+fn assert_cycle(f: &Fabric, lanes: &[Lane]) {
     assert!(lanes.len() > 1);
     for (i, a) in lanes.iter().enumerate() {
         let b = lanes[(i + 1) % lanes.len()];
@@ -283,6 +295,12 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
                     assert_eq!(r.lft.get(*at, packet.dlid), Some(*out));
                     End::Home
                 }
+                Fault::Unsent => {
+                    let from = f.endport(packet.source);
+                    assert_eq!(from.attachment.map(|(s, _)| s), Some(*at));
+                    assert!(reference::withheld(r, from, packet.sl.0));
+                    End::Home
+                }
                 dead => {
                     let fault = reference::dead_end(f, r, *at, packet.dlid);
                     assert_eq!(*dead, fault);
@@ -294,7 +312,7 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
         Witness::Loop { packet, switches } => {
             assert_eq!(told(packet).end, End::Circle);
             let out = |s: SwitchId| r.lft.get(s, packet.dlid).expect("an entry");
-            is_circle(f, &switches.iter().map(|&s| (s.index(), out(s).0, 0)).collect::<Vec<_>>());
+            assert_cycle(f, &switches.iter().map(|&s| (s.index(), out(s).0, 0)).collect::<Vec<_>>());
         }
         Witness::CreditLoop(waits) => {
             let adapters_alone = !reference::circular(t.waits_adapters.clone()).is_empty();
@@ -338,7 +356,7 @@ fn is_true_of_groups(f: &Fabric, r: &Routes, policy: SlPolicy, fault: &McastFaul
     match fault {
         McastFault::Loop { mlid, channels } => {
             let lanes: Vec<Lane> = channels.iter().map(|&c| lane(f, c, Vl(0))).collect();
-            is_circle(f, &lanes);
+            assert_cycle(f, &lanes);
             let followers = reference::followers(f, group(*mlid));
             for (i, &(s, out, _)) in lanes.iter().enumerate() {
                 let b = lanes[(i + 1) % lanes.len()];
@@ -348,6 +366,15 @@ fn is_true_of_groups(f: &Fabric, r: &Routes, policy: SlPolicy, fault: &McastFaul
         }
         McastFault::Unreachable { mlid, from, to } => {
             assert!(reference::missed(f, group(*mlid)).contains(&(*from, *to)));
+        }
+        McastFault::Twice { mlid, from, to } => {
+            assert!(reference::twice(f, group(*mlid)).contains(&(*from, *to)));
+        }
+        McastFault::Unsent { mlid, sl, from } => {
+            let g = group(*mlid);
+            assert!(g.sls.is_none_or(|sls| sls >> sl.0 & 1 != 0) && reference::unsent(f, r, g, sl.0));
+            assert!(reference::withheld(r, f.endport(*from), sl.0));
+            assert!(f.endport(*from).attachment.is_some_and(|(s, _)| !g.at(s).is_empty()));
         }
         McastFault::NoVl { mlid, sl, at, port } => {
             let g = group(*mlid);

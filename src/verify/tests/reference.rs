@@ -54,11 +54,16 @@ fn vl(r: &Routes, s: usize, in_port: u8, out: u8, sl: u8) -> u8 {
     r.sl2vl.row(SwitchId::at(s), PortNum(in_port), PortNum(out)).get(Sl(sl)).0
 }
 
+/// Whether an end port does not send packets with an SL: adapters have VLs of their own.
+pub(super) fn withheld(r: &Routes, from: &EndPort, sl: u8) -> bool {
+    from.port.0 != 0 && r.sl2vl.adapters().get(Sl(sl)).0 == 15
+}
+
 /// Sends a packet.
 pub(super) fn walk(f: &Fabric, r: &Routes, from: &EndPort, to: &EndPort, dlid: Lid, sl: u8) -> Walk {
     let (first, injected) = from.attachment.expect("an end port on a switch");
     let (mut s, mut in_port) = (first.index(), injected.0);
-    let mut walk = Walk { end: End::Circle, dropped: false, lanes: Vec::new(), hops: 0 };
+    let mut walk = Walk { end: End::Circle, dropped: withheld(r, from, sl), lanes: Vec::new(), hops: 0 };
     let mut met = BTreeSet::new();
     while met.insert(s) {
         walk.end = End::Dead;
@@ -353,8 +358,8 @@ pub(super) fn followers(f: &Fabric, g: &McastGroup) -> BTreeSet<(Copy, Copy)> {
     pairs
 }
 
-/// Whether the packets of a group go in circles.
-pub(super) fn circles(f: &Fabric, g: &McastGroup) -> bool {
+/// Whether the packets of a group loop.
+pub(super) fn loops(f: &Fabric, g: &McastGroup) -> bool {
     let lane = |c: Copy| (c.0, c.2, 0);
     !circular(followers(f, g).into_iter().map(|(a, b)| (lane(a), lane(b))).collect()).is_empty()
 }
@@ -370,6 +375,31 @@ pub(super) fn missed(f: &Fabric, g: &McastGroup) -> Vec<(EndPortId, EndPortId)> 
     };
     let pairs = members().flat_map(|from| members().map(move |to| (from, to)));
     pairs.filter(|(a, b)| a.0 != b.0 && !gets(&a.2, b.0)).map(|(a, b)| (a.0, b.0)).collect()
+}
+
+/// The pairs of end ports of which the second gets twice what the first sends: it is where two copies of a
+/// packet leave by the same port, or behind.
+pub(super) fn twice(f: &Fabric, g: &McastGroup) -> BTreeSet<(EndPortId, EndPortId)> {
+    let ends = || f.endports().iter().enumerate().map(|(i, e)| (EndPortId::at(i), e.attachment));
+    let mut pairs = BTreeSet::new();
+    for (from, _, sent) in senders(f, g) {
+        for &(s, in_port, out) in &sent {
+            if sent.iter().any(|c| (c.0, c.2) == (s, out) && c.1 != in_port) {
+                let ahead = next(f, s, out).map(|(to, entered)| copies(f, g, to, entered));
+                let behind = ahead.unwrap_or_default().into_iter().map(|c| (c.0, c.2));
+                for (s, out) in behind.chain([(s, out)]) {
+                    let there = Some((SwitchId::at(s), PortNum(out)));
+                    pairs.extend(ends().filter(|(_, at)| *at == there).map(|(to, _)| (from, to)));
+                }
+            }
+        }
+    }
+    pairs
+}
+
+/// Whether an adapter on a switch of a group does not send packets with an SL.
+pub(super) fn unsent(f: &Fabric, r: &Routes, g: &McastGroup, sl: u8) -> bool {
+    senders(f, g).iter().any(|(e, _, _)| withheld(r, f.endport(*e), sl))
 }
 
 /// Whether a copy is dropped or needs a VL that an end of the link cannot operate.
@@ -389,7 +419,7 @@ pub(super) fn sls_serve(f: &Fabric, r: &Routes, unicast: &Waits, sls: u16) -> bo
     for g in &r.multicast {
         let copies: BTreeSet<Copy> = senders(f, g).into_iter().flat_map(|(_, _, copies)| copies).collect();
         for sl in (0..16).filter(|sl| sls & g.sls.unwrap_or(u16::MAX) & 1 << sl != 0) {
-            if copies.iter().any(|&c| impossible(f, r, c, sl)) {
+            if unsent(f, r, g, sl) || copies.iter().any(|&c| impossible(f, r, c, sl)) {
                 return false;
             }
             waits.extend(mcast_waits(f, r, g, sl));
