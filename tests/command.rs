@@ -674,7 +674,7 @@ fn a_pipe_is_no_table() {
         }
         let pipe = Command::new("mkfifo").arg(desk.path("tables").join(name)).status();
         assert!(pipe.expect("mkfifo").success());
-        desk.refused("verify fabric.net tables", &[name, "no regular file"]);
+        desk.refused("verify fabric.net tables", &[name, "not a regular file"]);
         fs::remove_dir_all(desk.path("tables")).expect("removed");
     }
     // Endless input is not a fabric either.

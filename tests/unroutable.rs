@@ -417,7 +417,7 @@ fn a_pipe_for_a_configuration_file_does_not_hang_opensm() {
     assert!(Command::new("mkfifo").arg(&file).status().expect("mkfifo is of coreutils").success());
     assert_eq!(sweeps.settle(&mut sm), End::Up);
     let said = sweeps.said().join("\n");
-    assert!(said.contains("ERR DF28") && said.contains("no regular file"), "{said}");
+    assert!(said.contains("ERR DF28") && said.contains("not a regular file"), "{said}");
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 

@@ -143,9 +143,9 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is of coreutils");
         assert!(made.success());
         let error = of(pipe).read().expect_err("a pipe without a writer");
-        assert!(error.contains("no regular file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
         let error = of("/dev/zero".into()).read().expect_err("a device");
-        assert!(error.contains("no regular file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
         let long = folder.path().join("long");
         std::fs::write(&long, vec![b'\n'; MAX_BYTES as usize]).expect("it is written");
         assert!(of(long.clone()).read().is_ok());

@@ -129,7 +129,7 @@ fn is_written(f: &Fabric, v: &Verdict) {
                     Fault::NoLink(port) => format!("out of port {port}, which has no live cable"),
                     Fault::BackToItself(port) => format!("out of port {port}, whose cable leads back"),
                     Fault::WrongNode(port, node) => format!("out of port {port} to {}", f.describe(*node)),
-                    Fault::Loop(switches) => format!("again after {} hops", switches.len()),
+                    Fault::Loop(switches) => format!("returns after {} hops", switches.len()),
                     Fault::Vl15(a, b) => format!("maps to VL 15 from port {a} to port {b}"),
                     Fault::Unsent => format!("adapters map SL {} to VL 15", p.sl.0),
                 };
@@ -154,7 +154,7 @@ fn is_written(f: &Fabric, v: &Verdict) {
             Witness::IllegalVl { wait, data_vls } => {
                 let c = f.channels().get(wait.channel);
                 assert_eq!(json["channel"]["from"], of(f.switch_node_id(c.from)));
-                let on = format!("on VL {}, but the link can operate {data_vls}", wait.vl.0);
+                let on = format!("on VL {}, but the link operates only {data_vls}", wait.vl.0);
                 ("illegal_vl", vec![packet(&wait.packet).0, f.describe_channel(wait.channel), on])
             }
             Witness::Foreign { at, in_port, out_port, sl } => {
