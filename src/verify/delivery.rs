@@ -91,7 +91,7 @@ pub(super) fn unreached(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFaul
 /// An end port that gets a packet of another one twice, in a group whose packets may go in circles or not.
 ///
 /// A packet comes over a channel as often as over all those together that it goes on from, which is counted
-/// up to two.
+/// up to two. One that comes back to where it was sent goes in a circle, and so comes twice.
 ///
 /// Cost: O(ways) where every way leads back too; else O(channels x ports) a switch of the group.
 pub(super) fn twice(plan: &Plan<'_>, group: &McastGroup, circles: bool) -> Option<McastFault> {
@@ -113,11 +113,9 @@ pub(super) fn twice(plan: &Plan<'_>, group: &McastGroup, circles: bool) -> Optio
         group.ports.iter().find_map(|&(s, set)| {
             let come: u32 = channels.out(s).map(|(_, c)| u32::from(times[c.reverse.index()])).sum();
             let gets = |e: &&EndPortId| set.contains(PortNum(plan.injection_port[e.index()]));
-            plan.fabric.endports_on(s).iter().filter(gets).find_map(|&to| {
-                let own = |from: EndPortId| u32::from(s == start && from != to);
-                let from = plan.fabric.endports_on(start).iter().find(|&&from| come + own(from) > 1)?;
-                Some(McastFault::Twice { mlid: group.mlid, from: *from, to })
-            })
+            let to = plan.fabric.endports_on(s).iter().find(gets).filter(|_| come > 1)?;
+            let from = plan.fabric.endports_on(start).first()?;
+            Some(McastFault::Twice { mlid: group.mlid, from: *from, to: *to })
         })
     })
 }
