@@ -386,7 +386,7 @@ fn damaged_compact_tables_are_refused() {
     let small = builder.finish(Lmc::default()).unwrap();
     let file = text(|out| compact::lfts::write(out, &big, &routes(&big).lft));
     let e = compact::lfts::read(&file[..], &small).unwrap_err();
-    assert!(e.to_string().contains("which has 0 ports (the tables may belong to another fabric"), "{e}");
+    assert!(e.to_string().contains("which has 0 ports (the tables may be for another fabric"), "{e}");
 }
 
 /// The announced sizes are the actual ones.

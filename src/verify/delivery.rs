@@ -95,7 +95,7 @@ pub(super) fn unreached(plan: &Plan<'_>, group: &McastGroup) -> Option<McastFaul
 /// An end port that gets a packet of another one twice. `loops`: whether packets of the group loop.
 ///
 /// Over each channel a packet arrives as often as over all channels before it together; counted up
-/// to two.
+/// to two. A packet that returns to its sender loops, and so arrives twice.
 ///
 /// Cost: O(channels of the group) if every channel is used in both directions; else O(channels x
 /// ports) per switch of the group.
@@ -118,11 +118,9 @@ pub(super) fn twice(plan: &Plan<'_>, group: &McastGroup, loops: bool) -> Option<
         group.ports.iter().find_map(|&(s, set)| {
             let come: u32 = channels.out(s).map(|(_, c)| u32::from(times[c.reverse.index()])).sum();
             let gets = |e: &&EndPortId| set.contains(PortNum(plan.injection_port[e.index()]));
-            plan.fabric.endports_on(s).iter().filter(gets).find_map(|&to| {
-                let own = |from: EndPortId| u32::from(s == start && from != to);
-                let from = plan.fabric.endports_on(start).iter().find(|&&from| come + own(from) > 1)?;
-                Some(McastFault::Twice { mlid: group.mlid, from: *from, to })
-            })
+            let to = plan.fabric.endports_on(s).iter().find(gets).filter(|_| come > 1)?;
+            let from = plan.fabric.endports_on(start).first()?;
+            Some(McastFault::Twice { mlid: group.mlid, from: *from, to: *to })
         })
     })
 }

@@ -265,28 +265,28 @@ fn vl_15_drops() {
     assert!(text.contains("SL 2 maps to VL 15 from port 1"), "{text}");
 }
 
-/// On one switch, where nothing travels: each destination is sent to with an SL of its own, and a row drops
-/// one SL on its way to one destination.
+/// Each destination is sent to with an SL of its own, and on its switch the rows from other end ports to it drop
+/// one SL.
 #[test]
 fn what_is_dropped_at_home_is_looked_up_by_destination() {
-    let f = ring(1, [0, 0, 0], 0);
-    let s = SwitchId(0);
+    let f = ring(3, [0, 0, 1, 2], 0);
     let all = destinations(&f);
-    assert_eq!(all.iter().map(|d| d.root).collect::<Vec<_>>(), [0; 4]);
-    let len = f.lid_table_len();
-    let mut by_switch = vec![0; len * f.num_switches()];
+    assert_eq!(all.iter().map(|d| d.root).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 2, 2]);
+    let (len, switches) = (f.lid_table_len(), f.num_switches());
+    let mut by_switch = vec![0; len * switches];
     let mut by_end_port = vec![0; len * f.endports().len()];
     for (sl, d) in (1..).zip(&all) {
-        by_switch[d.lid.index() * f.num_switches()] = sl;
+        by_switch[d.lid.index() * switches..][..switches].fill(sl);
         by_end_port.iter_mut().skip(d.lid.index()).step_by(len).for_each(|entry| *entry = sl);
     }
     for path_sl in [PathSl::BySwitch(by_switch), PathSl::ByEndPort(by_end_port)] {
         for (own, d) in (1..).zip(&all) {
-            for sl in 1..=4 {
+            for sl in 0..=7 {
                 let mut r = Routes { path_sl: path_sl.clone(), ..routes(&f, tables(&f, |_| 0, true)) };
-                for in_port in 0..r.sl2vl.ports_of(s) as u8 {
+                let s = SwitchId::at(d.root);
+                for from in f.endports_on(s).iter().map(|&e| f.endport(e).attachment.unwrap().1) {
                     let row = SlVlRow::default().with(Sl(sl), Vl(15));
-                    r.sl2vl.set(s, PortNum(in_port), PortNum(d.port), row);
+                    r.sl2vl.set(s, from, PortNum(d.port), row);
                 }
                 assert_eq!(check(&f, &r, SlPolicy::AsTold).reachable, sl != own, "{own} {sl}");
             }
