@@ -1,5 +1,6 @@
 //! Reachability and loops: where the forwarding entries for one LID lead from every switch.
 
+use crate::fabric::SwitchId;
 use crate::tables::Lft;
 
 use super::{Destination, Plan};
@@ -19,9 +20,9 @@ pub(super) struct Tree {
     pub(super) order: Vec<u32>,
     /// Channels to the root, valid for the switches in `order`.
     pub(super) hops: Vec<u16>,
-    /// Packets of some switch end at a wrong place.
+    /// Packets sent at some switch end at a wrong place.
     pub(super) dead_end: bool,
-    /// Packets of some switch loop.
+    /// Packets sent at some switch loop.
     pub(super) looping: bool,
     child: Vec<u32>,
     sibling: Vec<u32>,
@@ -71,8 +72,15 @@ impl Tree {
                     self.gather(s);
                 }
             }
-            self.dead_end = self.order.len() > arrived;
-            self.looping = self.order.len() < column.len();
+            // A switch without end ports sends nothing.
+            let sends = |s: usize| {
+                let ends = plan.fabric.endports_on(SwitchId::at(s)).len();
+                ends > usize::from(s == root)
+            };
+            let mut ended = vec![false; column.len()];
+            self.order.iter().for_each(|&s| ended[s as usize] = true);
+            self.dead_end = self.order[arrived..].iter().any(|&s| sends(s as usize));
+            self.looping = (0..column.len()).any(|s| !ended[s] && sends(s));
             self.order.truncate(arrived);
         }
     }

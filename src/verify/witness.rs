@@ -249,6 +249,10 @@ impl Finder<'_> {
         if let Some(end) = end.into_iter().find(|e| e.attachment == Some((at, port))) {
             return Fault::WrongNode(port, end.node);
         }
+        // Port 0 of a switch without a LID is not an end port.
+        if port == PortNum::ZERO {
+            return Fault::WrongNode(port, fabric.switch_node_id(at));
+        }
         let peer = fabric.switch(at).ports.get(port.index()).and_then(|p| p.peer);
         match peer {
             Some(peer) if peer.node == fabric.switch_node_id(at) => Fault::BackToItself(port),

@@ -258,11 +258,13 @@ impl Truth {
         let ends =
             || (0..f.endports().len()).map(EndPortId::at).filter(|&e| f.endport(e).attachment.is_some());
         let on = |e: EndPortId| f.endport(e).attachment.map_or(0, |(s, _)| s.index());
+        for (s, b) in (0..f.num_switches()).flat_map(|s| ends().map(move |b| (s, b))) {
+            t.diameter_all = t.diameter_all.max(distance[s][on(b)].unwrap_or(0));
+        }
         for (a, b) in ends().flat_map(|a| ends().map(move |b| (a, b))) {
             let (from, to) = (f.endport(a), f.endport(b));
             let adapters = from.is_adapter() && to.is_adapter();
             if let Some(d) = distance[on(a)][on(b)] {
-                t.diameter_all = t.diameter_all.max(d);
                 t.diameter = t.diameter.max(if adapters { d } else { 0 });
             }
             for dlid in to.lids().filter(|_| a != b) {
