@@ -390,6 +390,8 @@ struct Plan<'a> {
     injections: Vec<Injection>,
     /// Port of its switch by end port.
     injection_port: Vec<u8>,
+    /// Whether a switch has no end port: no LID and no adapters.
+    silent: bool,
     /// Number of adapter end ports by switch.
     adapters: Vec<u32>,
     /// For each SL that serves every pair: VLs by turn. SLs that all rows treat alike appear once.
@@ -452,6 +454,7 @@ impl<'a> Plan<'a> {
             ahead,
             injections,
             injection_port,
+            silent: fabric.switch_ids().any(|s| fabric.endports_on(s).is_empty()),
             adapters: fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u32).collect(),
             merge,
         }
