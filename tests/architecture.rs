@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// (module, modules that it may use). `cli` belongs to the command and uses the library, all but `plugin`.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -157,6 +158,19 @@ fn no_two_files_import_each_other() {
     let both = |(a, b): &&(PathBuf, PathBuf)| a < b && imports.contains(&(b.clone(), a.clone()));
     let cycles: Vec<_> = imports.iter().filter(both).collect();
     assert!(cycles.is_empty(), "these import each other: {cycles:#?}");
+}
+
+/// What `ci/ablate` switches off is in the sources, and every tuned number of the engine `dfdn` is among it.
+#[test]
+fn every_tuned_number_can_be_switched_off() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let checked = Command::new(root.join("ci/ablate")).arg("--check").output().expect("it starts");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let list = fs::read_to_string(root.join("ci/ablate.list")).expect("there is a list");
+    let tuning = fs::read_to_string(src().join("engine/dfdn/tuning.rs")).expect("there are tuned numbers");
+    let names = tuning.lines().filter_map(|line| line.strip_prefix("pub(super) const ")?.split(':').next());
+    let missing: Vec<_> = names.filter(|name| !list.contains(&format!("\n{name} | "))).collect();
+    assert!(missing.is_empty(), "ci/ablate.list has no line for {missing:?}");
 }
 
 /// Of what is newer than the Rust that `Cargo.toml` names, clippy finds calls (`incompatible_msrv`), not syntax.
