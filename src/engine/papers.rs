@@ -1,11 +1,11 @@
 //! The engines from papers: bare routings, and VLs over them as printed.
 
-use super::plan::{Parts, Plan, one_vl};
+use super::plan::{self, Parts, Plan, one_vl};
 use super::{EngineError, Settings};
 use crate::fabric::{Fabric, SwitchId, Vl};
 use crate::lanes::{Lanes, LanesError, Offer, df_d2, df_dn, tree_lanes};
 use crate::multicast::KnownOrder;
-use crate::ordering::{Layers, LinkSort, Rank, Tree, VirtualChannelOrder, ordered_trees};
+use crate::ordering::{Layers, LinkSort, Rank, Tree, VirtualChannelOrder, ordered_trees, up_down_rank};
 use crate::routing::{self, Hops};
 use crate::tables::{Lft, PathSl};
 
@@ -31,7 +31,17 @@ pub(super) fn p2sssp(fabric: &Fabric, hops: &Hops, _: &Settings, _: Offer) -> Re
 pub(super) fn dfd2(fabric: &Fabric, hops: &Hops, _: &Settings, offer: Offer) -> Result<Plan, EngineError> {
     let lanes = df_d2(fabric, usize::from(hops.diameter()), offer).map_err(too_few("dfd2"))?;
     let (lft, remarks) = (routing::sssp(fabric, hops), vec![sl_remark(&lanes)]);
-    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known: None, remarks }))
+    let known = Some(by_vl(fabric, hops));
+    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known, remarks }))
+}
+
+/// The order of DF-D2 and DF-DN: each channel of a path has a higher VL than the one before it, so any order of
+/// the channels of a VL will do. The one that is taken has a tree.
+fn by_vl(fabric: &Fabric, hops: &Hops) -> KnownOrder {
+    let center = plan::center(fabric, hops);
+    let around = up_down_rank(fabric, center);
+    let trees = vec![Tree::new(fabric, &around, center)];
+    KnownOrder { lanes: VirtualChannelOrder::new(vec![around]), trees, suffices: true }
 }
 
 /// P-SSSP with DF-DN (Schneider et al.), whatever the diameter.
@@ -61,7 +71,8 @@ fn with_df_dn(
 ) -> Result<Plan, EngineError> {
     let lanes = df_dn(fabric, &lft, offer).map_err(too_few(engine))?;
     let remarks = vec![sl_remark(&lanes)];
-    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known: None, remarks }))
+    let known = Some(by_vl(fabric, hops));
+    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known, remarks }))
 }
 
 /// Several up*/down* trees, each on its own VL (Flich et al.).
@@ -77,10 +88,14 @@ pub(super) fn updn_trees(
     }
     let routing::UpDnTrees { lft, roots, tree_of } = routing::updn_trees(fabric, hops, settings.trees);
     let lanes = tree_lanes(fabric, &tree_of, roots.len(), offer).map_err(too_few("updn-trees"))?;
+    // A packet stays on the VL of its tree, where it goes up and then down.
+    let ranks: Vec<Rank> = roots.iter().map(|&root| up_down_rank(fabric, root)).collect();
+    let trees = ranks.iter().zip(&roots).map(|(rank, &root)| Tree::new(fabric, rank, root)).collect();
+    let known = KnownOrder { lanes: VirtualChannelOrder::new(ranks), trees, suffices: true };
     let roots: Vec<String> = roots.iter().map(|&r| fabric.describe_switch(r)).collect();
     let names = format!("{} up*/down* trees, root by SL and VL: {}", roots.len(), roots.join(", "));
     let remarks = vec![sl_remark(&lanes), names];
-    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known: None, remarks }))
+    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known: Some(known), remarks }))
 }
 
 /// APOT for forwarding tables (Chiu et al.).
@@ -117,7 +132,8 @@ fn ordered(
 ) -> Plan {
     let rank = Rank::by_key(fabric, |channel, _| layers.rank(channel));
     let tree = Tree::lowest(fabric, &rank, SwitchId(0));
-    let known = Some(KnownOrder { lanes: VirtualChannelOrder::new(vec![rank]), tree });
+    let known =
+        Some(KnownOrder { lanes: VirtualChannelOrder::new(vec![rank]), trees: vec![tree], suffices: false });
     let remarks = vec![format!("ordered trees from links sorted by {sort}"), ONE_SL.to_owned()];
     Plan::new(fabric, hops, offer, Parts { lft, lanes: one_vl(fabric), known, remarks })
 }
