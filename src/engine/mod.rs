@@ -56,7 +56,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "dfd2",
-        about: "P-SSSP with DF-D2; refuses switch diameters above two",
+        about: "P-SSSP with DF-D2; refuses adapters that are more than two channels apart",
         deadlock_free: true,
         run: papers::dfd2,
     },
@@ -77,6 +77,12 @@ pub const ENGINES: &[Engine] = &[
         about: "several up*/down* trees, each on its own lane; paths may be longer than minimal",
         deadlock_free: true,
         run: papers::updn_trees,
+    },
+    Engine {
+        name: "sssp-layers",
+        about: "P-SSSP on VLs until these are used up, the rest by up*/down*",
+        deadlock_free: true,
+        run: papers::sssp_layers,
     },
     Engine {
         name: "apot",
@@ -154,6 +160,74 @@ pub struct Settings {
     pub search_effort: f64,
     /// How `dfdn` balances.
     pub balance: Balance,
+    /// What a channel without routes weighs in `sssp`.
+    pub weights: Weights,
+    /// The order of the pairs of `p2sssp`.
+    pub pairs: Pairs,
+    /// What all that is drawn at random depends on.
+    pub seed: u8,
+}
+
+/// What a channel weighs in P-SSSP beside its routes (Hoefler et al., section III.A). In words `minimal` and `one`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weights {
+    /// P^2 with P end ports, so that no path is longer than minimal.
+    #[default]
+    Minimal,
+    /// 1: paths avoid channels with many routes, if need be over more hops.
+    One,
+}
+
+impl FromStr for Weights {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "minimal" => Ok(Self::Minimal),
+            "one" => Ok(Self::One),
+            _ => Err(format!("'{text}' is neither minimal nor one")),
+        }
+    }
+}
+
+impl fmt::Display for Weights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Minimal => "minimal",
+            Self::One => "one",
+        })
+    }
+}
+
+/// In which order P²-SSSP takes the pairs. In words `guid` and `random`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pairs {
+    /// In the order of GUIDs.
+    #[default]
+    Guid,
+    /// In an order drawn at random, by [`Settings::seed`].
+    Random,
+}
+
+impl FromStr for Pairs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "guid" => Ok(Self::Guid),
+            "random" => Ok(Self::Random),
+            _ => Err(format!("'{text}' is neither guid nor random")),
+        }
+    }
+}
+
+impl fmt::Display for Pairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Guid => "guid",
+            Self::Random => "random",
+        })
+    }
 }
 
 /// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
@@ -242,6 +316,9 @@ impl Default for Settings {
             max_loss: 0.05,
             search_effort: 1.0,
             balance: Balance::default(),
+            weights: Weights::default(),
+            pairs: Pairs::default(),
+            seed: 1,
         }
     }
 }

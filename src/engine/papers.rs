@@ -1,12 +1,12 @@
 //! The engines from papers: bare routings, and VLs over them as printed.
 
 use super::plan::{self, Parts, Plan, one_vl};
-use super::{EngineError, Settings};
+use super::{EngineError, Pairs, Settings, Weights};
 use crate::fabric::{Fabric, SwitchId, Vl};
-use crate::lanes::{Lanes, LanesError, Offer, df_d2, df_dn, tree_lanes};
+use crate::lanes::{Lanes, LanesError, Layered, Offer, df_d2, df_dn, layered, tree_lanes};
 use crate::multicast::KnownOrder;
-use crate::ordering::{Layers, LinkSort, Rank, Tree, VirtualChannelOrder, ordered_trees, up_down_rank};
-use crate::routing::{self, Hops};
+use crate::ordering::{Layers, LinkSort, Rank, Rule, Tree, VirtualChannelOrder, ordered_trees, up_down_rank};
+use crate::routing::{self, Hops, Lookahead, NoLegalPath, PairOrder};
 use crate::tables::{Lft, PathSl};
 
 /// The remark for [`PathSl::Any`].
@@ -18,21 +18,58 @@ pub(super) fn minhop(fabric: &Fabric, hops: &Hops, _: &Settings, _: Offer) -> Re
 }
 
 /// P-SSSP (Hoefler et al.).
-pub(super) fn sssp(fabric: &Fabric, hops: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
-    Ok(Plan::bare(fabric, routing::sssp(fabric, hops)))
+pub(super) fn sssp(fabric: &Fabric, hops: &Hops, settings: &Settings, _: Offer) -> Result<Plan, EngineError> {
+    let lft = match settings.weights {
+        Weights::Minimal => routing::sssp(fabric, hops),
+        Weights::One => routing::sssp_of_any_length(fabric),
+    };
+    Ok(Plan::bare(fabric, lft))
 }
 
 /// P²-SSSP (Hoefler et al.).
-pub(super) fn p2sssp(fabric: &Fabric, hops: &Hops, _: &Settings, _: Offer) -> Result<Plan, EngineError> {
-    Ok(Plan::bare(fabric, routing::p2sssp(fabric, hops)?))
+pub(super) fn p2sssp(
+    fabric: &Fabric,
+    hops: &Hops,
+    settings: &Settings,
+    _: Offer,
+) -> Result<Plan, EngineError> {
+    let order = match settings.pairs {
+        Pairs::Guid => PairOrder::Guid,
+        Pairs::Random => PairOrder::Random(settings.seed.into()),
+    };
+    Ok(Plan::bare(fabric, routing::p2sssp(fabric, hops, order)?))
 }
 
-/// P-SSSP with DF-D2 (Schneider et al.), whatever the diameter: refused above two.
+/// P-SSSP with DF-D2 (Schneider et al.): refused where adapters are more than two channels apart.
+///
+/// Packets from and to port 0 of switches may have longer paths, as in an OFT. There all paths keep to an order on
+/// VL 1, which restricts none of two channels: the first turn is free.
 pub(super) fn dfd2(fabric: &Fabric, hops: &Hops, _: &Settings, offer: Offer) -> Result<Plan, EngineError> {
-    let lanes = df_d2(fabric, usize::from(hops.diameter()), offer).map_err(too_few("dfd2"))?;
-    let (lft, remarks) = (routing::sssp(fabric, hops), vec![sl_remark(&lanes)]);
-    let known = Some(by_vl(fabric, hops));
-    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known, remarks }))
+    let (all, between) = (usize::from(hops.diameter()), between_adapters(fabric, hops));
+    if all <= 2 || between > 2 {
+        let lanes = df_d2(fabric, all.min(between.max(3)), offer).map_err(too_few("dfd2"))?;
+        let (lft, remarks) = (routing::sssp(fabric, hops), vec![sl_remark(&lanes)]);
+        let known = Some(by_vl(fabric, hops));
+        return Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known, remarks }));
+    }
+    let lanes = df_d2(fabric, 2, offer).map_err(too_few("dfd2"))?;
+    let known = by_vl(fabric, hops);
+    let rule = Rule::FirstTurnFree(up_down_rank(fabric, plan::center(fabric, hops)));
+    let stuck = NoLegalPath::Detour(known.trees.first());
+    let lft = routing::ranked_sssp(fabric, hops, &rule, Lookahead::Every, stuck).lft;
+    let port_0 = format!(
+        "adapters are at most {between} channels apart: longer paths, up to {all} channels, have port 0 of a switch as \
+         an end and keep to an order on VL 1"
+    );
+    let remarks = vec![sl_remark(&lanes), port_0];
+    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known: Some(known), remarks }))
+}
+
+/// The largest distance between two switches with adapters.
+fn between_adapters(fabric: &Fabric, hops: &Hops) -> usize {
+    let with: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+    let farthest = |&s: &SwitchId| with.iter().map(|&t| hops.get(s, t)).max().unwrap_or(0);
+    with.iter().map(farthest).max().unwrap_or(0).into()
 }
 
 /// The order of DF-D2 and DF-DN: each channel of a path has a higher VL than the one before it, so any order of
@@ -96,6 +133,31 @@ pub(super) fn updn_trees(
     let names = format!("{} up*/down* trees, root by SL and VL: {}", roots.len(), roots.join(", "));
     let remarks = vec![sl_remark(&lanes), names];
     Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known: Some(known), remarks }))
+}
+
+/// P-SSSP on VLs until these are used up, the rest by up*/down* (Hoefler et al., section III.D).
+pub(super) fn sssp_layers(
+    fabric: &Fabric,
+    hops: &Hops,
+    _: &Settings,
+    offer: Offer,
+) -> Result<Plan, EngineError> {
+    let mut lft = routing::sssp(fabric, hops);
+    let root = routing::updn_roots(fabric, hops, 1).first().copied().unwrap_or(SwitchId(0));
+    let rank = up_down_rank(fabric, root);
+    let Layered { lanes, left, order } = layered(fabric, &lft, &rank, offer);
+    let mut remarks = vec![sl_remark(&lanes)];
+    if !left.is_empty() {
+        let up_down = routing::updn_trees(fabric, hops, 1).lft;
+        for &lid in &left {
+            lft.to_mut(lid).copy_from_slice(up_down.to(lid));
+        }
+        let lids: usize = fabric.endports().iter().map(|end| end.lids().count()).sum();
+        remarks.push(format!("the VLs are used up: up*/down* serves {} of {lids} LIDs", left.len()));
+    }
+    let trees = vec![Tree::new(fabric, &rank, root)];
+    let known = Some(KnownOrder { lanes: order, trees, suffices: true });
+    Ok(Plan::new(fabric, hops, offer, Parts { lft, lanes, known, remarks }))
 }
 
 /// APOT for forwarding tables (Chiu et al.).

@@ -10,8 +10,8 @@ use crate::tables::{PathSl, Sl2Vl, SlVlRow};
 /// that comes from a switch goes on with VL 1, for every SL. Fig. 3 as printed looks at `head(i)`,
 /// the switch itself; what sits at the in port, `tail(i)`, is meant.
 ///
-/// - `fabric`: its forwarding tables must have no path of more than `longest` channels between
-///   switches.
+/// - `fabric`: where its forwarding tables have a path of more than `longest` channels between switches, the
+///   caller sees to it that such paths close no cycle on VL 1.
 /// - `longest`: 0, 1 or 2; with at most 1 no path turns between switches and VL 0 alone serves.
 /// - `offer`: lanes of the fabric.
 ///

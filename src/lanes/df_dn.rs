@@ -1,5 +1,7 @@
 //! DF-DN: a VL more at every hop.
 
+use rayon::prelude::*;
+
 use super::{Lanes, LanesError, Offer};
 use crate::fabric::{Channels, EndPort, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
@@ -32,8 +34,6 @@ use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 pub fn df_dn(fabric: &Fabric, lft: &Lft, offer: Offer) -> Result<Lanes, LanesError> {
     let mut columns = Columns::new(fabric);
     let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
-    let mut path = Vec::new();
-    let mut longest = 0;
     let mut needed_sls = 1;
     let destinations = fabric.endports().iter().filter(|e| e.attachment.is_some());
     let mut lids: Vec<(Lid, &EndPort)> =
@@ -41,20 +41,23 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, offer: Offer) -> Result<Lanes, LanesErr
     lids.sort_by_key(|&(lid, _)| lid);
 
     // The VLs first: without enough of them there is no point in searching SLs.
-    let mut depth = vec![0_usize; fabric.num_switches()];
-    for &(lid, _) in &lids {
-        longest = longest.max(deepest(fabric.channels(), lft.to(lid), &mut depth));
-    }
+    let depths = lids.par_iter().map_init(
+        || vec![0_usize; fabric.num_switches()],
+        |depth, &(lid, _)| deepest(fabric.channels(), lft.to(lid), depth),
+    );
+    let longest = depths.max().unwrap_or(0);
     if longest > usize::from(offer.vls) {
         return Err(LanesError::TooFewVls { needed: longest, offered: offer.vls });
     }
 
+    let mut walk = Walk::new(fabric, &columns.planes[0]);
+    let mut turns = Vec::new();
     for &(lid, _) in &lids {
-        let ports = lft.to(lid);
+        walk.enter(fabric.channels(), lft.to(lid));
         let sls = &mut path_sl[lid.index() * fabric.num_switches()..][..fabric.num_switches()];
         for source in fabric.switch_ids() {
-            columns.turns_of(fabric.channels(), ports, source, &mut path);
-            let sl = columns.place(&path);
+            walk.turns_from(source, &mut turns);
+            let sl = columns.place(&turns);
             needed_sls = needed_sls.max(sl + 1);
             sls[source.index()] = sl as u8;
         }
@@ -99,6 +102,58 @@ fn deepest(channels: &Channels, ports: &[u8], depth: &mut [usize]) -> usize {
     deepest
 }
 
+/// The paths to one LID.
+struct Walk {
+    /// By channel: the index of the first row of the turns out of it.
+    after: Vec<usize>,
+    /// By switch: where its packets go.
+    steps: Vec<Step>,
+}
+
+/// The way out of a switch.
+#[derive(Clone, Copy)]
+struct Step {
+    /// The next switch; `u32::MAX` where no channel leaves by the port.
+    to: u32,
+    out_port: u8,
+    /// The index of the first row of the turns out of the channel.
+    after: usize,
+}
+
+impl Walk {
+    fn new(fabric: &Fabric, sl2vl: &Sl2Vl) -> Self {
+        let channels = fabric.channels().as_slice();
+        let after = channels.iter().map(|c| sl2vl.index(c.to, c.in_port, PortNum::ZERO)).collect();
+        Self { after, steps: Vec::with_capacity(fabric.num_switches()) }
+    }
+
+    /// Turns to another LID.
+    ///
+    /// - `ports`: its out ports by switch.
+    fn enter(&mut self, channels: &Channels, ports: &[u8]) {
+        let step = |(s, &port): (usize, &u8)| match channels.at_port(SwitchId::at(s), PortNum(port)) {
+            Some(c) => Step { to: channels.get(c).to.0, out_port: port, after: self.after[c.index()] },
+            None => Step { to: u32::MAX, out_port: port, after: 0 },
+        };
+        self.steps.clear();
+        self.steps.extend(ports.iter().enumerate().map(step));
+    }
+
+    /// The turns of the path from `source`: indices of rows, in order.
+    fn turns_from(&self, source: SwitchId, turns: &mut Vec<usize>) {
+        turns.clear();
+        let mut incoming = self.steps[source.index()];
+        while incoming.to != u32::MAX {
+            let outgoing = self.steps[incoming.to as usize];
+            if outgoing.to == u32::MAX {
+                break;
+            }
+            turns.push(incoming.after + usize::from(outgoing.out_port));
+            incoming = outgoing;
+        }
+    }
+}
+
 /// The SL2VL tables under construction: sixteen SLs a plane, as many planes as it takes, so that a
 /// failure can say how many SLs it would have taken. VL 0 means unused.
 struct Columns {
@@ -108,20 +163,6 @@ struct Columns {
 impl Columns {
     fn new(fabric: &Fabric) -> Self {
         Self { planes: vec![Sl2Vl::new(fabric)] }
-    }
-
-    /// The turns of the path from `source`: indices of rows, in order.
-    fn turns_of(&self, channels: &Channels, ports: &[u8], source: SwitchId, turns: &mut Vec<usize>) {
-        turns.clear();
-        let next = |s: SwitchId| {
-            let c = channels.at_port(s, PortNum(ports[s.index()]))?;
-            Some(channels.get(c))
-        };
-        let Some(mut incoming) = next(source) else { return };
-        while let Some(outgoing) = next(incoming.to) {
-            turns.push(self.planes[0].index(incoming.to, incoming.in_port, outgoing.out_port));
-            incoming = outgoing;
-        }
     }
 
     /// The first SL in which the path fits, entered there.
