@@ -183,16 +183,16 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "pairs",
         values: Values::Word(&["guid", "random"]),
-        about: "order of the pairs in the engine p2sssp; random: drawn with the seed",
+        about: "order of the pairs in the engine p2sssp; random: drawn with pair_seed",
         set: |settings, text| parse(text, &mut settings.pairs),
         get: |settings| settings.pairs.to_string(),
     },
     Key {
-        name: "seed",
+        name: "pair_seed",
         values: Values::Number(0, u8::MAX),
-        about: "what is drawn at random depends on it; another seed draws anew",
-        set: |settings, text| parse(text, &mut settings.seed),
-        get: |settings| settings.seed.to_string(),
+        about: "seed of the order of the pairs with pairs random",
+        set: |settings, text| parse(text, &mut settings.pair_seed),
+        get: |settings| settings.pair_seed.to_string(),
     },
     Key {
         name: "classes",
@@ -291,10 +291,10 @@ mod tests {
     fn what_settings_say_reads_back() {
         let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nmax_loss 0.1\n\
                     search_effort 2.5\ntrees 3\nclasses 2\nspread yes\nbalance stable\n\
-                    weights one\npairs random\nseed 7\n";
+                    weights one\npairs random\npair_seed 7\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.classes, settings.spread), (2, true));
-        let drawn = (settings.weights, settings.pairs, settings.seed);
+        let drawn = (settings.weights, settings.pairs, settings.pair_seed);
         assert_eq!(drawn, (Weights::One, Pairs::Random, 7));
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
         let written =
@@ -322,7 +322,7 @@ mod tests {
             ("classes 16\n", 1, "1 to 15"),
             ("spread TRUE\n", 1, "yes or no"),
             ("pairs 3\n", 1, "guid or random"),
-            ("seed 256\n", 1, "0 to 255"),
+            ("pair_seed 256\n", 1, "0 to 255"),
         ] {
             let error = Settings::from_config(text).expect_err(text);
             assert_eq!(error.line, line, "{text}");

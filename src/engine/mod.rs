@@ -3,6 +3,7 @@
 //! The plugin and the command call [`route`]. It returns tables only if they passed [`verify`](crate::verify).
 
 mod balance;
+mod bare;
 mod classes;
 mod config;
 mod config_file;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 pub use balance::Balance;
+pub use bare::{Pairs, Weights};
 pub use config::{ConfigError, KEYS, Key, Values};
 pub use config_file::template;
 pub use fitting::{Fitted, route_fitting};
@@ -164,70 +166,8 @@ pub struct Settings {
     pub weights: Weights,
     /// The order of the pairs of `p2sssp`.
     pub pairs: Pairs,
-    /// What all that is drawn at random depends on.
-    pub seed: u8,
-}
-
-/// What a channel weighs in P-SSSP beside its routes (Hoefler et al., section III.A). In words `minimal` and `one`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Weights {
-    /// P^2 with P end ports, so that no path is longer than minimal.
-    #[default]
-    Minimal,
-    /// 1: paths avoid channels with many routes, if need be over more hops.
-    One,
-}
-
-impl FromStr for Weights {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "minimal" => Ok(Self::Minimal),
-            "one" => Ok(Self::One),
-            _ => Err(format!("'{text}' is neither minimal nor one")),
-        }
-    }
-}
-
-impl fmt::Display for Weights {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Minimal => "minimal",
-            Self::One => "one",
-        })
-    }
-}
-
-/// In which order P²-SSSP takes the pairs. In words `guid` and `random`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pairs {
-    /// In the order of GUIDs.
-    #[default]
-    Guid,
-    /// In an order drawn at random, by [`Settings::seed`].
-    Random,
-}
-
-impl FromStr for Pairs {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "guid" => Ok(Self::Guid),
-            "random" => Ok(Self::Random),
-            _ => Err(format!("'{text}' is neither guid nor random")),
-        }
-    }
-}
-
-impl fmt::Display for Pairs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Guid => "guid",
-            Self::Random => "random",
-        })
-    }
+    /// What the random order of the pairs depends on.
+    pub pair_seed: u8,
 }
 
 /// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
@@ -318,7 +258,7 @@ impl Default for Settings {
             balance: Balance::default(),
             weights: Weights::default(),
             pairs: Pairs::default(),
-            seed: 1,
+            pair_seed: 1,
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn p2sssp(
 ) -> Result<Plan, EngineError> {
     let order = match settings.pairs {
         Pairs::Guid => PairOrder::Guid,
-        Pairs::Random => PairOrder::Random(settings.seed.into()),
+        Pairs::Random => PairOrder::Random(settings.pair_seed.into()),
     };
     Ok(Plan::bare(fabric, routing::p2sssp(fabric, hops, order)?))
 }

@@ -16,12 +16,13 @@ use crate::tables::Lft;
 /// [`sssp`](super::sssp()) the cost is (hops, sum of routes along the path), which is what the paper's
 /// weights of P^2 + routes amount to.
 ///
-/// The paper finds a lower edge-forwarding index than that of P-SSSP more often than not, at a lower effective
-/// bisection bandwidth (section IV.B, IV.F, Fig. 6). Here its index was lower on none of the fabrics of
-/// `docs/engines.md` and neither on the stand-ins for real fabrics (Odin 176 against 168, Deimos 6241 against 5728):
-/// with (hops, routes) as cost both only choose among minimal paths, and an entry that one pair made binds all pairs
-/// that meet it, while P-SSSP decides for all sources of a destination at once. A random order of the pairs is no
-/// better. There are small networks where P² wins; a test of this folder shows one, with less bandwidth.
+/// The paper takes the pairs in an order that it does not state and often finds a lower edge-forwarding index than
+/// with P-SSSP, though no higher effective bisection bandwidth (sections IV.B, IV.F, Fig. 6): the many paths to one
+/// destination, which P² balances, never compete in a bisection. A test of this folder shows that on a network of our
+/// own. Here all depends on the order. In that of GUIDs the index was lower on none of 19 fabrics (Odin 176 against
+/// 168, Deimos 6241 against 5728), as the pairs of one source come together and fix the entries for all that follow.
+/// In a random order it was lower on 13 of the 15 fabrics of `ci/runtimes` (Odin 159, Deimos 4245), equal on a Slim Fly
+/// and higher on a fat tree (144 against 124); `docs/engines.md` has the table.
 ///
 /// With [`PairOrder::Guid`] sources come switch by switch in GUID order, on each switch in port GUID order; to each
 /// source the destinations come in the same order, each with all LIDs of its LMC range. Then the entries
