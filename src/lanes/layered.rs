@@ -147,7 +147,7 @@ impl<'a> Layers<'a> {
     /// Adds the turns of a path to a layer; false, and nothing added, where that closes a cycle.
     fn enter(&mut self, layer: usize, path: &[Turn]) -> bool {
         let start = self.added.len();
-        for turn in path.iter().filter(|turn| turn.first != turn.second) {
+        for turn in path {
             if self.inside[turn.index] & 1 << layer != 0 {
                 continue;
             }
