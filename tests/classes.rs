@@ -326,7 +326,7 @@ fn the_command_says_what_each_class_has() {
         ("--classes 4", [4, 2, 1, 1, 8, 4]),
         ("--classes 2 --spread", [2, 4, 2, 2, 8, 4]),
         ("--spread --sls 3", [1, 6, 3, 3, 6, 3]),
-        ("--classes 2 --engine dfdn-paper", [2, 3, 4, 1, 6, 8]),
+        ("--classes 2 --engine dfdn-paper", [2, 3, 5, 1, 6, 8]),
         ("--classes 3 --spread --vls 15 --engine updn-trees", [3, 4, 4, 2, 12, 12]),
     ] {
         let (code, out, err) = run(&format!("route fabric.net --json {words}"));

@@ -174,6 +174,27 @@ pub const KEYS: &[Key] = &[
         get: |settings| settings.trees.to_string(),
     },
     Key {
+        name: "weights",
+        values: Values::Word(&["minimal", "one"]),
+        about: "what a channel weighs beside its routes in the engine sssp; minimal: so much that paths are shortest; one: 1",
+        set: |settings, text| parse(text, &mut settings.weights),
+        get: |settings| settings.weights.to_string(),
+    },
+    Key {
+        name: "pairs",
+        values: Values::Word(&["guid", "random"]),
+        about: "order of the pairs in the engine p2sssp; random: drawn with pair_seed",
+        set: |settings, text| parse(text, &mut settings.pairs),
+        get: |settings| settings.pairs.to_string(),
+    },
+    Key {
+        name: "pair_seed",
+        values: Values::Number(0, u8::MAX),
+        about: "seed of the order of the pairs with pairs random",
+        set: |settings, text| parse(text, &mut settings.pair_seed),
+        get: |settings| settings.pair_seed.to_string(),
+    },
+    Key {
         name: "classes",
         values: Values::Number(1, Vl::MAX_DATA),
         about: "classes of service, each with VLs of its own; SL n is of class n modulo this",
@@ -259,7 +280,7 @@ fn auto_or(value: Option<impl ToString>) -> String {
 #[cfg(test)]
 mod tests {
     use super::{KEYS, Settings};
-    use crate::engine::Prefer;
+    use crate::engine::{Pairs, Prefer, Weights};
 
     #[test]
     fn an_empty_file_means_the_defaults() {
@@ -269,9 +290,12 @@ mod tests {
     #[test]
     fn what_settings_say_reads_back() {
         let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nmax_loss 0.1\n\
-                    search_effort 2.5\ntrees 3\nclasses 2\nspread yes\nbalance stable\n";
+                    search_effort 2.5\ntrees 3\nclasses 2\nspread yes\nbalance stable\n\
+                    weights one\npairs random\npair_seed 7\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.classes, settings.spread), (2, true));
+        let drawn = (settings.weights, settings.pairs, settings.pair_seed);
+        assert_eq!(drawn, (Weights::One, Pairs::Random, 7));
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
         let written =
             KEYS.iter().map(|key| format!("{} {}\n", key.name, key.value(&settings))).collect::<String>();
@@ -297,6 +321,8 @@ mod tests {
             ("classes 0\n", 1, "1 to 15"),
             ("classes 16\n", 1, "1 to 15"),
             ("spread TRUE\n", 1, "yes or no"),
+            ("pairs 3\n", 1, "guid or random"),
+            ("pair_seed 256\n", 1, "0 to 255"),
         ] {
             let error = Settings::from_config(text).expect_err(text);
             assert_eq!(error.line, line, "{text}");

@@ -3,6 +3,7 @@
 //! The plugin and the command call [`route`]. It returns tables only if they passed [`verify`](crate::verify).
 
 mod balance;
+mod bare;
 mod classes;
 mod config;
 mod config_file;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 pub use balance::Balance;
+pub use bare::{Pairs, Weights};
 pub use config::{ConfigError, KEYS, Key, Values};
 pub use config_file::template;
 pub use fitting::{Fitted, route_fitting};
@@ -56,7 +58,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "dfd2",
-        about: "P-SSSP with DF-D2; refuses switch diameters above two",
+        about: "P-SSSP with DF-D2; refuses adapters that are more than two channels apart",
         deadlock_free: true,
         run: papers::dfd2,
     },
@@ -77,6 +79,12 @@ pub const ENGINES: &[Engine] = &[
         about: "several up*/down* trees, each on its own lane; paths may be longer than minimal",
         deadlock_free: true,
         run: papers::updn_trees,
+    },
+    Engine {
+        name: "sssp-layers",
+        about: "P-SSSP on VLs until these are used up, the rest by up*/down*",
+        deadlock_free: true,
+        run: papers::sssp_layers,
     },
     Engine {
         name: "apot",
@@ -154,6 +162,12 @@ pub struct Settings {
     pub search_effort: f64,
     /// How `dfdn` balances.
     pub balance: Balance,
+    /// What a channel without routes weighs in `sssp`.
+    pub weights: Weights,
+    /// The order of the pairs of `p2sssp`.
+    pub pairs: Pairs,
+    /// What the random order of the pairs depends on.
+    pub pair_seed: u8,
 }
 
 /// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
@@ -242,6 +256,9 @@ impl Default for Settings {
             max_loss: 0.05,
             search_effort: 1.0,
             balance: Balance::default(),
+            weights: Weights::default(),
+            pairs: Pairs::default(),
+            pair_seed: 1,
         }
     }
 }

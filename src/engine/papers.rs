@@ -1,12 +1,12 @@
 //! The engines from papers: bare routings, and VLs over them as printed.
 
-use super::plan::{Parts, Plan, one_vl};
-use super::{EngineError, Settings};
+use super::plan::{self, Parts, Plan, one_vl};
+use super::{EngineError, Pairs, Settings, Weights};
 use crate::fabric::{Fabric, SwitchId, Vl};
-use crate::lanes::{LaneLimits, Lanes, LanesError, df_d2, df_dn, tree_lanes};
+use crate::lanes::{LaneLimits, Lanes, LanesError, Layered, df_d2, df_dn, layered, tree_lanes};
 use crate::multicast::KnownOrder;
-use crate::ordering::{Layers, LinkSort, Rank, Tree, VirtualChannelOrder, ordered_trees};
-use crate::routing::{self, Hops};
+use crate::ordering::{Layers, LinkSort, Rank, Rule, Tree, VirtualChannelOrder, ordered_trees, up_down_rank};
+use crate::routing::{self, Hops, Lookahead, NoLegalPath, PairOrder};
 use crate::tables::{Lft, PathSl};
 
 /// The remark for [`PathSl::Any`].
@@ -18,25 +18,77 @@ pub(super) fn minhop(fabric: &Fabric, hops: &Hops, _: &Settings, _: LaneLimits) 
 }
 
 /// P-SSSP (Hoefler et al.).
-pub(super) fn sssp(fabric: &Fabric, hops: &Hops, _: &Settings, _: LaneLimits) -> Result<Plan, EngineError> {
-    Ok(Plan::bare(fabric, routing::sssp(fabric, hops)))
+pub(super) fn sssp(
+    fabric: &Fabric,
+    hops: &Hops,
+    settings: &Settings,
+    _: LaneLimits,
+) -> Result<Plan, EngineError> {
+    let lft = match settings.weights {
+        Weights::Minimal => routing::sssp(fabric, hops),
+        Weights::One => routing::sssp_of_any_length(fabric),
+    };
+    Ok(Plan::bare(fabric, lft))
 }
 
 /// P²-SSSP (Hoefler et al.).
-pub(super) fn p2sssp(fabric: &Fabric, hops: &Hops, _: &Settings, _: LaneLimits) -> Result<Plan, EngineError> {
-    Ok(Plan::bare(fabric, routing::p2sssp(fabric, hops)?))
+pub(super) fn p2sssp(
+    fabric: &Fabric,
+    hops: &Hops,
+    settings: &Settings,
+    _: LaneLimits,
+) -> Result<Plan, EngineError> {
+    let order = match settings.pairs {
+        Pairs::Guid => PairOrder::Guid,
+        Pairs::Random => PairOrder::Random(settings.pair_seed.into()),
+    };
+    Ok(Plan::bare(fabric, routing::p2sssp(fabric, hops, order)?))
 }
 
-/// P-SSSP with DF-D2 (Schneider et al.), whatever the diameter: refused above two.
+/// P-SSSP with DF-D2 (Schneider et al.): refused where adapters are more than two channels apart.
+///
+/// Packets from and to port 0 of switches may have longer paths, as in an OFT. There all paths keep to an order on
+/// VL 1, which restricts none of two channels: the first turn is free.
 pub(super) fn dfd2(
     fabric: &Fabric,
     hops: &Hops,
     _: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
-    let lanes = df_d2(fabric, usize::from(hops.diameter()), limits).map_err(too_few("dfd2"))?;
-    let (lft, remarks) = (routing::sssp(fabric, hops), vec![sl_remark(&lanes)]);
-    Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: None, remarks }))
+    let (all, between) = (usize::from(hops.diameter()), between_adapters(fabric, hops));
+    if all <= 2 || between > 2 {
+        let lanes = df_d2(fabric, all.min(between.max(3)), limits).map_err(too_few("dfd2"))?;
+        let (lft, remarks) = (routing::sssp(fabric, hops), vec![sl_remark(&lanes)]);
+        let known = Some(by_vl(fabric, hops));
+        return Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known, remarks }));
+    }
+    let lanes = df_d2(fabric, 2, limits).map_err(too_few("dfd2"))?;
+    let known = by_vl(fabric, hops);
+    let rule = Rule::FirstTurnFree(up_down_rank(fabric, plan::center(fabric, hops)));
+    let stuck = NoLegalPath::Detour(known.trees.first());
+    let lft = routing::ranked_sssp(fabric, hops, &rule, Lookahead::Every, stuck).lft;
+    let port_0 = format!(
+        "adapters are at most {between} channels apart: longer paths, up to {all} channels, have port 0 of a switch as \
+         an end and keep to an order on VL 1"
+    );
+    let remarks = vec![sl_remark(&lanes), port_0];
+    Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: Some(known), remarks }))
+}
+
+/// The largest distance between two switches with adapters.
+fn between_adapters(fabric: &Fabric, hops: &Hops) -> usize {
+    let with: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
+    let farthest = |&s: &SwitchId| with.iter().map(|&t| hops.get(s, t)).max().unwrap_or(0);
+    with.iter().map(farthest).max().unwrap_or(0).into()
+}
+
+/// The order of DF-D2 and DF-DN: each channel of a path has a higher VL than the one before it, so any order of
+/// the channels of a VL will do. The one that is taken has a tree.
+fn by_vl(fabric: &Fabric, hops: &Hops) -> KnownOrder {
+    let center = plan::center(fabric, hops);
+    let around = up_down_rank(fabric, center);
+    let trees = vec![Tree::new(fabric, &around, center)];
+    KnownOrder { lanes: VirtualChannelOrder::new(vec![around]), trees, suffices: true }
 }
 
 /// P-SSSP with DF-DN (Schneider et al.), whatever the diameter.
@@ -66,7 +118,8 @@ fn with_df_dn(
 ) -> Result<Plan, EngineError> {
     let lanes = df_dn(fabric, &lft, limits).map_err(too_few(engine))?;
     let remarks = vec![sl_remark(&lanes)];
-    Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: None, remarks }))
+    let known = Some(by_vl(fabric, hops));
+    Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known, remarks }))
 }
 
 /// Several up*/down* trees, each on its own VL (Flich et al.).
@@ -82,10 +135,39 @@ pub(super) fn updn_trees(
     }
     let routing::UpDnTrees { lft, roots, tree_of } = routing::updn_trees(fabric, hops, settings.trees);
     let lanes = tree_lanes(fabric, &tree_of, roots.len(), limits).map_err(too_few("updn-trees"))?;
+    // A packet stays on the VL of its tree, where it goes up and then down.
+    let ranks: Vec<Rank> = roots.iter().map(|&root| up_down_rank(fabric, root)).collect();
+    let trees = ranks.iter().zip(&roots).map(|(rank, &root)| Tree::new(fabric, rank, root)).collect();
+    let known = KnownOrder { lanes: VirtualChannelOrder::new(ranks), trees, suffices: true };
     let roots: Vec<String> = roots.iter().map(|&r| fabric.describe_switch(r)).collect();
     let names = format!("{} up*/down* trees, root by SL and VL: {}", roots.len(), roots.join(", "));
     let remarks = vec![sl_remark(&lanes), names];
-    Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: None, remarks }))
+    Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: Some(known), remarks }))
+}
+
+/// P-SSSP on VLs until these are used up, the rest by up*/down* (Hoefler et al., section III.D).
+pub(super) fn sssp_layers(
+    fabric: &Fabric,
+    hops: &Hops,
+    _: &Settings,
+    limits: LaneLimits,
+) -> Result<Plan, EngineError> {
+    let mut lft = routing::sssp(fabric, hops);
+    let root = routing::updn_roots(fabric, hops, 1).first().copied().unwrap_or(SwitchId(0));
+    let rank = up_down_rank(fabric, root);
+    let Layered { lanes, left, order } = layered(fabric, &lft, &rank, limits);
+    let mut remarks = vec![sl_remark(&lanes)];
+    if !left.is_empty() {
+        let up_down = routing::updn_trees(fabric, hops, 1).lft;
+        for &lid in &left {
+            lft.to_mut(lid).copy_from_slice(up_down.to(lid));
+        }
+        let lids: usize = fabric.endports().iter().map(|end| end.lids().count()).sum();
+        remarks.push(format!("the VLs are used up: up*/down* serves {} of {lids} LIDs", left.len()));
+    }
+    let trees = vec![Tree::new(fabric, &rank, root)];
+    let known = Some(KnownOrder { lanes: order, trees, suffices: true });
+    Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known, remarks }))
 }
 
 /// APOT for forwarding tables (Chiu et al.).
@@ -132,7 +214,8 @@ fn ordered(
 ) -> Plan {
     let rank = Rank::by_key(fabric, |channel, _| layers.rank(channel));
     let tree = Tree::lowest(fabric, &rank, SwitchId(0));
-    let known = Some(KnownOrder { lanes: VirtualChannelOrder::new(vec![rank]), tree });
+    let known =
+        Some(KnownOrder { lanes: VirtualChannelOrder::new(vec![rank]), trees: vec![tree], suffices: false });
     let remarks = vec![format!("ordered trees from links sorted by {sort}"), ONE_SL.to_owned()];
     Plan::new(fabric, hops, limits, Parts { lft, lanes: one_vl(fabric), known, remarks })
 }

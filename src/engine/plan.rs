@@ -31,7 +31,8 @@ impl Plan {
     /// Adds multicast trees to unicast tables.
     ///
     /// SL 0 is the SL of groups without configuration. Where it gets no tree although unicast has several SLs, and
-    /// one more may be assigned, SL 0 is reserved for multicast and unicast takes the SLs from 1 on.
+    /// one more may be assigned, SL 0 is reserved for multicast and unicast takes the SLs from 1 on. Where the known
+    /// order [suffices](KnownOrder::suffices), that comes before any search beside the paths of unicast.
     pub(super) fn new(fabric: &Fabric, hops: &Hops, limits: LaneLimits, parts: Parts) -> Self {
         let Parts { lft, lanes, known, remarks } = parts;
         let Lanes { sl2vl, path_sl, vls, .. } = lanes;
@@ -40,7 +41,14 @@ impl Plan {
         if plan.serves_multicast() {
             return plan;
         }
-        plan.reserve_sl_zero(fabric, hops, limits, known.as_ref()).unwrap_or(plan)
+        if let Some(reserved) = plan.reserve_sl_zero(fabric, hops, limits, known.as_ref()) {
+            return reserved;
+        }
+        if known.is_some_and(|known| known.suffices) {
+            // No SL is left over: a tree has to fit in between the paths.
+            plan.find_trees(fabric, hops, None);
+        }
+        plan
     }
 
     /// Tables on one VL that any SL leads to, without multicast trees.
@@ -72,15 +80,15 @@ impl Plan {
         if sls >= limits.sls {
             return None;
         }
-        let center =
-            fabric.switch_ids().min_by_key(|&s| (hops.row(s).iter().max(), s)).unwrap_or(SwitchId(0));
+        let center = center(fabric, hops);
         let around = up_down_rank(fabric, center);
         let tree = Tree::new(fabric, &around, center);
         let own = Some(self.vls).filter(|&vl| vl < limits.vls);
         [Some(0), own].into_iter().flatten().find_map(|vl| {
             let known = known.filter(|_| vl == 0).map(|known| KnownOrder {
                 lanes: known.lanes.with_lowest(around.clone()),
-                tree: tree.clone(),
+                trees: vec![tree.clone()],
+                suffices: known.suffices,
             });
             let mut reserved = Self {
                 lft: self.lft.clone(),
@@ -98,6 +106,11 @@ impl Plan {
     }
 }
 
+/// The switch with the least distance to the farthest one, the first of several.
+pub(super) fn center(fabric: &Fabric, hops: &Hops) -> SwitchId {
+    fabric.switch_ids().min_by_key(|&s| (hops.row(s).iter().max(), s)).unwrap_or(SwitchId(0))
+}
+
 /// One VL that any SL leads to.
 pub(super) fn one_vl(fabric: &Fabric) -> Lanes {
     Lanes { sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, sls: 1 }
@@ -106,13 +119,14 @@ pub(super) fn one_vl(fabric: &Fabric) -> Lanes {
 /// The rows with each of the first `sls` SLs shifted up by one, and all others on one VL between switches.
 fn shift_sls(fabric: &Fabric, sl2vl: &Sl2Vl, sls: u8, vl: Vl) -> Sl2Vl {
     let mut moved = sl2vl.clone();
+    // All bits of the SLs that are shifted to.
+    let own = (1..=sls).fold(SlVlRow::default(), |row, sl| row.with(Sl(sl), Vl(15))).0;
     for s in fabric.switch_ids() {
         for out in (0..sl2vl.ports_of(s)).map(|port| PortNum(port as u8)) {
             let other = if fabric.channels().at_port(s, out).is_some() { vl } else { Vl(0) };
             for inp in (0..sl2vl.ports_of(s)).map(|port| PortNum(port as u8)) {
-                let row = sl2vl.row(s, inp, out);
-                let own = |sl: u8| if (1..=sls).contains(&sl) { row.get(Sl(sl - 1)) } else { other };
-                moved.set(s, inp, out, SlVlRow::from_vls(std::array::from_fn(|sl| own(sl as u8))));
+                let shifted = sl2vl.row(s, inp, out).0 >> 4 & own;
+                moved.set(s, inp, out, SlVlRow(shifted | SlVlRow::uniform(other).0 & !own));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! DF-DN: the next VL at every hop.
 
+use rayon::prelude::*;
+
 use super::{LaneLimits, Lanes, LanesError};
 use crate::fabric::{Channels, EndPort, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
@@ -32,29 +34,30 @@ use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, LanesError> {
     let mut planes = SlPlanes::new(fabric);
     let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
-    let mut path = Vec::new();
-    let mut longest = 0;
     let mut needed_sls = 1;
     let destinations = fabric.endports().iter().filter(|e| e.attachment.is_some());
     let mut lids: Vec<(Lid, &EndPort)> =
         destinations.flat_map(|e| e.lids().map(move |lid| (lid, e))).collect();
     lids.sort_by_key(|&(lid, _)| lid);
 
-    // VLs first: if they do not suffice, searching SLs is pointless.
-    let mut depth = vec![0_usize; fabric.num_switches()];
-    for &(lid, _) in &lids {
-        longest = longest.max(deepest(fabric.channels(), lft.to(lid), &mut depth));
-    }
+    // The VLs first: without enough of them there is no point in searching SLs.
+    let depths = lids.par_iter().map_init(
+        || vec![0_usize; fabric.num_switches()],
+        |depth, &(lid, _)| deepest(fabric.channels(), lft.to(lid), depth),
+    );
+    let longest = depths.max().unwrap_or(0);
     if longest > usize::from(limits.vls) {
         return Err(LanesError::TooFewVls { needed: longest, offered: limits.vls });
     }
 
+    let mut walk = Walk::new(fabric, &planes.planes[0]);
+    let mut turns = Vec::new();
     for &(lid, _) in &lids {
-        let ports = lft.to(lid);
+        walk.enter(fabric.channels(), lft.to(lid));
         let sls = &mut path_sl[lid.index() * fabric.num_switches()..][..fabric.num_switches()];
         for source in fabric.switch_ids() {
-            planes.turns_of(fabric.channels(), ports, source, &mut path);
-            let sl = planes.assign(&path);
+            walk.turns_from(source, &mut turns);
+            let sl = planes.assign(&turns);
             needed_sls = needed_sls.max(sl + 1);
             sls[source.index()] = sl as u8;
         }
@@ -100,8 +103,60 @@ fn deepest(channels: &Channels, ports: &[u8], depth: &mut [usize]) -> usize {
     deepest
 }
 
-/// The SL2VL tables under construction: sixteen SLs per plane and as many planes as needed, so that
-/// an error can state how many SLs would suffice. VL 0 means unused.
+/// The paths to one LID.
+struct Walk {
+    /// By channel: the index of the first row of the turns out of it.
+    after: Vec<usize>,
+    /// By switch: where its packets go.
+    steps: Vec<Step>,
+}
+
+/// The way out of a switch.
+#[derive(Clone, Copy)]
+struct Step {
+    /// The next switch; `u32::MAX` where no channel leaves by the port.
+    to: u32,
+    out_port: u8,
+    /// The index of the first row of the turns out of the channel.
+    after: usize,
+}
+
+impl Walk {
+    fn new(fabric: &Fabric, sl2vl: &Sl2Vl) -> Self {
+        let channels = fabric.channels().as_slice();
+        let after = channels.iter().map(|c| sl2vl.index(c.to, c.in_port, PortNum::ZERO)).collect();
+        Self { after, steps: Vec::with_capacity(fabric.num_switches()) }
+    }
+
+    /// Turns to another LID.
+    ///
+    /// - `ports`: its out ports by switch.
+    fn enter(&mut self, channels: &Channels, ports: &[u8]) {
+        let step = |(s, &port): (usize, &u8)| match channels.at_port(SwitchId::at(s), PortNum(port)) {
+            Some(c) => Step { to: channels.get(c).to.0, out_port: port, after: self.after[c.index()] },
+            None => Step { to: u32::MAX, out_port: port, after: 0 },
+        };
+        self.steps.clear();
+        self.steps.extend(ports.iter().enumerate().map(step));
+    }
+
+    /// The turns of the path from `source`: indices of rows, in order.
+    fn turns_from(&self, source: SwitchId, turns: &mut Vec<usize>) {
+        turns.clear();
+        let mut incoming = self.steps[source.index()];
+        while incoming.to != u32::MAX {
+            let outgoing = self.steps[incoming.to as usize];
+            if outgoing.to == u32::MAX {
+                break;
+            }
+            turns.push(incoming.after + usize::from(outgoing.out_port));
+            incoming = outgoing;
+        }
+    }
+}
+
+/// The SL2VL tables under construction: sixteen SLs a plane, as many planes as it takes, so that a
+/// failure can say how many SLs it would have taken. VL 0 means unused.
 struct SlPlanes {
     planes: Vec<Sl2Vl>,
 }
@@ -111,21 +166,7 @@ impl SlPlanes {
         Self { planes: vec![Sl2Vl::new(fabric)] }
     }
 
-    /// The turns of the path from `source`: indices of rows, in order.
-    fn turns_of(&self, channels: &Channels, ports: &[u8], source: SwitchId, turns: &mut Vec<usize>) {
-        turns.clear();
-        let next = |s: SwitchId| {
-            let c = channels.at_port(s, PortNum(ports[s.index()]))?;
-            Some(channels.get(c))
-        };
-        let Some(mut incoming) = next(source) else { return };
-        while let Some(outgoing) = next(incoming.to) {
-            turns.push(self.planes[0].index(incoming.to, incoming.in_port, outgoing.out_port));
-            incoming = outgoing;
-        }
-    }
-
-    /// The first SL in which the path fits; records it there.
+    /// The first SL in which the path fits, entered there.
     fn assign(&mut self, turns: &[usize]) -> usize {
         for plane in 0.. {
             if plane == self.planes.len() {
@@ -151,7 +192,7 @@ impl SlPlanes {
         unreachable!("the range has no end")
     }
 
-    /// The first plane; columns from the `used`-th on are replaced by that of SL 0.
+    /// The first plane; planes from the `used`-th on are replaced by that of SL 0.
     fn finish(mut self, used: usize) -> Sl2Vl {
         let mut sl2vl = self.planes.swap_remove(0);
         let spare = u64::MAX.checked_shr(4 * used as u32).unwrap_or(0);

@@ -3,6 +3,7 @@
 mod classes;
 mod df_d2;
 mod df_dn;
+mod layered;
 mod ordered;
 mod tree_lanes;
 
@@ -15,6 +16,7 @@ use crate::tables::{PathSl, Sl2Vl};
 pub use classes::classes;
 pub use df_d2::df_d2;
 pub use df_dn::df_dn;
+pub use layered::{Layered, layered};
 pub use ordered::ordered;
 pub use tree_lanes::tree_lanes;
 

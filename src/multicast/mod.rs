@@ -60,8 +60,11 @@ impl McastTrees {
 pub struct KnownOrder {
     /// All unicast packets ascend in it, with any SL that they may have.
     pub lanes: VirtualChannelOrder,
-    /// A spanning tree whose paths may ascend in it as well.
-    pub tree: Tree,
+    /// Spanning trees whose paths may ascend in it as well, each for some SL at least.
+    pub trees: Vec<Tree>,
+    /// Whether trees that obey the order are all that is wanted. Then no others are searched for, and nothing has
+    /// to be known of the paths of unicast.
+    pub suffices: bool,
 }
 
 /// Finds spanning trees whose turns are acyclic together with the dependencies of unicast: one tree for all SLs
@@ -73,7 +76,8 @@ pub struct KnownOrder {
 ///
 /// 1. Where the order of unicast is known, trees that obey it too. They close no cycle whatever paths unicast
 ///    takes, so the forwarding tables are not needed. Of several the one counts whose adapters are nearest to
-///    its root. Where none grows, the tree that comes with the order is tried.
+///    its root. Where none grows, the trees that come with the order are tried. Where the order
+///    [suffices](KnownOrder::suffices), this is all.
 /// 2. For the SLs that are left, one tree that does not obey the order itself but closes no cycle with any path
 ///    that does. The forwarding tables are not needed either. A Dragonfly with the global links first has such a
 ///    tree: from a root to its group, over global links, and from there to the other switches of each group.
@@ -102,14 +106,15 @@ pub fn mcast_trees(
     if let Some(known) = known {
         let graph = Ascending { fabric, sl2vl, classes: &classes, order: &known.lanes };
         let mut growth = Growth::new(fabric, classes.len(), graph);
-        let given = known.tree.channels_down(fabric);
+        let given: Vec<_> = known.trees.iter().map(|tree| tree.channels_down(fabric)).collect();
         forest.add(&mut growth, &mut pending, |growth, classes| {
-            roots
-                .shallowest(growth, classes)
-                .or_else(|| growth.replay(&given, classes).then(|| given.clone()))
+            let given = |growth: &mut Growth<'_, _>| {
+                given.iter().find(|edges| growth.replay(edges, classes)).cloned()
+            };
+            roots.shallowest(growth, classes).or_else(|| given(growth))
         });
     }
-    if pending.is_empty() {
+    if pending.is_empty() || known.is_some_and(|known| known.suffices) {
         return forest.finish();
     }
     let mut growth = Growth::new(fabric, classes.len(), Dependencies::new(fabric, &classes, sl2vl));

@@ -142,7 +142,7 @@ fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
 fn minimal_routings_are_minimal_from_every_switch() {
     for (name, f) in fabrics().into_iter().flat_map(|(n, f)| [(n.clone(), with_lmc(&f, 1)), (n, f)]) {
         let hops = Hops::new(&f).unwrap();
-        for lft in [minhop(&f, &hops), sssp(&f, &hops), p2sssp(&f, &hops).unwrap()] {
+        for lft in [minhop(&f, &hops), sssp(&f, &hops), p2sssp(&f, &hops, PairOrder::Guid).unwrap()] {
             for end in ends(&f) {
                 for (lid, s) in end.lids().flat_map(|lid| f.switch_ids().map(move |s| (lid, s))) {
                     let least = usize::from(hops.get(s, end.attachment.unwrap().0));
@@ -250,7 +250,7 @@ fn p2sssp_is_what_pair_by_pair_gives() {
     for (name, f) in fabrics() {
         for f in [with_lmc(&f, 1), f] {
             let hops = Hops::new(&f).unwrap();
-            let lft = p2sssp(&f, &hops).unwrap();
+            let lft = p2sssp(&f, &hops, PairOrder::Guid).unwrap();
             let (slow, load) = slow_p2sssp(&f, &hops);
             for (_, end) in endpoints(&f) {
                 for (lid, s) in end.lids().flat_map(|lid| f.switch_ids().map(move |s| (lid, s))) {
@@ -265,13 +265,66 @@ fn p2sssp_is_what_pair_by_pair_gives() {
 }
 
 #[test]
+fn pairs_in_random_order_take_minimal_paths_that_the_seed_decides() {
+    let (mut other, mut fabrics) = (0, 0);
+    for (name, f) in small_members() {
+        let hops = Hops::new(&f).unwrap();
+        let drawn = |seed| p2sssp(&f, &hops, PairOrder::Random(seed)).unwrap();
+        let lft = drawn(1);
+        assert_eq!(lft, drawn(1), "{name}");
+        for end in f.endports() {
+            let (root, _) = end.attachment.unwrap();
+            for from in f.switch_ids() {
+                assert_eq!(hops_along(&f, &lft, from, end), u64::from(hops.get(from, root)), "{name}");
+            }
+        }
+        fabrics += 1;
+        other += usize::from(lft != drawn(2));
+    }
+    assert!(other * 2 > fabrics, "{other} of {fabrics} depend on the seed");
+}
+
+/// Channels from a switch to an end port.
+fn hops_along(fabric: &Fabric, lft: &Lft, from: SwitchId, end: &EndPort) -> u64 {
+    let (mut at, mut hops) = (from, 0);
+    while let Some(c) = fabric.channels().at_port(at, PortNum(lft.to(end.lid)[at.index()])) {
+        (at, hops) = (fabric.channels().get(c).to, hops + 1);
+        assert!(hops <= fabric.num_switches() as u64, "a circle");
+    }
+    assert_eq!(Some(at), end.attachment.map(|(s, _)| s));
+    hops
+}
+
+#[test]
+fn weights_of_one_lead_around_a_channel_with_many_routes() {
+    // A triangle with four adapters on one corner and two on the next: their four routes to the first of the two load
+    // the link between, so those to the second go over the third corner.
+    let f = network(3, &[0, 0, 0, 0, 1, 1, 2], &[(0, 1), (0, 2), (1, 2)]);
+    let hops = Hops::new(&f).unwrap();
+    let longest = |lft: &Lft| {
+        let ends = f.endports().iter().filter(|end| end.is_adapter());
+        let f = &f;
+        ends.flat_map(|end| f.switch_ids().map(move |s| hops_along(f, lft, s, end))).max()
+    };
+    assert_eq!(longest(&sssp(&f, &hops)), Some(1));
+    assert_eq!(longest(&sssp_of_any_length(&f)), Some(2));
+    for (name, f) in small_members() {
+        let lft = sssp_of_any_length(&f);
+        for end in f.endports() {
+            f.switch_ids().for_each(|s| _ = hops_along(&f, &lft, s, end));
+        }
+        assert!(index(&f, &lft) > 0, "{name}");
+    }
+}
+
+#[test]
 fn p2sssp_says_where_it_is_too_dear() {
     // A ring of 4 with an adapter each: 8 LIDs; to each, neighbours look at their 2 channels, the
     // switch opposite at its own and theirs: 2 + 2 + 6.
     let f = network(4, &[0, 1, 2, 3], &[(0, 1), (1, 2), (2, 3), (3, 0)]);
     let hops = Hops::new(&f).unwrap();
-    assert!(textbook::p2sssp_within(&f, &hops, 80).is_ok());
-    let error = textbook::p2sssp_within(&f, &hops, 79).unwrap_err();
+    assert!(textbook::p2sssp_within(&f, &hops, PairOrder::Guid, 80).is_ok());
+    let error = textbook::p2sssp_within(&f, &hops, PairOrder::Guid, 79).unwrap_err();
     assert_eq!(
         error.to_string(),
         "P²-SSSP would look at about 80 channels on this fabric, and 79 is where it stops being worth the \
@@ -324,7 +377,7 @@ fn figure_2_with_p_sssp() {
 #[test]
 fn figure_3_with_p2_sssp() {
     let (f, route) = fig2(["D", "B"]);
-    let lft = p2sssp(&f, &Hops::new(&f).unwrap()).unwrap();
+    let lft = p2sssp(&f, &Hops::new(&f).unwrap(), PairOrder::Guid).unwrap();
     let expected = [(0, 1, "ABE"), (0, 2, "ADC"), (1, 0, "EDA"), (1, 2, "EBC"), (2, 0, "CBA"), (2, 1, "CDE")];
     for (from, to, path) in expected {
         assert_eq!(route(&lft, from, to), path, "from {from} to {to}");
@@ -338,7 +391,7 @@ fn a_lower_index_with_less_bandwidth() {
     // among random ones. A ring of four with 1, 2, 2 and 1 adapters.
     let f = network(4, &[0, 1, 1, 2, 2, 3], &[(0, 1), (0, 3), (1, 2), (2, 3)]);
     let hops = Hops::new(&f).unwrap();
-    let (p, p2) = (sssp(&f, &hops), p2sssp(&f, &hops).unwrap());
+    let (p, p2) = (sssp(&f, &hops), p2sssp(&f, &hops, PairOrder::Guid).unwrap());
     assert_eq!((index(&f, &p), index(&f, &p2)), (6, 5));
     // 20 bisections with 6 pairings of 3 streams each.
     let streams = |lft| (360.0 * bisection_bandwidth(&f, lft)).round();

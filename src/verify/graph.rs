@@ -101,23 +101,55 @@ impl Graph {
         self.used.iter().fold(0, |all, vls| all | vls.load(Ordering::Relaxed))
     }
 
-    /// Searches for cycles: repeatedly removes vertices that wait for no remaining one (Kahn), and
-    /// splits the rest, if any, into strongly connected components.
+    /// Whether no virtual channels wait for each other in a circle.
+    ///
+    /// Cost: that of [`Graph::cycles`] without the search of components.
+    pub(super) fn is_acyclic(&self, fabric: &Fabric, turns: &Turns) -> bool {
+        self.circling(fabric, turns).1.is_empty()
+    }
+
+    /// Looks for cycles, and splits what circles, if anything does, into strongly connected components.
     ///
     /// Cost: O(turns x lanes) time, times the number of VLs in use per channel; O(channels x lanes)
     /// memory.
     pub(super) fn cycles(&self, fabric: &Fabric, turns: &Turns) -> Cycles {
+        let lanes = self.lanes;
+        let after = |v: usize| self.after(fabric, turns, v);
+        let (dependencies, left) = self.circling(fabric, turns);
+        let components = if left.is_empty() { Vec::new() } else { cyclic_components(&left, &after) };
+        let named = |list: &[usize]| -> Vec<(ChannelId, Vl)> {
+            list.iter().map(|v| (ChannelId::at(v / lanes), Vl((v % lanes) as u8))).collect()
+        };
+        let smallest = components.iter().min_by_key(|c| (c.len(), c[0]));
+        let example = smallest.map(|component| named(&shortest_cycle(component, &after)));
+        let components = components.iter().map(|c| named(c)).collect();
+        let virtual_channels =
+            self.used.iter().map(|u| u.load(Ordering::Relaxed).count_ones() as usize).sum();
+        Cycles { virtual_channels, dependencies, components, example }
+    }
+
+    /// The virtual channels that one waits for.
+    fn after<'a>(
+        &'a self,
+        fabric: &'a Fabric,
+        turns: &'a Turns,
+        v: usize,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        let (channels, lanes) = (fabric.channels(), self.lanes);
+        let (first, vl) = (channels.get(ChannelId::at(v / lanes)), v % lanes);
+        channels.out(first.to).flat_map(move |(c, second)| {
+            let turn = turns.at(first.to.index(), second.out_port.0, first.in_port.0);
+            let cells = self.waits[turn * lanes..][..lanes].iter().enumerate();
+            let waits = cells.filter(move |(_, cell)| cell.load(Ordering::Relaxed) >> vl & 1 != 0);
+            waits.map(move |(vl, _)| c.index() * lanes + vl)
+        })
+    }
+
+    /// How many dependencies there are, and the virtual channels that remain when over and over those are taken away
+    /// that nothing that is left waits for (Kahn): those in cycles and what these wait for.
+    fn circling(&self, fabric: &Fabric, turns: &Turns) -> (usize, Vec<usize>) {
         let channels = fabric.channels();
         let lanes = self.lanes;
-        let after = |v: usize| {
-            let (first, vl) = (channels.get(ChannelId::at(v / lanes)), v % lanes);
-            channels.out(first.to).flat_map(move |(c, second)| {
-                let turn = turns.at(first.to.index(), second.out_port.0, first.in_port.0);
-                let cells = self.waits[turn * lanes..][..lanes].iter().enumerate();
-                let waits = cells.filter(move |(_, cell)| cell.load(Ordering::Relaxed) >> vl & 1 != 0);
-                waits.map(move |(vl, _)| c.index() * lanes + vl)
-            })
-        };
         let vertices = channels.len() * lanes;
         // Every port that a channel leaves by is also one that a channel arrives by.
         let into = |s: SwitchId| {
@@ -140,28 +172,16 @@ impl Graph {
         let mut gone = 0;
         while let Some(v) = free.pop() {
             gone += 1;
-            for w in after(v) {
+            for w in self.after(fabric, turns, v) {
                 waiting[w] -= 1;
                 if waiting[w] == 0 {
                     free.push(w);
                 }
             }
         }
-        let components = if gone == vertices {
-            Vec::new()
-        } else {
-            let left: Vec<usize> = (0..vertices).filter(|&v| waiting[v] > 0).collect();
-            cyclic_components(&left, &after)
-        };
-        let named = |list: &[usize]| -> Vec<(ChannelId, Vl)> {
-            list.iter().map(|v| (ChannelId::at(v / lanes), Vl((v % lanes) as u8))).collect()
-        };
-        let smallest = components.iter().min_by_key(|c| (c.len(), c[0]));
-        let example = smallest.map(|component| named(&shortest_cycle(component, &after)));
-        let components = components.iter().map(|c| named(c)).collect();
-        let virtual_channels =
-            self.used.iter().map(|u| u.load(Ordering::Relaxed).count_ones() as usize).sum();
-        Cycles { virtual_channels, dependencies, components, example }
+        let left =
+            if gone == vertices { Vec::new() } else { (0..vertices).filter(|&v| waiting[v] > 0).collect() };
+        (dependencies, left)
     }
 }
 

@@ -115,15 +115,26 @@ impl Senders {
                 .collect();
             for d in destinations {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
+                // Where only one SL serves a pair, the one that is told is the one that is allowed.
+                let single = match path_sl {
+                    PathSl::BySwitch(sls) => Some(&sls[d.lid.index() * on.len()..][..on.len()]),
+                    _ => None,
+                };
                 for (s, &(source, adapters, all)) in on.iter().enumerate() {
                     let Some(source) = source else {
                         table.push(0);
                         continue;
                     };
                     let own = usize::from(s == d.root);
-                    let told = path_sl.assigned_sls(fabric, source, d.lid);
+                    let (told, allowed) = match single {
+                        Some(sls) if sls[s] < Sl::COUNT as u8 => (1 << sls[s], 1 << sls[s]),
+                        _ => (
+                            path_sl.assigned_sls(fabric, source, d.lid),
+                            path_sl.allowed(fabric, source, d.lid),
+                        ),
+                    };
                     note(told, adapters.saturating_sub(own), all - own, to_adapter);
-                    table.push(merge[usize::from(path_sl.allowed(fabric, source, d.lid))]);
+                    table.push(merge[usize::from(allowed)]);
                 }
             }
             return (Self::BySwitch(table), used);

@@ -7,6 +7,9 @@ use super::{Destination, Plan, Sizes, SlPolicy, Verdict, destinations};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::Routes;
 
+/// One of so many LIDs is looked at, one part after the other.
+const PARTS: [usize; 3] = [64, 8, 1];
+
 /// Which habits of applications are safe: every packet arrives and no credit loop can form, between
 /// all end ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +40,13 @@ impl SlSafety {
     }
 }
 
-/// Derives the answers from the verdict on assigned SLs if possible, as it is when all SLs are
-/// treated alike; otherwise judges up to three more times.
+/// Answers from the verdict on told SLs where that is enough, which it is where all SLs are treated
+/// alike; else from up to three more judgements, each of which ends early where the packets to a part of the
+/// LIDs are unsafe already.
 ///
 /// - `told`: the verdict of [`verify`](super::verify) on the same tables.
+///
+/// Cost: that of a [`verify`](super::verify) for each answer that is yes; mostly a small part of it for a no.
 ///
 /// # Panics
 /// If the tables were made for another fabric.
@@ -59,8 +65,8 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
         return SlSafety { sl_zero: told, replies: told, any: told };
     }
     let destinations = destinations(fabric);
-    let under = |policy| judge(fabric, routes, policy, &destinations, sizes);
-    // A subset of the packets is never less safe.
+    let under = |policy| judge_growing(fabric, routes, policy, &destinations, sizes);
+    // Fewer packets are never less safe than more.
     let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
     let any = if set == merge[usize::from(u16::MAX)] { told } else { under(SlPolicy::Any) };
     let among = |sls: u16| any || told && merge[usize::from(sls)] & set != 0;
@@ -69,6 +75,25 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
         replies: any || if set != 0 { told } else { told && under(SlPolicy::WithReplies) },
         any,
     }
+}
+
+/// Packets to a part of the LIDs wait for each other in a circle with all others too. So a small part of them
+/// comes first, and all of them only where nothing was found.
+fn judge_growing(
+    fabric: &Fabric,
+    routes: &Routes,
+    policy: SlPolicy,
+    destinations: &[Destination],
+    sizes: Sizes,
+) -> bool {
+    PARTS.iter().all(|&part| {
+        // Of few LIDs a part is not worth it.
+        if part > 1 && destinations.len() < part * sizes.block {
+            return true;
+        }
+        let some: Vec<Destination> = destinations.iter().step_by(part).copied().collect();
+        judge(fabric, routes, policy, &some, sizes)
+    })
 }
 
 fn judge(
@@ -81,5 +106,5 @@ fn judge(
     let plan = Plan::new(fabric, routes, policy, Pairs::All, sizes);
     let tally = plan.judge_all(destinations);
     let arrives = tally.unreachable.is_none() && tally.looping.is_none();
-    arrives && plan.illegal_vl().is_none() && plan.graph.cycles(fabric, &plan.turns).example.is_none()
+    arrives && plan.illegal_vl().is_none() && plan.graph.is_acyclic(fabric, &plan.turns)
 }

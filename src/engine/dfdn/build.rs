@@ -87,7 +87,7 @@ fn plan(
     remarks.extend(more);
     let known = candidate.and_then(|candidate| {
         let order = candidate.rule.virtual_channel_order()?;
-        Some(KnownOrder { lanes: order, tree: candidate.tree().clone() })
+        Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
     });
     Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
 }

@@ -1,5 +1,9 @@
 //! P²-SSSP: minimal routing, balanced after every single pair.
 
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::routing::{Hops, RoutingError, ends_on};
 use crate::tables::Lft;
@@ -12,12 +16,16 @@ use crate::tables::Lft;
 /// [`sssp`](super::sssp()) the cost is (hops, sum of routes along the path), which is what the paper's
 /// weights of P^2 + routes amount to.
 ///
-/// Its edge-forwarding index is often lower than that of P-SSSP, its effective bisection bandwidth
-/// often as well (section IV.F, Fig. 6): the many paths to one destination, which P² balances, never
-/// compete in a bisection. A test of this folder shows it on a network of our own.
+/// The paper takes the pairs in an order that it does not state and often finds a lower edge-forwarding index than
+/// with P-SSSP, though no higher effective bisection bandwidth (sections IV.B, IV.F, Fig. 6): the many paths to one
+/// destination, which P² balances, never compete in a bisection. A test of this folder shows that on a network of our
+/// own. Here all depends on the order. In that of GUIDs the index was lower on none of 19 fabrics (Odin 176 against
+/// 168, Deimos 6241 against 5728), as the pairs of one source come together and fix the entries for all that follow.
+/// In a random order it was lower on 13 of the 15 fabrics of `ci/runtimes` (Odin 159, Deimos 4245), equal on a Slim Fly
+/// and higher on a fat tree (144 against 124); `docs/engines.md` has the table.
 ///
-/// Sources come switch by switch in GUID order, on each switch in port GUID order; to each source
-/// the destinations come in the same order, each with all LIDs of its LMC range. Then the entries
+/// With [`PairOrder::Guid`] sources come switch by switch in GUID order, on each switch in port GUID order; to each
+/// source the destinations come in the same order, each with all LIDs of its LMC range. Then the entries
 /// that no pair of adapters needs are filled in along the least loaded paths: those of switches that
 /// no route crosses and those of switch LIDs (management traffic, no load). Ties go to the lowest
 /// port of the switch.
@@ -36,18 +44,32 @@ use crate::tables::Lft;
 /// Where minimal paths are few that is some times what P-SSSP takes (8 times on a Dragonfly of 510
 /// switches and 2550 adapters), where many lie side by side far more (100 times on a fat tree of three
 /// levels, 720 switches and 3456 adapters). O(S + C) memory beside the tables.
-pub fn p2sssp(fabric: &Fabric, hops: &Hops) -> Result<Lft, RoutingError> {
-    within(fabric, hops, P2SSSP_LIMIT)
+pub fn p2sssp(fabric: &Fabric, hops: &Hops, order: PairOrder) -> Result<Lft, RoutingError> {
+    within(fabric, hops, order, P2SSSP_LIMIT)
+}
+
+/// In which order [`p2sssp`] takes the pairs; the paper does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairOrder {
+    /// Sources and then destinations in GUID order.
+    Guid,
+    /// All pairs in an order drawn with a seed, from a ChaCha8 generator.
+    Random(u64),
 }
 
 /// [`p2sssp`] with another limit.
-pub(crate) fn within(fabric: &Fabric, hops: &Hops, limit: u64) -> Result<Lft, RoutingError> {
+pub(crate) fn within(
+    fabric: &Fabric,
+    hops: &Hops,
+    order: PairOrder,
+    limit: u64,
+) -> Result<Lft, RoutingError> {
     let work = work(fabric, hops);
     if work > limit {
         let (method, instead) = ("P²-SSSP", "SSSP, which balances nearly as well");
         return Err(RoutingError::TooMuchWork { method, work, limit, instead });
     }
-    Ok(route(fabric, hops))
+    Ok(route(fabric, hops, order))
 }
 
 /// The most channels that [`p2sssp`] visits, estimated from a sample of pairs as if
@@ -69,7 +91,7 @@ fn work(fabric: &Fabric, hops: &Hops) -> u64 {
     looks.saturating_mul(lids * switches as u64) / sampled
 }
 
-fn route(fabric: &Fabric, hops: &Hops) -> Lft {
+fn route(fabric: &Fabric, hops: &Hops, order: PairOrder) -> Lft {
     let mut lft = Lft::new(fabric);
     let mut lids: Vec<(SwitchId, Lid, bool)> = Vec::new();
     for target in fabric.switch_ids() {
@@ -80,18 +102,15 @@ fn route(fabric: &Fabric, hops: &Hops) -> Lft {
             }
         }
     }
+    let to_adapters: Vec<(SwitchId, Lid)> = lids
+        .iter()
+        .filter(|&&(_, _, is_adapter)| is_adapter)
+        .map(|&(target, lid, _)| (target, lid))
+        .collect();
     let mut search = Search::new(fabric, hops);
-    for source in fabric.switch_ids() {
-        let adapters = fabric.num_adapters_on(source) as u64;
-        // The other adapters on a switch follow the first one.
-        for routes in [1, adapters.saturating_sub(1)] {
-            if routes.min(adapters) == 0 {
-                continue;
-            }
-            for &(target, lid, _) in lids.iter().filter(|&&(_, _, is_adapter)| is_adapter) {
-                search.route(source, target, routes, lft.to_mut(lid));
-            }
-        }
+    match order {
+        PairOrder::Guid => search.route_in_order(&to_adapters, &mut lft),
+        PairOrder::Random(seed) => search.route_shuffled(&to_adapters, seed, &mut lft),
     }
     for source in fabric.switch_ids() {
         for &(target, lid, _) in &lids {
@@ -133,6 +152,37 @@ impl<'a> Search<'a> {
             pair: vec![0; n],
             pairs: 0,
             best: vec![(0, ChannelId(0)); n],
+        }
+    }
+
+    /// Routes all pairs of adapters, source by source.
+    fn route_in_order(&mut self, to: &[(SwitchId, Lid)], lft: &mut Lft) {
+        for source in self.fabric.switch_ids() {
+            let adapters = self.fabric.num_adapters_on(source) as u64;
+            // The other adapters on a switch follow the first one.
+            for routes in [1, adapters.saturating_sub(1)] {
+                if routes.min(adapters) == 0 {
+                    continue;
+                }
+                for &(target, lid) in to {
+                    self.route(source, target, routes, lft.to_mut(lid));
+                }
+            }
+        }
+    }
+
+    /// Routes all pairs of adapters in an order drawn at random.
+    ///
+    /// Cost: 8 bytes a pair.
+    fn route_shuffled(&mut self, to: &[(SwitchId, Lid)], seed: u64, lft: &mut Lft) {
+        let sources = self.fabric.switch_ids();
+        let sources = sources.flat_map(|s| std::iter::repeat_n(s, self.fabric.num_adapters_on(s)));
+        let mut pairs: Vec<(SwitchId, u32)> =
+            sources.flat_map(|s| (0..to.len() as u32).map(move |i| (s, i))).collect();
+        pairs.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+        for (source, i) in pairs {
+            let (target, lid) = to[i as usize];
+            self.route(source, target, 1, lft.to_mut(lid));
         }
     }
 

@@ -1,7 +1,10 @@
 //! P-SSSP: globally balanced minimal routing.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::least_loaded::LeastLoaded;
-use crate::fabric::{Fabric, SwitchId};
+use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::routing::minimal_dag::for_each_target;
 use crate::routing::{Hops, adapters_by_switch, ends_on};
 use crate::tables::Lft;
@@ -45,4 +48,73 @@ pub fn sssp(fabric: &Fabric, hops: &Hops) -> Lft {
         }
     });
     lft
+}
+
+/// Forwarding tables by P-SSSP with weights that begin with 1 (Hoefler et al., Fig. 2(a) without the weights of
+/// P^2 that the text adds): a path may be longer than minimal where that avoids channels with many routes.
+///
+/// The weight of a channel is 1 + the routes on it so far. What counts as a route and the order of destinations are
+/// those of [`sssp`]. Ties go to the path of fewer hops, then to the lowest port of the switch. A path to a LID leads
+/// from switch to switch with a lower sum of weights each, so none goes in circles.
+///
+/// - `fabric`: S switches, C channels, D destination LIDs; connected.
+///
+/// Returns tables that reach every LID of every attached end port from every switch. They may have credit loops.
+///
+/// Cost: O(D C log S) time; O(S + C) memory beside the tables.
+pub fn sssp_of_any_length(fabric: &Fabric) -> Lft {
+    let channels = fabric.channels();
+    let mut lft = Lft::new(fabric);
+    let adapters = adapters_by_switch(fabric);
+    let mut load = vec![0_u64; channels.len()];
+    for target in fabric.switch_ids() {
+        for (end, port) in ends_on(fabric, target) {
+            for lid in end.lids() {
+                let (order, next) = lightest(fabric, &load, target);
+                let ports = lft.to_mut(lid);
+                ports[target.index()] = port.0;
+                for &s in &order[1..] {
+                    ports[s.index()] = channels.get(next[s.index()]).out_port.0;
+                }
+                if end.is_adapter() {
+                    let mut flow = adapters.clone();
+                    for &s in order[1..].iter().rev() {
+                        let c = next[s.index()];
+                        load[c.index()] += flow[s.index()];
+                        flow[channels.get(c).to.index()] += flow[s.index()];
+                    }
+                }
+            }
+        }
+    }
+    lft
+}
+
+/// The switches by the weight of their lightest path to a target, which comes first, and their next channels
+/// (Dijkstra).
+fn lightest(fabric: &Fabric, load: &[u64], target: SwitchId) -> (Vec<SwitchId>, Vec<ChannelId>) {
+    let channels = fabric.channels();
+    // Weight, hops and the channel, by switch.
+    let mut best = vec![(u64::MAX, u32::MAX, ChannelId(u32::MAX)); fabric.num_switches()];
+    best[target.index()] = (0, 0, ChannelId(u32::MAX));
+    let mut order = Vec::with_capacity(best.len());
+    let mut done = vec![false; best.len()];
+    let mut heap = BinaryHeap::from([Reverse((0_u64, 0_u32, target))]);
+    while let Some(Reverse((weight, hops, s))) = heap.pop() {
+        if std::mem::replace(&mut done[s.index()], true) {
+            continue;
+        }
+        order.push(s);
+        for (_, out) in channels.out(s) {
+            let offer = (weight + 1 + load[out.reverse.index()], hops + 1, out.reverse);
+            let known = &mut best[out.to.index()];
+            if !done[out.to.index()] && offer < *known {
+                if (offer.0, offer.1) < (known.0, known.1) {
+                    heap.push(Reverse((offer.0, offer.1, out.to)));
+                }
+                *known = offer;
+            }
+        }
+    }
+    (order, best.into_iter().map(|(_, _, channel)| channel).collect())
 }

@@ -93,7 +93,7 @@ pub struct UpDnTrees {
 /// Cost: O(n S (S + C) + n S D + D E) time with n trees and E <= C the channels on shortest paths to
 /// one destination; O(n (S + C)) memory beside the tables.
 pub fn updn_trees(fabric: &Fabric, hops: &Hops, trees: u8) -> UpDnTrees {
-    let roots = roots(fabric, hops, trees);
+    let roots = updn_roots(fabric, hops, trees);
     let mut lft = Lft::new(fabric);
     let mut tree_of = vec![0; fabric.lid_table_len()];
     let adapters = adapters_by_switch(fabric);
@@ -126,8 +126,10 @@ pub fn updn_trees(fabric: &Fabric, hops: &Hops, trees: u8) -> UpDnTrees {
     UpDnTrees { lft, roots, tree_of }
 }
 
-/// The roots of the trees; see [`updn_trees`].
-fn roots(fabric: &Fabric, hops: &Hops, trees: u8) -> Vec<SwitchId> {
+/// The roots of up to `trees` up*/down* trees, the best first; see [`updn_trees`].
+///
+/// Cost: O(n^2 S + n S^2) time with n trees and S switches.
+pub fn updn_roots(fabric: &Fabric, hops: &Hops, trees: u8) -> Vec<SwitchId> {
     let total = |s: SwitchId| hops.row(s).iter().map(|&h| u64::from(h)).sum::<u64>();
     let mut roots: Vec<SwitchId> = fabric.switch_ids().min_by_key(|&s| total(s)).into_iter().collect();
     // The least and the largest distance between two roots.
