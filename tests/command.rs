@@ -681,7 +681,7 @@ fn a_pipe_is_no_table() {
     let command = format!("ulimit -v 6000000; exec {} route /dev/zero", env!("CARGO_BIN_EXE_dfdn"));
     let ran = ran(Command::new("bash").args(["-c", &command]).output().expect("there is bash"));
     assert_eq!(ran.code, Some(2), "{}", ran.err);
-    assert!(ran.err.contains("/dev/zero: more than 1 GiB"), "{}", ran.err);
+    assert!(ran.err.contains("/dev/zero: larger than 1 GiB"), "{}", ran.err);
 }
 
 /// An endless file is not read forever, and one that claims a huge size gets no memory for it.

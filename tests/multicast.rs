@@ -486,7 +486,7 @@ fn groups_are_written_and_read_again() {
     for (wrong, why) in [
         ("0xC000 : 0x001", "before the first switch"),
         (&format!("{header}\n0x0004 : 0x001"), "line 2: no multicast LID"),
-        (&format!("{header}\n0xC000 : 0x0ff"), "line 2: port 255 of a switch with"),
+        (&format!("{header}\n0xC000 : 0x0ff"), "line 2: no port 255 on a switch with"),
         (
             &format!("{header}\n0xC000 : 0x001\n0xC000 : 0x002"),
             "line 3: group 0xc000 of this switch was stated",

@@ -7,43 +7,17 @@
 //! [`sift`](crate::fabric::sift). OpenSM continues to send tables and link states. As soon as they
 //! are accepted, the switch or link is used again.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 
 use super::abi;
+use super::fault::{Fault, Faults};
 use super::host::{self, Host};
 use super::recheck::{blocks, short_top};
 use super::rows::clipped;
 use super::snapshot::{data_vls, maps_sls};
 use crate::fabric::{Guid, PortNum, SwitchId};
 use crate::tables::{Programmed, SlVlRow};
-
-/// What is wrong with a switch, or with a link at one of its ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Fault {
-    /// Blocks of its forwarding table are not as they were sent.
-    Blocks,
-    /// SL2VL rows are not.
-    Rows,
-    /// Its LinearFDBTop is below the largest LID.
-    Top,
-    /// The link at this port, the end with the lower GUID and port, is not ACTIVE at both ends.
-    Link(PortNum),
-}
-
-impl Fault {
-    /// Number of consecutive sweeps before the fault counts. SL2VL rows that OpenSM clipped at first
-    /// need more than two sweeps to be in place.
-    fn patience(self) -> u32 {
-        match self {
-            Self::Blocks | Self::Rows => 4,
-            Self::Top | Self::Link(_) => 2,
-        }
-    }
-}
-
-/// Faults of switches, by GUID.
-pub(super) type Faults = BTreeSet<(Guid, Fault)>;
 
 /// When a fault is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

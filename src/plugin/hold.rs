@@ -26,7 +26,7 @@
 
 use super::abi;
 use super::cables;
-use super::distrust::Faults;
+use super::fault::Faults;
 use super::host::{self, Host};
 use crate::fabric::{EndPort, Guid, Lid, PortNum, SwitchId};
 use crate::tables::{Lft, PortSet, Programmed, SlVlRow};

@@ -11,8 +11,9 @@ use arc_swap::ArcSwapOption;
 
 use super::abi;
 use super::configuration::Configuration;
-use super::distrust::{Distrust, Faults};
+use super::distrust::Distrust;
 use super::drill::Drill;
+use super::fault::Faults;
 use super::hold::{self, InForce};
 use super::host::Host;
 use super::mcast;
@@ -20,7 +21,7 @@ use super::memory::Size;
 use super::message::Message;
 use super::notes::Notes;
 use super::options;
-use super::program;
+use super::program::{self, CommitError};
 use super::retry::Retry;
 use super::rows::KnownRows;
 use super::snapshot::{Discovered, discovered, snapshot};
@@ -244,9 +245,11 @@ impl Plugin {
         let writing = Instant::now();
         let host = &self.host;
         if self.hop_counts(routed.routes.multicast.is_empty()) == HopCounts::Read {
-            let (written, _) = in_own_threads(|| program::write_hops(host, &fabric, &switches, &routed))
+            let failed = |error: CommitError| (Message::CommitFailed, error.to_string());
+            let tables = program::switches(host, &fabric, &switches).map_err(failed)?;
+            let (written, _) = in_own_threads(|| program::write_hops(host, &fabric, &tables, &routed))
                 .map_err(|error| (Message::CommitFailed, error))?;
-            written.map_err(|error| (Message::CommitFailed, error.to_string()))?;
+            written.map_err(failed)?;
         }
         let writing = writing.elapsed();
         let left_out = (switches, adapters);
@@ -301,10 +304,10 @@ impl Plugin {
         let mut pending = locked(&self.pending).take().ok_or_else(nothing)?;
         let Pending { fabric, left_out, routed, .. } = &pending;
         let (host, start) = (&self.host, Instant::now());
-        let (written, _) =
-            in_own_threads(|| program::write_lfts(host, fabric, &left_out.0, &routed.routes.lft))
-                .map_err(|error| (Message::CommitFailed, error))?;
-        written.map_err(|error| (Message::CommitFailed, error.to_string()))?;
+        let tables = program::switches(host, fabric, &left_out.0)
+            .map_err(|error| (Message::CommitFailed, error.to_string()))?;
+        in_own_threads(|| program::write_lfts(fabric, &tables, &routed.routes.lft))
+            .map_err(|error| (Message::CommitFailed, error))?;
         pending.writing += start.elapsed();
         self.host.log(Message::Routed, &summary(&pending));
         let Pending { fabric, left_out: (switches, adapters), faults, routed, .. } = pending;

@@ -47,6 +47,7 @@ mod cgroup;
 mod configuration;
 mod distrust;
 mod drill;
+mod fault;
 mod guard;
 mod hold;
 mod host;

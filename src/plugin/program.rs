@@ -45,7 +45,16 @@ pub(super) enum CommitError {
 /// - `left_out`: GUIDs of switches that are left out of the fabric on purpose, ascending. OpenSM
 ///   has filled their tables with "no path"; they should forward by that, and their acknowledgement
 ///   shows that they take tables again.
-fn switches(host: &Host, fabric: &Fabric, left_out: &[Guid]) -> Result<Vec<OneSwitch>, CommitError> {
+///
+/// It reads OpenSM's nodes, so it runs in OpenSM's own thread.
+///
+/// # Errors
+/// [`CommitError`].
+pub(super) fn switches(
+    host: &Host,
+    fabric: &Fabric,
+    left_out: &[Guid],
+) -> Result<Vec<OneSwitch>, CommitError> {
     let needed = fabric.lid_table_len().saturating_sub(1);
     let mut found = Vec::with_capacity(fabric.num_switches());
     for pointer in host.switch_pointers() {
@@ -85,11 +94,10 @@ fn switches(host: &Host, fabric: &Fabric, left_out: &[Guid]) -> Result<Vec<OneSw
 pub(super) fn write_hops(
     host: &Host,
     fabric: &Fabric,
-    left_out: &[Guid],
+    switches: &[OneSwitch],
     routed: &Routed,
 ) -> Result<(), CommitError> {
     let hops = &routed.hops;
-    let switches = switches(host, fabric, left_out)?;
     let lids: Vec<Option<Lid>> = fabric.switch_ids().map(|s| switch_lid(fabric, s)).collect();
     let one = |(s, switch): (usize, &OneSwitch)| {
         let from = SwitchId::at(s);
@@ -118,7 +126,7 @@ pub(super) fn write_hops(
 }
 
 /// A switch of OpenSM's that only one thread at a time uses.
-struct OneSwitch(*mut abi::osm_switch_t);
+pub(super) struct OneSwitch(*mut abi::osm_switch_t);
 
 // SAFETY: OpenSM holds its lock exclusively around engines and waits for them, and each switch is
 // handed to one thread only.
@@ -163,19 +171,10 @@ pub(super) fn clear_hops(host: &Host) {
     }
 }
 
-/// Writes the forwarding tables of all switches. OpenSM has filled them with "no path" before.
+/// Writes the forwarding tables of all `switches`. OpenSM has filled them with "no path" before.
 ///
 /// Cost: that of [`Lft::fill`].
-///
-/// # Errors
-/// [`CommitError`], before anything is written.
-pub(super) fn write_lfts(
-    host: &Host,
-    fabric: &Fabric,
-    left_out: &[Guid],
-    lft: &Lft,
-) -> Result<(), CommitError> {
-    let switches = switches(host, fabric, left_out)?;
+pub(super) fn write_lfts(fabric: &Fabric, switches: &[OneSwitch], lft: &Lft) {
     let lids = fabric.lid_table_len();
     let table = |switch: &OneSwitch| {
         // SAFETY: a field of the live switch.
@@ -186,5 +185,4 @@ pub(super) fn write_lfts(
     };
     let mut tables: Vec<&mut [u8]> = switches.iter().map(table).collect();
     lft.fill(&mut tables);
-    Ok(())
 }

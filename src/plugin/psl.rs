@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use super::distrust::Faults;
+use super::fault::Faults;
 use super::host::Host;
 use super::snapshot::{Discovered, snapshot};
 use crate::fabric::{Lid, Sl};

@@ -7,7 +7,7 @@
 //! were sent, and also for blocks of forwarding tables that a switch did not acknowledge.
 
 use super::abi;
-use super::distrust::Fault;
+use super::fault::Fault;
 use super::hold::InForce;
 use super::host::{self, Host};
 use super::rows::{UNKNOWN, clipped};

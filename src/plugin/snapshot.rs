@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use thiserror::Error;
 
 use super::abi;
-use super::distrust::{Fault, Faults};
+use super::fault::{Fault, Faults};
 use super::host::{self, Host};
 use crate::fabric::{
     FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeKind, PortNum, PortRef, Sifted, Survey, sift,
