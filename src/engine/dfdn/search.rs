@@ -20,7 +20,7 @@ use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_lab
 
 /// What a search found.
 pub(super) struct Search {
-    /// The best first; candidates that did without the last round at the end.
+    /// The best first.
     pub(super) candidates: Vec<Candidate>,
     /// How many of them are worth routing with, to compare the results.
     pub(super) compare: usize,
@@ -36,7 +36,7 @@ pub(super) fn search(task: Task<'_>) -> Search {
     let Task { fabric, hops, .. } = task;
     let mut budget = Budget::new(fabric, task.settings.search_effort);
     let orders = orders(fabric, hops);
-    let (mut tried, spared, enough) = plain(task, &orders, &mut budget);
+    let (mut tried, enough) = plain(task, &orders, &mut budget);
     if !enough {
         budget.raise();
     }
@@ -49,7 +49,6 @@ pub(super) fn search(task: Task<'_>) -> Search {
             add(&mut tried, labelled);
         }
     }
-    tried.extend(spared);
     let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
     Search { candidates: tried, compare: budget.passes(fabric).clamp(1, most) }
 }
@@ -86,12 +85,8 @@ impl Judged {
 
 /// Tries the orders as they are: on a sample of the destinations, and the best of them on more.
 ///
-/// Returns the candidates of the last round, those that did without it, and whether the best one suffices.
-fn plain(
-    task: Task<'_>,
-    orders: &[Arc<LinkOrder>],
-    budget: &mut Budget,
-) -> (Vec<Candidate>, Vec<Candidate>, bool) {
+/// Returns the candidates of the last round, and whether the best one suffices.
+fn plain(task: Task<'_>, orders: &[Arc<LinkOrder>], budget: &mut Budget) -> (Vec<Candidate>, bool) {
     let mut tries: Vec<Candidate> = Vec::new();
     for order in orders {
         for lookahead in [Lookahead::Every, Lookahead::LastOption] {
@@ -107,32 +102,21 @@ fn plain(
             }
         }
     }
-    let mut spared = Vec::new();
     let mut rounds = 1 + NARROWED.len();
     loop {
-        let (mut tried, judged) = screen(task, tries, rounds, budget);
+        let (tried, judged) = screen(task, tries, rounds, budget);
         rounds -= 1;
         let sampled = judged.targets.len() < task.fabric.num_switches();
         let suffices = tried[0].probe.suffices(&judged.plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
-        if rounds == 0 && !suffices && !spared.is_empty() {
-            rounds = 1;
-            tried.append(&mut spared);
-            tries = tried;
-            continue;
-        }
         if rounds == 0 || !sampled {
-            return (tried, spared, suffices);
+            return (tried, suffices);
         }
-        let clear = judged.targets.len() >= TELLING && suffices;
-        if rounds > 1 && clear {
+        if rounds > 1 && judged.targets.len() >= TELLING && suffices {
             // The last round gets no more than its share.
             budget.divide(rounds);
             rounds = 1;
         }
-        let kept = narrow(tried, &judged, NARROWED[NARROWED.len() - rounds]);
-        // Where one suffices, those with more VLs than others wait until none of the others does.
-        let fewest = kept.iter().map(|candidate| candidate.rule.vls()).min().unwrap_or(0);
-        (tries, spared) = kept.into_iter().partition(|c| !clear || c.rule.vls() == fewest);
+        tries = narrow(tried, &judged, NARROWED[NARROWED.len() - rounds]);
     }
 }
 
@@ -192,8 +176,7 @@ fn narrow(mut tried: Vec<Candidate>, judged: &Judged, keep: usize) -> Vec<Candid
     let plain = judged.plain.bandwidth;
     let known = |c: &Candidate| {
         let loss = (plain - c.probe.bandwidth).max(0.0) / plain;
-        let no_tree = if c.order.has_tree { 0.0 } else { f64::EPSILON };
-        worth(c.probe.price(), 1.0 - loss, &c.rule) + no_tree
+        worth(c.probe.price(), 1.0 - loss, &c.rule)
     };
     tried.sort_by(|a, b| known(a).total_cmp(&known(b)));
     let telling = judged.targets.len() >= TELLING;
