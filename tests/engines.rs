@@ -86,7 +86,10 @@ fn layers_are_used_before_up_down_takes_the_rest() {
         let (one, many) = (with(1), with(15));
         for routed in [&one, &many] {
             assert!(routed.verdict.is_safe(), "{name}");
-            assert_eq!(routed.verdict.multicast.as_ref().map(|m| m.sls & 1), Some(1), "{name}");
+            // If a switch has neither a LID nor adapters, OpenSM's own trees may have to serve.
+            let silent = fabric.switch_ids().any(|s| fabric.endports_on(s).is_empty());
+            let tree = routed.verdict.multicast.as_ref().map(|m| m.sls & 1);
+            assert!(tree == Some(1) || silent && tree.is_none(), "{name}");
         }
         assert_eq!(one.verdict.vls_all.max(1), 1, "{name}");
         let used_up = |routed: &dfdn::engine::Routed| {

@@ -489,10 +489,10 @@ fn groups_are_written_and_read_again() {
         (&format!("{header}\n0xC000 : 0x0ff"), "line 2: no port 255 on a switch with"),
         (
             &format!("{header}\n0xC000 : 0x001\n0xC000 : 0x002"),
-            "line 3: group 0xc000 of this switch was stated",
+            "line 3: group 0xc000 of this switch was already stated",
         ),
         ("# SLs of 0xC000: 16", "line 1: no multicast LID and SLs"),
-        ("Switch none", "line 1: the header of a switch names no GUID"),
+        ("Switch none", "line 1: switch header without a GUID"),
     ] {
         let error = read(wrong).expect_err(wrong).to_string();
         assert!(error.contains(why), "{error}");
