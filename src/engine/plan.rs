@@ -137,7 +137,8 @@ fn shift_sls(fabric: &Fabric, sl2vl: &Sl2Vl, sls: u8, vl: Vl) -> Sl2Vl {
 /// Trees after the lanes were copied for every class of service and every VL set: a tree serves the copies of the SLs
 /// that it served. The copies share no VL, so if one is acyclic, all are together.
 ///
-/// - `any`: the earlier SLs that served every pair, if there were any; the lowest represents them all.
+/// - `any`: the SLs that served every pair before the copying, if there were any; the lowest represents them
+///   all.
 pub(super) fn divided(trees: McastTrees, classes: Classes, any: Option<u16>) -> McastTrees {
     let own = |sl: u8| any.map_or(classes.block_of(Sl(sl)).1, |set| set.trailing_zeros() as u8);
     let moved = |sls: u16| {
