@@ -21,9 +21,9 @@ use super::traffic::Demand;
 mod kind {
     /// The head of a queue can leave.
     pub(super) const HEAD: u32 = 0;
-    /// A wire may be able to take a packet.
+    /// A wire may be able to send a packet.
     pub(super) const WAKE: u32 = 1;
-    /// A host makes a message.
+    /// A host creates a message.
     pub(super) const MAKE: u32 = 2;
     /// A packet has been read from the buffers at the end of a wire.
     pub(super) const READ: u32 = 3;
@@ -33,7 +33,7 @@ mod kind {
     pub(super) const MASK: u32 = (1 << SHIFT) - 1;
 }
 
-/// Why a run halts.
+/// Why a run stops.
 pub(super) enum Pause {
     /// It is time to search for a deadlock; the run may continue.
     Check,
