@@ -53,7 +53,7 @@ pub struct Engine {
 pub const ENGINES: &[Engine] = &[
     Engine {
         name: "dfdn",
-        about: "P-SSSP that keeps to an order of the channels: one SL and few VLs where possible",
+        about: "P-SSSP that obeys an order of the channels: one SL and few VLs if possible",
         deadlock_free: true,
         run: dfdn::dfdn,
     },
@@ -83,7 +83,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "sssp-layers",
-        about: "P-SSSP on VLs until these are used up, the rest by up*/down*",
+        about: "P-SSSP on VLs until none is left, the rest by up*/down*",
         deadlock_free: true,
         run: papers::sssp_layers,
     },
