@@ -69,7 +69,7 @@ pub(super) fn dfd2(
     let lft = routing::ranked_sssp(fabric, hops, &rule, Lookahead::Every, stuck).lft;
     let port_0 = format!(
         "adapters are at most {between} channels apart: longer paths, up to {all} channels, have port 0 of a switch as \
-         an end and keep to an order on VL 1"
+         an end and obey an order on VL 1"
     );
     let remarks = vec![sl_remark(&lanes), port_0];
     Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: Some(known), remarks }))
