@@ -130,7 +130,7 @@ fn modules_use_only_what_they_may() {
     assert!(unused.is_empty(), "entries that nothing needs:\n{}", unused.join("\n"));
 }
 
-/// The files beside a file, or beside its folder if it is a `mod.rs`, that it names by `super::`.
+/// The sibling files of a file, or of its folder if it is a `mod.rs`, that it names by `super::`.
 fn siblings_used(file: &Path, code: &str) -> BTreeSet<PathBuf> {
     let folder = file.parent().expect("a file in a folder");
     let is_mod = file.file_name().is_some_and(|name| name == "mod.rs");

@@ -283,7 +283,7 @@ fn classes_are_written_and_read_again() {
             (verdict.sls_all, u32::from(classes.blocks() * classes.vls)),
             "{engine}"
         );
-        // An SL of class 1 where only class 0 is allowed, and an invalid number of classes.
+        // An SL of class 1 although only class 0 is allowed, and an invalid number of classes.
         let text = fs::read_to_string(&psl).expect("psl is read");
         for (from, to, place) in
             [("classes 2", "classes two", "line 1:"), (" 0\n", " 1\n", "is not of class 0")]

@@ -91,7 +91,7 @@ fn by_vl(fabric: &Fabric, hops: &Hops) -> KnownOrder {
     KnownOrder { lanes: VirtualChannelOrder::new(vec![around]), trees, suffices: true }
 }
 
-/// P-SSSP with DF-DN (Schneider et al.), whatever the diameter.
+/// P-SSSP with DF-DN (Schneider et al.), for any diameter.
 pub(super) fn dfdn_sssp(
     fabric: &Fabric,
     hops: &Hops,
@@ -101,7 +101,7 @@ pub(super) fn dfdn_sssp(
     with_df_dn("dfdn-paper", (fabric, hops, limits), routing::sssp(fabric, hops))
 }
 
-/// MinHop with DF-DN (Schneider et al.), whatever the diameter.
+/// MinHop with DF-DN (Schneider et al.), for any diameter.
 pub(super) fn dfdn_minhop(
     fabric: &Fabric,
     hops: &Hops,

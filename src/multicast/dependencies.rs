@@ -74,7 +74,7 @@ pub(super) trait Graph {
     /// The VLs, as bits, with which end ports of a class send into a channel.
     fn injected(&self, channel: ChannelId, class: usize) -> u16;
 
-    /// The VL, as a bit, of a class after a turn; 0 where packets are dropped.
+    /// The VL, as a bit, of a class after a turn; 0 if packets are dropped.
     fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16;
 
     /// The VLs, as bits, that a class may use after a turn, the current one first.

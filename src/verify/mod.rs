@@ -464,7 +464,7 @@ impl<'a> Plan<'a> {
         self.turns.at(switch, out_port, in_port)
     }
 
-    /// The VLs of packets of an end port on the first channel, by SL; VL 15 where it does not send them.
+    /// The VLs of packets of an end port on the first channel, by SL; VL 15 for those that it does not send.
     fn row_from(&self, source: EndPortId, switch: usize, out_port: u8) -> SlVlRow {
         let port = self.injection_port[source.index()];
         let row = self.rows[self.turn(switch, out_port, port)];

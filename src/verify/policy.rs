@@ -11,7 +11,7 @@ pub enum SlPolicy {
     /// Each sender uses an SL that the tables allow for its path ([`PathSl::allowed`]).
     #[default]
     AsTold,
-    /// Every sender uses this SL, whatever it was assigned.
+    /// Every sender uses this SL, no matter which one it was assigned.
     Fixed(Sl),
     /// Every sender may use any of the sixteen.
     Any,
