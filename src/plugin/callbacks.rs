@@ -102,7 +102,7 @@ pub(super) unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> 
 }
 
 /// Leaves everything as the next engine expects it: the lid matrix as it was before `build_lid_matrices`, or,
-/// if there is no next engine, as the SA can use it.
+/// if there is no next engine, in a form that the SA can use.
 fn refuse(context: *const c_void) {
     with_engine(context, "clear_hops", (), |plugin, _| program::clear_hops(&plugin.host));
     with_engine(context, "answer", (), Plugin::answer_by_acknowledged);

@@ -287,7 +287,7 @@ mod tests {
         let top = Faults::from([(Guid(7), Fault::Top)]);
         let none = Faults::new();
         assert_eq!(distrust.count(When::SubnetUp, &link, 5), Change::None);
-        // No missing table does not imply that links are up.
+        // Complete tables do not imply that links are up.
         assert_eq!(count(&distrust, &none, 5), Change::None);
         assert_eq!(distrust.count(When::SubnetUp, &link, 5), Change::Routes);
         assert_eq!(count(&distrust, &top, 5), Change::None);

@@ -55,8 +55,8 @@ pub(super) struct Minimal {
     used: Vec<UsedChannel>,
     /// By switch: its first channel; and one more entry.
     first: Vec<u32>,
-    /// By switch: LIDs by distance: at the distance that the search has reached, one hop farther, and at most
-    /// that far.
+    /// By switch: LIDs at the distance that the search has reached, one hop farther, and at most at the
+    /// reached distance.
     front: Vec<u64>,
     near: Vec<u64>,
     seen: Vec<u64>,

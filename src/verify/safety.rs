@@ -40,9 +40,9 @@ impl SlSafety {
     }
 }
 
-/// Which habits are safe. The verdict on the assigned SLs suffices if the tables treat all SLs alike.
-/// Otherwise this takes up to three more checks. Each ends early if the packets to a part of the LIDs are
-/// already unsafe.
+/// Determines which habits are safe. The verdict on the assigned SLs suffices if the tables treat all SLs
+/// alike. Otherwise this takes up to three more checks. Each ends early if the packets to a part of the LIDs
+/// are already unsafe.
 ///
 /// - `told`: the verdict of [`verify`](super::verify) on the same tables.
 ///

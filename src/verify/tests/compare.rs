@@ -23,7 +23,7 @@ pub(super) fn compare(f: &Fabric, r: &Routes, policy: SlPolicy, sizes: Sizes) ->
     assert_eq!(v.vls_legal, !t.illegal);
     assert_eq!(v.contained, !t.foreign);
     assert_eq!(v.deadlock_free, t.deadlock_free());
-    assert_eq!(v.deadlock_free_adapters, reference::cyclic_part(t.waits_adapters.clone()).is_empty());
+    assert_eq!(v.deadlock_free_adapters, reference::without_dead_ends(t.waits_adapters.clone()).is_empty());
     assert_eq!(v.cyclic_components, t.cyclic_components);
     assert_eq!((v.virtual_channels, v.dependencies), (t.lanes.len(), t.waits.len()));
     let counts = [&t.vls, &t.vls_all, &t.sls, &t.sls_all].map(BTreeSet::len);
@@ -317,7 +317,7 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
             assert_cycle(f, &switches.iter().map(|&s| (s.index(), out(s).0, 0)).collect::<Vec<_>>());
         }
         Witness::CreditLoop(waits) => {
-            let adapters_alone = !reference::cyclic_part(t.waits_adapters.clone()).is_empty();
+            let adapters_alone = !reference::without_dead_ends(t.waits_adapters.clone()).is_empty();
             let graph = if adapters_alone { &t.waits_adapters } else { &t.waits };
             let first = lane(f, waits[0].channel, waits[0].vl);
             assert_eq!(waits.len(), reference::shortest(graph, first), "the shortest of its component");

@@ -175,7 +175,7 @@ pub(super) fn distances(f: &Fabric) -> Vec<Vec<Option<u16>>> {
 }
 
 /// The edges that remain after repeatedly removing those to a vertex without outgoing edges.
-pub(super) fn cyclic_part(mut waits: Waits) -> Waits {
+pub(super) fn without_dead_ends(mut waits: Waits) -> Waits {
     loop {
         let (before, begins) = (waits.len(), waits.iter().map(|w| w.0).collect::<BTreeSet<_>>());
         waits.retain(|w| begins.contains(&w.1));
@@ -188,7 +188,7 @@ pub(super) fn cyclic_part(mut waits: Waits) -> Waits {
 /// For each remaining virtual channel of a graph: all those that it waits for, directly or not, and over how
 /// many edges.
 fn reach(waits: &Waits) -> BTreeMap<Lane, BTreeMap<Lane, usize>> {
-    let left = cyclic_part(waits.clone());
+    let left = without_dead_ends(waits.clone());
     let from = |v: Lane| {
         let mut met = BTreeMap::new();
         let mut level = BTreeSet::from([v]);
@@ -297,7 +297,7 @@ impl Truth {
     }
 
     pub(super) fn deadlock_free(&self) -> bool {
-        cyclic_part(self.waits.clone()).is_empty()
+        without_dead_ends(self.waits.clone()).is_empty()
     }
 
     pub(super) fn is_safe(&self) -> bool {
@@ -363,7 +363,7 @@ pub(super) fn followers(f: &Fabric, g: &McastGroup) -> BTreeSet<(Copy, Copy)> {
 /// Whether the packets of a group loop.
 pub(super) fn loops(f: &Fabric, g: &McastGroup) -> bool {
     let lane = |c: Copy| (c.0, c.2, 0);
-    !cyclic_part(followers(f, g).into_iter().map(|(a, b)| (lane(a), lane(b))).collect()).is_empty()
+    !without_dead_ends(followers(f, g).into_iter().map(|(a, b)| (lane(a), lane(b))).collect()).is_empty()
 }
 
 /// The pairs of members of which the second does not get the packets of the first.
@@ -427,5 +427,5 @@ pub(super) fn sls_serve(f: &Fabric, r: &Routes, unicast: &Waits, sls: u16) -> bo
             waits.extend(mcast_waits(f, r, g, sl));
         }
     }
-    cyclic_part(waits).is_empty()
+    without_dead_ends(waits).is_empty()
 }
