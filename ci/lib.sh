@@ -33,8 +33,8 @@ install_missing() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 }
 
-# Tests that take long; only ci/test --all runs them.
-# shellcheck disable=SC2034 # for who sources this
+# Slow tests; only ci/test --all runs them.
+# shellcheck disable=SC2034 # the scripts that source this use it
 slow_tests=(sa_load:: valgrind:: falsified:: documentation::scripts documentation::times unroutable::one_adapter handover:: command::path_sls)
 
 # host_tests: the modules of tests that start a simulator, one per line.
@@ -53,8 +53,7 @@ measured_fabrics() {
   echo "$list"
 }
 
-# Shared by the scripts that run OpenSM over ibsim. "work" is a folder that is removed when they
-# end.
+# Shared by the scripts that run OpenSM over ibsim. "work" is a folder that is removed at their end.
 pids=() simulated=() console=''
 stop() {
   [ ${#pids[@]} = 0 ] || { kill -9 "${pids[@]}" && wait "${pids[@]}"; } 2>/dev/null || true
@@ -67,7 +66,7 @@ workplace() {
   trap 'stop; rm -rf "$work"' EXIT
   umad2sim=$(find /usr/lib -name libumad2sim.so -print -quit)
   cargo build --release --locked
-  # shellcheck disable=SC2034 # for who sources this
+  # shellcheck disable=SC2034 # the scripts that source this use it
   dfdn=$PWD/target/release/dfdn
 }
 
@@ -81,8 +80,8 @@ within() {
   return 1
 }
 
-# simulate FABRIC FOLDER: starts ibsim; "${simulated[@]}" before a command attaches it to the subnet
-# at the first adapter, with FOLDER as OpenSM's. "stop" ends it.
+# simulate FABRIC FOLDER: starts ibsim; "${simulated[@]}" before a command attaches it to the subnet at the first
+# adapter, with FOLDER as OpenSM's folder. "stop" ends it.
 simulate() {
   local fabric=$1 d=$2 socket host
   socket=dfdn-$$-$(basename "$d")
@@ -93,7 +92,7 @@ simulate() {
   IBSIM_SOCKNAME=$socket ibsim -s -N 65536 -S 8192 -P 262144 "$fabric" <&"$console" >"$d/ibsim.log" 2>&1 &
   pids+=("$!")
   within 60 'simulator ready' "$d/ibsim.log" || die "ibsim does not start: $(tail -3 "$d/ibsim.log")"
-  # shellcheck disable=SC2034 # for who sources this
+  # shellcheck disable=SC2034 # the scripts that source this use it
   simulated=(env -C "$d" "IBSIM_SOCKNAME=$socket" "SIM_HOST=$host" "LD_PRELOAD=$umad2sim"
     "OSM_TMP_DIR=$d" "OSM_CACHE_DIR=$d")
 }

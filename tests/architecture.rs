@@ -130,7 +130,7 @@ fn modules_use_only_what_they_may() {
     assert!(unused.is_empty(), "entries that nothing needs:\n{}", unused.join("\n"));
 }
 
-/// The files beside a file, or beside its folder if it is a `mod.rs`, that it names by `super::`.
+/// The sibling files of a file, or of its folder if it is a `mod.rs`, that it names by `super::`.
 fn siblings_used(file: &Path, code: &str) -> BTreeSet<PathBuf> {
     let folder = file.parent().expect("a file in a folder");
     let is_mod = file.file_name().is_some_and(|name| name == "mod.rs");
@@ -160,7 +160,8 @@ fn no_two_files_import_each_other() {
     assert!(cycles.is_empty(), "these import each other: {cycles:#?}");
 }
 
-/// What `ci/ablate` switches off is in the sources, and every tuned number of the engine `dfdn` is among it.
+/// Everything that `ci/ablate` switches off is in the sources, and `ci/ablate.list` has every tuned number of
+/// the engine `dfdn`.
 #[test]
 fn every_tuned_number_can_be_switched_off() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -173,7 +174,8 @@ fn every_tuned_number_can_be_switched_off() {
     assert!(missing.is_empty(), "ci/ablate.list has no line for {missing:?}");
 }
 
-/// Of what is newer than the Rust that `Cargo.toml` names, clippy finds calls (`incompatible_msrv`), not syntax.
+/// Finds syntax that is newer than the Rust version in `Cargo.toml`. Clippy finds only newer calls
+/// (`incompatible_msrv`).
 #[test]
 fn no_condition_has_a_let_beside_another_condition() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -191,7 +193,7 @@ fn no_condition_has_a_let_beside_another_condition() {
             file.display()
         );
     }
-    // Not written out: this file is looked at too.
+    // The text is assembled here, as this file is checked too.
     assert!(let_beside_condition(&"if let Some(a) = f(|x| x && y) {} a { b }".replace("{}", "&&")));
     assert!(!let_beside_condition("if let Some(A { a }) = f(x && y) { a && b }"));
 }

@@ -66,7 +66,7 @@ fn no_sl_leads_onto_the_vls_of_another_class() {
         assert_eq!(parts.classes, settings.classes, "{label}");
         assert!(parts.vl_sets == 1 || settings.spread, "{label}");
         assert!(parts.blocks() * parts.vls <= 8 && parts.blocks() * parts.sls <= 16, "{label}");
-        // What is left after spreading is too little for another VL set.
+        // The VLs that remain after spreading are too few for another VL set.
         if settings.spread {
             let vls_left = 8 / parts.classes - parts.vl_sets * parts.vls < parts.vls;
             let sls_left = 16 / parts.classes - parts.vl_sets * parts.sls < parts.sls;
@@ -183,7 +183,7 @@ fn where_one_sl_suffices_every_sl_is_safe_whatever_the_classes() {
     assert!(one_sl > 200, "{one_sl}");
 }
 
-/// The judge detects what the proof excludes: two blocks that share VLs.
+/// The judge detects a case that the proof excludes: two blocks that share VLs.
 #[test]
 fn blocks_that_meet_are_found_out() {
     let fabric = Ring { switches: 7, cas: 1 }.build().expect("a ring");
@@ -192,8 +192,7 @@ fn blocks_that_meet_are_found_out() {
     assert!(verify(&fabric, &routes).is_safe() && classes.vls > 1);
     let mut meets = routes;
     for row in meets.sl2vl.rows_mut() {
-        // The second VL of class 0 becomes the first, and so on in rotation: a VL descends along a
-        // path.
+        // VLs rotate: the second VL of class 0 becomes the first, and so on. So a VL descends along a path.
         let vls = row.vls().map(|vl| if vl.0 < classes.vls { Vl((vl.0 + 1) % 2) } else { vl });
         *row = SlVlRow::from_vls(vls);
     }
@@ -212,7 +211,7 @@ fn too_many_classes_are_refused_with_how_many_fit() {
                     let Err(error) = route(&fabric, &settings) else { continue };
                     let text = error.to_string();
                     let EngineError::Classes { fit, takes, limits, part, .. } = error else {
-                        // Then even one class is too much.
+                        // Then even one class does not fit.
                         let one = route(&fabric, &Settings { classes: 1, ..settings }).unwrap_err();
                         assert_eq!(one.to_string(), text, "{label}");
                         continue;
@@ -284,7 +283,7 @@ fn classes_are_written_and_read_again() {
             (verdict.sls_all, u32::from(classes.blocks() * classes.vls)),
             "{engine}"
         );
-        // An SL of class 1 where only class 0 is allowed, and an invalid number of classes.
+        // An SL of class 1 although only class 0 is allowed, and an invalid number of classes.
         let text = fs::read_to_string(&psl).expect("psl is read");
         for (from, to, place) in
             [("classes 2", "classes two", "line 1:"), (" 0\n", " 1\n", "is not of class 0")]
@@ -373,7 +372,8 @@ fn the_command_says_what_each_class_has() {
         assert_eq!((code, out.as_str()), (Some(2), ""), "{words}");
         assert!(err.contains(reason), "{words}: {err}");
     }
-    // What an engine says it lacks may be far above the minimum: only what fits is reported.
+    // The number that an engine reports as needed may be far above the minimum; only the number that fits is
+    // reported.
     assert_eq!(run("generate ring --switches 50 -o ring.net").0, Some(0));
     let err = run("route ring.net --classes 4").2;
     assert!(

@@ -17,7 +17,7 @@ pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
     builder.finish(Lmc::new(lmc).expect("an LMC")).expect("a fabric")
 }
 
-/// The same fabric where every second switch has no LID: it forwards and is no end port.
+/// The same fabric, in which every second switch has no LID: it forwards packets and is no end port.
 fn without_lids(fabric: &Fabric) -> Fabric {
     let mut builder = FabricBuilder::from_fabric(fabric);
     for s in fabric.switch_ids().step_by(2) {
@@ -27,7 +27,7 @@ fn without_lids(fabric: &Fabric) -> Fabric {
     builder.finish(Lmc::default()).expect("a fabric")
 }
 
-/// The small members, each whole, with some links gone, and with all links gone that it can spare.
+/// The small members, each whole, with some failed links, and with as many failed links as it can lose.
 fn fabrics() -> Vec<(String, Fabric)> {
     let mut list = Vec::new();
     for (name, fabric) in small_members() {
@@ -45,7 +45,7 @@ fn fabrics() -> Vec<(String, Fabric)> {
     list
 }
 
-/// Whether an engine promises that no path is longer than necessary.
+/// Whether an engine promises shortest paths for all pairs.
 fn is_minimal(engine: &str) -> bool {
     !["dfdn", "updn-trees", "sssp-layers", "apot", "bfot", "bfot-plus"].contains(&engine)
 }
@@ -148,7 +148,7 @@ fn every_engine_is_safe_on_every_fabric_or_says_why_not() {
             }
         }
     }
-    // None refuses everything.
+    // No engine refuses every fabric.
     for engine in ENGINES {
         let routed = routed_by.get(engine.name).copied().unwrap_or(0);
         let least = if engine.name == "dfd2" { 20 } else { 100 };

@@ -1,11 +1,10 @@
 //! Lying nodes: every field of every answer that matters, on a switch and on an adapter, before
 //! OpenSM starts and while it runs, under minhop and under dfdn.
 //!
-//! Whenever minhop reaches SUBNET UP, dfdn does too. The tables are read back from the switches and
-//! packets are walked over the real cables. Between two honest nodes, no path of minhop's is
-//! missing if there is one that avoids liars. The same run shows what minhop cannot do. A packet
-//! that arrives under minhop arrives under dfdn, and no packets wait for each other in a cycle,
-//! whoever lies.
+//! Whenever minhop reaches SUBNET UP, dfdn does too. The tables are read back from the switches and packets
+//! are walked over the real cables. Between two honest nodes, no path of minhop is missing if there is one
+//! that avoids liars. The same run shows what minhop cannot do. A packet that arrives under minhop arrives
+//! under dfdn, and no packets wait for each other in a cycle, no matter which node lies.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -22,11 +21,11 @@ use crate::host::sweeps::Tail;
 use crate::host::walks::{Cables, Held};
 use crate::host::{self, Tools, plugin};
 
-/// Sweeps that OpenSM may need until it comes up, and where answers are lost by chance: a sweep with QoS asks more
-/// questions than one without.
+/// Number of sweeps that OpenSM may need until it comes up. It is higher if answers are lost by chance, as a sweep
+/// with QoS sends more requests than one without.
 const SWEEPS: usize = 3;
 const SWEEPS_BY_CHANCE: usize = 10;
-/// How long they may take in all where minhop comes to an end, and where it is not known to.
+/// Total time limit of these sweeps if minhop finishes, and if it may not.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_WITH_STOCK: Duration = Duration::from_secs(8);
 /// Number of falsifications that one OpenSM sees in sequence.
@@ -175,7 +174,7 @@ struct Outcome {
     end: End,
     /// The tables and answers, or why they could not be read.
     held: Result<Held, String>,
-    /// What the log says about it.
+    /// Lines of the log about it.
     said: String,
     /// Whether the order changed an answer.
     heard: bool,
@@ -211,7 +210,7 @@ impl Run {
     }
 }
 
-/// The fabric, and what is known of it.
+/// The fabric and the state of the test.
 struct Patient {
     tools: &'static Tools,
     net: String,
@@ -313,14 +312,14 @@ impl Patient {
         Outcome { end, held, said: said.unwrap_or_default().to_owned(), heard, healed: None }
     }
 
-    /// One falsification from before the start.
+    /// One falsification that begins before the start of OpenSM.
     fn before(&self, order: &str, patience: Duration) -> Outcome {
         let mut run = self.start(&[order]);
         let end = self.settle(&mut run, 0, patience);
         self.outcome(&run, end, order)
     }
 
-    /// Several falsifications in sequence under the same OpenSM, with truth in between.
+    /// Several falsifications in sequence under the same OpenSM, with true answers in between.
     fn under_way(&self, cells: &[&Cell], patience: &[Duration], whole: usize) -> Vec<Outcome> {
         let mut run = None;
         let mut outcomes = Vec::new();
@@ -371,7 +370,7 @@ fn net(fabric: &Fabric) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// What is wrong with dfdn's result compared with minhop's.
+/// The faults of dfdn's result compared with minhop's.
 fn judge(cell: &Cell, cables: &Cables, sm: u64, minhop: &Outcome, dfdn: &Outcome) -> Vec<String> {
     let mut wrong = Vec::new();
     if minhop.healed == Some(true) && dfdn.healed != Some(true) {
@@ -394,8 +393,8 @@ fn judge(cell: &Cell, cables: &Cables, sm: u64, minhop: &Outcome, dfdn: &Outcome
             return wrong;
         }
     };
-    // If two nodes have one GUID, OpenSM believes in cables that do not exist. Packets that go
-    // astray for that reason under minhop may do so under dfdn. None of them may wait in a cycle.
+    // If two nodes have the same GUID, OpenSM assumes cables that do not exist. Packets that are lost for
+    // that reason under minhop may be lost under dfdn too. None of them may wait in a cycle.
     let stock = minhop.held.as_ref().ok();
     let arrivals = stock.map(|s| s.arrivals(cables)).unwrap_or_default();
     let honest = |pair: &((u64, u8), (u64, u8))| pair.0.0 != cell.liar && pair.1.0 != cell.liar;
@@ -415,8 +414,8 @@ fn judge(cell: &Cell, cables: &Cables, sm: u64, minhop: &Outcome, dfdn: &Outcome
             b.0
         ));
     }
-    // A switch that does not take its forwarding table forwards by one that nobody proved: whoever is behind it is
-    // lost under dfdn.
+    // A switch that does not accept its forwarding table forwards by an unproven one: nodes behind it are lost under
+    // dfdn.
     if !behind.is_empty() && !cell.order.contains(" set lft ") {
         wrong.push(format!(
             "{} of {} PathRecords of who is behind the liar are missing",

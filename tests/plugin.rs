@@ -417,7 +417,7 @@ fn rows_whose_mads_failed_are_sent_again() {
     assert_programmed("failed MADs", &fabric, &held, &routes);
 }
 
-/// The same tables whatever the order of discovery.
+/// The tables do not depend on the order of discovery.
 #[test]
 fn tables_do_not_depend_on_the_run_or_the_order_of_records() {
     let Some(tools) = host::tools("determinism") else { return };

@@ -1,6 +1,7 @@
-//! The engines by name: a routing, VLs and SLs for it, multicast trees, and the judge over all of them.
+//! The engines by name: a routing, its VLs and SLs, multicast trees, and the judge that checks all of these.
 //!
-//! The plugin and the command call [`route`]. It returns tables only if they passed [`verify`](crate::verify).
+//! The plugin and the command call [`route`], which returns tables only if they passed
+//! [`verify`](crate::verify).
 
 mod balance;
 mod bare;
@@ -40,10 +41,10 @@ use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 pub struct Engine {
     /// Name, written as OpenSM would.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// A description of one line.
     pub about: &'static str,
-    /// Whether its tables are free of credit loops on every fabric. Those of a bare routing are returned although
-    /// `verify` may object; see [`Routed::verdict`].
+    /// Whether its tables are free of credit loops on every fabric. Tables of a bare routing are returned even if
+    /// `verify` rejects them; see [`Routed::verdict`].
     pub deadlock_free: bool,
     run: fn(&Fabric, &Hops, &Settings, LaneLimits) -> Result<Plan, EngineError>,
 }
@@ -52,7 +53,7 @@ pub struct Engine {
 pub const ENGINES: &[Engine] = &[
     Engine {
         name: "dfdn",
-        about: "P-SSSP that keeps to an order of the channels: one SL and few VLs where possible",
+        about: "P-SSSP that obeys an order of the channels: one SL and few VLs if possible",
         deadlock_free: true,
         run: dfdn::dfdn,
     },
@@ -82,7 +83,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "sssp-layers",
-        about: "P-SSSP on VLs until these are used up, the rest by up*/down*",
+        about: "P-SSSP on VLs until none is left, the rest by up*/down*",
         deadlock_free: true,
         run: papers::sssp_layers,
     },
@@ -135,13 +136,13 @@ pub fn by_name(name: &str) -> Result<&'static Engine, EngineError> {
     })
 }
 
-/// What to route with.
+/// The settings of a routing run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Name of the engine.
     pub engine: String,
-    /// Data VLs to plan with, or as many as every switch-to-switch link states if that is fewer.
-    /// `None`: as many as are stated, or [`Settings::VLS_UNSTATED`] where none are.
+    /// Data VLs to use, or as many as every switch-to-switch link states if that is fewer. `None`: as many as
+    /// are stated, or [`Settings::VLS_UNSTATED`] if none are.
     pub vls: Option<u8>,
     /// SLs that may be assigned, `1..=16`.
     pub sls: u8,
@@ -151,30 +152,29 @@ pub struct Settings {
     pub classes: u8,
     /// Whether destinations are spread over unused VLs.
     pub spread: bool,
-    /// What `dfdn` prefers where it cannot have both one SL and shortest paths.
+    /// What `dfdn` prefers if one SL and shortest paths exclude each other.
     pub prefer: Prefer,
-    /// Largest share of the adapter pairs that `dfdn` may send on detours so that one SL suffices.
-    /// `None`: [`Settings::MAX_NONMINIMAL`] by default, no limit where one SL is asked for.
+    /// Largest share of the adapter pairs that `dfdn` may send on detours so that one SL suffices. `None`:
+    /// [`Settings::MAX_NONMINIMAL`] by default, no limit if one SL is preferred.
     pub max_nonminimal: Option<f64>,
-    /// Largest share of the bandwidth that one SL may cost by default, where the search compares it.
+    /// Largest share of the bandwidth that one SL may cost by default, if the search compares bandwidths.
     pub max_loss: f64,
     /// Budget of the search for an order, in passes of P-SSSP.
     pub search_effort: f64,
     /// How `dfdn` balances.
     pub balance: Balance,
-    /// What a channel without routes weighs in `sssp`.
+    /// The weight of a channel without routes in `sssp`.
     pub weights: Weights,
     /// The order of the pairs of `p2sssp`.
     pub pairs: Pairs,
-    /// What the random order of the pairs depends on.
+    /// The seed of the random order of the pairs.
     pub pair_seed: u8,
 }
 
-/// One SL for every pair, or a shortest path for every pair. In words `default`, `one-sl` and
-/// `minimal`.
+/// One SL for every pair, or a shortest path for every pair. As text: `default`, `one-sl` and `minimal`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefer {
-    /// One SL where few pairs take a detour for it, else shortest paths.
+    /// One SL if few pairs take a detour for it, else shortest paths.
     #[default]
     Default,
     /// One SL.
@@ -207,16 +207,16 @@ impl fmt::Display for Prefer {
 }
 
 impl Settings {
-    /// Data VLs assumed where the fabric states none: what most switches offer.
+    /// Data VLs assumed if the fabric states none: most switches offer as many.
     pub const VLS_UNSTATED: u8 = 8;
 
-    /// Share of the adapter pairs on detours that one SL is worth by default.
+    /// Largest share of the adapter pairs that may take a detour for one SL by default.
     pub const MAX_NONMINIMAL: f64 = 0.02;
 
     /// The VLs and SLs that a fabric offers under these settings.
     ///
     /// # Errors
-    /// [`EngineError::Setting`] for numbers that InfiniBand does not have.
+    /// [`EngineError::Setting`] for numbers outside of InfiniBand's range.
     pub fn lane_limits(&self, fabric: &Fabric) -> Result<LaneLimits, EngineError> {
         let stated = fabric.min_data_vls();
         let vls = match self.vls {
@@ -269,7 +269,7 @@ pub enum EngineError {
     /// No engine has this name.
     #[error("there is no engine '{name}'; there are {known}")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// All names.
         known: String,
@@ -279,7 +279,7 @@ pub enum EngineError {
     Setting {
         /// The setting.
         name: &'static str,
-        /// What it was.
+        /// Its value.
         value: u8,
         /// The least value allowed.
         least: u8,
@@ -294,10 +294,10 @@ pub enum EngineError {
     Lanes {
         /// The engine.
         engine: &'static str,
-        /// What is missing.
+        /// What is lacking.
         source: LanesError,
     },
-    /// The links offer more lanes than the settings allow, and what they allow does not suffice.
+    /// The links offer enough lanes, but the settings allow too few.
     #[error(
         "{engine}: {needed} {kind} are needed and the setting {name} allows {offered}. Set {name} to at least \
          {needed}{}, or choose another engine",
@@ -308,14 +308,14 @@ pub enum EngineError {
         engine: &'static str,
         /// The setting.
         name: &'static str,
-        /// What it limits.
+        /// What it limits: VLs or SLs.
         kind: &'static str,
         /// Lanes that the engine needs.
         needed: usize,
         /// What the setting allows.
         offered: u8,
     },
-    /// The lanes do not suffice for so many classes of service, though for fewer.
+    /// The lanes suffice for some classes of service, but not for as many as requested.
     #[error(
         "{engine}: {classes} classes of service are too many: each has {part} of the {limits} offered, which does not \
          suffice. Set classes to at most {fit}, of which each takes {takes}, or raise vls or max_op_vls where these limit the VLs"
@@ -323,33 +323,33 @@ pub enum EngineError {
     Classes {
         /// The engine.
         engine: &'static str,
-        /// Classes asked for.
+        /// Requested classes.
         classes: u8,
-        /// What the fabric and the settings offer to all.
+        /// What the fabric and the settings offer to all classes together.
         limits: LaneLimits,
         /// The share of each class.
         part: LaneLimits,
         /// The most classes that fit.
         fit: u8,
-        /// VLs and SLs that each of those takes.
+        /// VLs and SLs that each class needs.
         takes: LaneLimits,
     },
-    /// The judge rejected what an engine computed. A defect of dfdn, never of the fabric.
+    /// The judge rejected the tables of an engine. This is a defect of dfdn, never of the fabric.
     #[error("{engine} computed tables that are not safe, which is a defect of dfdn; please report it: {why}")]
     Rejected {
         /// The engine.
         engine: String,
-        /// What the judge objects to.
+        /// Why the judge rejected them.
         why: String,
     },
 }
 
-/// Tables that passed the judge, with what else was found.
+/// Tables that passed the judge, and figures about them.
 #[derive(Clone, Debug)]
 pub struct Routed {
     /// The tables.
     pub routes: Routes,
-    /// The judgement.
+    /// The verdict.
     pub verdict: Verdict,
     /// What happens if hosts use other SLs than the assigned ones.
     pub safety: SlSafety,
@@ -361,11 +361,11 @@ pub struct Routed {
     pub classes: Classes,
     /// Time for distances, routing, VLs and multicast trees.
     pub computing: Duration,
-    /// Time for the judgement.
+    /// Time for the verification.
     pub judging: Duration,
 }
 
-/// The orders that the engine `dfdn` tries before it routes, by name, the best first: its search by itself, for
+/// The orders that the engine `dfdn` tries before it routes, by name, the best first. Runs the search alone, for
 /// benchmarks.
 pub fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
     dfdn::orders_tried(fabric, hops, limits)
@@ -374,20 +374,20 @@ pub fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<Str
 /// Routes a fabric: distances, forwarding tables, VLs and SLs, multicast trees, verdict.
 ///
 /// Cost: that of the stages, see [`Hops::new`], [`ranked_sssp`](crate::routing::ranked_sssp()),
-/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` has a budget of about one
-/// pass of routing, or a fixed one where that is small. `docs/performance.md` has the measured growth. Where some
-/// links operate fewer VLs than others it takes as long again for each number of VLs, as such links carry nothing
-/// where that is better. Memory: D S bytes of forwarding tables and S^2 bytes of distances, with S switches and D
-/// LIDs, and the memory of the stages in turn.
+/// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` has a budget of about one pass
+/// of routing, or a fixed budget if that is small. `docs/performance.md` has the measured growth. If some links
+/// operate fewer VLs than others, the time is multiplied by the number of distinct VL counts, as the engine also tries
+/// to leave out the links with fewer VLs. Memory: D S bytes of forwarding tables and S^2 bytes of distances, with S
+/// switches and D LIDs, and the memory of one stage at a time.
 ///
 /// # Errors
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` rejects are not returned. Those of a bare
-/// routing are, with the objection in [`Routed::verdict`], as long as they reach everything.
+/// routing are returned, with the failure in [`Routed::verdict`], as long as they reach all end ports.
 pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
     narrow::route(fabric, settings, |links| route_over(fabric, links, settings))
 }
 
-/// Routes a fabric over `links`, the same fabric with some links down or with other VLs.
+/// Routes a fabric over `links`: the same fabric with some links down or with other VLs.
 fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
     let engine = by_name(&settings.engine)?;
     let limits = settings.lane_limits(links)?;
@@ -413,7 +413,7 @@ fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Ro
     let start = Instant::now();
     let mut verdict = verify(fabric, &routes);
     if verdict.multicast.as_ref().is_some_and(|multicast| !multicast.is_safe()) {
-        // Unicast works without them.
+        // Unicast works without multicast trees.
         routes.multicast.clear();
         routes.remarks.push(
             "the trees found for multicast are not safe, which is a defect of dfdn; please report it. Multicast goes by \
@@ -431,7 +431,7 @@ fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Ro
     Ok(Routed { routes, verdict, safety, hops, limits, classes, computing, judging: start.elapsed() })
 }
 
-/// The same error, with the setting named where that is what limits the lanes and not the links.
+/// The same error, with the setting named if it limits the lanes and the links do not.
 fn blame(error: EngineError, fabric: &Fabric, settings: &Settings) -> EngineError {
     let own_vls = settings.vls.is_some_and(|asked| fabric.min_data_vls().is_none_or(|stated| asked < stated));
     let own_sls = usize::from(settings.sls) < Sl::COUNT;

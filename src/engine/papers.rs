@@ -1,4 +1,4 @@
-//! The engines from papers: bare routings, and VLs over them as printed.
+//! The engines of the literature: bare routings, and routings with VLs as printed.
 
 use super::plan::{self, Parts, Plan, one_vl};
 use super::{EngineError, Pairs, Settings, Weights};
@@ -45,10 +45,10 @@ pub(super) fn p2sssp(
     Ok(Plan::bare(fabric, routing::p2sssp(fabric, hops, order)?))
 }
 
-/// P-SSSP with DF-D2 (Schneider et al.): refused where adapters are more than two channels apart.
+/// P-SSSP with DF-D2 (Schneider et al.): refused if adapters are more than two channels apart.
 ///
-/// Packets from and to port 0 of switches may have longer paths, as in an OFT. There all paths keep to an order on
-/// VL 1, which restricts none of two channels: the first turn is free.
+/// Packets from and to port 0 of switches may have longer paths, for example in an OFT. Then all paths obey an order
+/// on VL 1. The first turn is free, so the order restricts no path of two channels.
 pub(super) fn dfd2(
     fabric: &Fabric,
     hops: &Hops,
@@ -69,7 +69,7 @@ pub(super) fn dfd2(
     let lft = routing::ranked_sssp(fabric, hops, &rule, Lookahead::Every, stuck).lft;
     let port_0 = format!(
         "adapters are at most {between} channels apart: longer paths, up to {all} channels, have port 0 of a switch as \
-         an end and keep to an order on VL 1"
+         an end and obey an order on VL 1"
     );
     let remarks = vec![sl_remark(&lanes), port_0];
     Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: Some(known), remarks }))
@@ -82,8 +82,8 @@ fn between_adapters(fabric: &Fabric, hops: &Hops) -> usize {
     with.iter().map(farthest).max().unwrap_or(0).into()
 }
 
-/// The order of DF-D2 and DF-DN: each channel of a path has a higher VL than the one before it, so any order of
-/// the channels of a VL will do. The one that is taken has a tree.
+/// An order for DF-D2 and DF-DN. Each channel of a path has a higher VL than the one before it, so the channels of one
+/// VL may be in any order. This order has a tree.
 fn by_vl(fabric: &Fabric, hops: &Hops) -> KnownOrder {
     let center = plan::center(fabric, hops);
     let around = up_down_rank(fabric, center);
@@ -91,7 +91,7 @@ fn by_vl(fabric: &Fabric, hops: &Hops) -> KnownOrder {
     KnownOrder { lanes: VirtualChannelOrder::new(vec![around]), trees, suffices: true }
 }
 
-/// P-SSSP with DF-DN (Schneider et al.), whatever the diameter.
+/// P-SSSP with DF-DN (Schneider et al.), for any diameter.
 pub(super) fn dfdn_sssp(
     fabric: &Fabric,
     hops: &Hops,
@@ -101,7 +101,7 @@ pub(super) fn dfdn_sssp(
     with_df_dn("dfdn-paper", (fabric, hops, limits), routing::sssp(fabric, hops))
 }
 
-/// MinHop with DF-DN (Schneider et al.), whatever the diameter.
+/// MinHop with DF-DN (Schneider et al.), for any diameter.
 pub(super) fn dfdn_minhop(
     fabric: &Fabric,
     hops: &Hops,
@@ -135,7 +135,7 @@ pub(super) fn updn_trees(
     }
     let routing::UpDnTrees { lft, roots, tree_of } = routing::updn_trees(fabric, hops, settings.trees);
     let lanes = tree_lanes(fabric, &tree_of, roots.len(), limits).map_err(too_few("updn-trees"))?;
-    // A packet stays on the VL of its tree, where it goes up and then down.
+    // A packet stays on the VL of its tree and goes up, then down.
     let ranks: Vec<Rank> = roots.iter().map(|&root| up_down_rank(fabric, root)).collect();
     let trees = ranks.iter().zip(&roots).map(|(rank, &root)| Tree::new(fabric, rank, root)).collect();
     let known = KnownOrder { lanes: VirtualChannelOrder::new(ranks), trees, suffices: true };
@@ -145,7 +145,7 @@ pub(super) fn updn_trees(
     Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: Some(known), remarks }))
 }
 
-/// P-SSSP on VLs until these are used up, the rest by up*/down* (Hoefler et al., section III.D).
+/// P-SSSP with VLs until none is left, the rest by up*/down* (Hoefler et al., section III.D).
 pub(super) fn sssp_layers(
     fabric: &Fabric,
     hops: &Hops,
@@ -205,7 +205,7 @@ pub(super) fn bfot_plus(
     Ok(ordered((fabric, hops, limits), sort, &ordered_trees(fabric, sort), lft))
 }
 
-/// Tables over ordered trees, which need one VL. Multicast may take the first of the trees.
+/// Tables over ordered trees, which need one VL. Multicast may use the first tree.
 fn ordered(
     (fabric, hops, limits): (&Fabric, &Hops, LaneLimits),
     sort: LinkSort,
@@ -220,7 +220,7 @@ fn ordered(
     Plan::new(fabric, hops, limits, Parts { lft, lanes: one_vl(fabric), known, remarks })
 }
 
-/// The remark on the SLs of some lanes.
+/// The remark on the SLs of an assignment.
 fn sl_remark(lanes: &Lanes) -> String {
     match lanes.path_sl {
         PathSl::Any(_) => ONE_SL,

@@ -1,4 +1,5 @@
-//! What an engine computes before it is judged. Forwarding tables, VLs and multicast trees come together only here.
+//! What an engine computes before the judge checks it. Only here are forwarding tables, VLs and multicast
+//! trees combined.
 
 use crate::fabric::{Fabric, PortNum, Sl, SwitchId, Vl};
 use crate::lanes::{LaneLimits, Lanes};
@@ -7,16 +8,16 @@ use crate::ordering::{Tree, up_down_rank};
 use crate::routing::Hops;
 use crate::tables::{Classes, Lft, PathSl, Sl2Vl, SlVlRow};
 
-/// Unicast tables, as [`Plan::new`] takes them.
+/// Unicast tables, the input of [`Plan::new`].
 pub(super) struct Parts {
     pub(super) lft: Lft,
     pub(super) lanes: Lanes,
-    /// An order in which all of unicast ascends, if one is known.
+    /// An order in which all unicast paths ascend, if one is known.
     pub(super) known: Option<KnownOrder>,
     pub(super) remarks: Vec<String>,
 }
 
-/// Tables that are not judged yet.
+/// Tables that are not checked yet.
 pub(super) struct Plan {
     pub(super) lft: Lft,
     pub(super) sl2vl: Sl2Vl,
@@ -30,9 +31,9 @@ pub(super) struct Plan {
 impl Plan {
     /// Adds multicast trees to unicast tables.
     ///
-    /// SL 0 is the SL of groups without configuration. Where it gets no tree although unicast has several SLs, and
-    /// one more may be assigned, SL 0 is reserved for multicast and unicast takes the SLs from 1 on. Where the known
-    /// order [suffices](KnownOrder::suffices), that comes before any search beside the paths of unicast.
+    /// Groups without configuration use SL 0. If unicast uses several SLs, SL 0 gets no tree and one more SL may be
+    /// assigned, then SL 0 is reserved for multicast and unicast uses the SLs from 1 on. If the known order
+    /// [suffices](KnownOrder::suffices), this is tried before any search among the dependencies of unicast.
     pub(super) fn new(fabric: &Fabric, hops: &Hops, limits: LaneLimits, parts: Parts) -> Self {
         let Parts { lft, lanes, known, remarks } = parts;
         let Lanes { sl2vl, path_sl, vls, .. } = lanes;
@@ -45,19 +46,19 @@ impl Plan {
             return reserved;
         }
         if known.is_some_and(|known| known.suffices) {
-            // No SL is left over: a tree has to fit in between the paths.
+            // No SL is left: a tree must fit the dependencies of unicast.
             plan.find_trees(fabric, hops, None);
         }
         plan
     }
 
-    /// Tables on one VL that any SL leads to, without multicast trees.
+    /// Tables on one VL for all SLs, without multicast trees.
     pub(super) fn bare(fabric: &Fabric, lft: Lft) -> Self {
         let Lanes { sl2vl, path_sl, vls, .. } = one_vl(fabric);
         Self { lft, sl2vl, path_sl, vls, remarks: Vec::new(), trees: None }
     }
 
-    /// Whether there is a multicast tree for groups without configuration: they use SL 0.
+    /// Whether groups without configuration, which use SL 0, have a multicast tree.
     pub(super) fn serves_multicast(&self) -> bool {
         self.trees.as_ref().is_some_and(McastTrees::serve_default)
     }
@@ -66,8 +67,8 @@ impl Plan {
         self.trees = Some(mcast_trees(fabric, hops, &self.lft, &mut self.sl2vl, &self.path_sl, known));
     }
 
-    /// The plan with SL 0 for multicast alone, and a tree for it: on VL 0, or on a VL of its own. Where turns have
-    /// VLs from 1 on, no packet between switches waits for VL 0, so no tree on it can close a cycle.
+    /// The plan with SL 0 reserved for multicast, and a tree for it on VL 0 or on a VL of its own. If all turns map to
+    /// VL 1 or higher, no packet between switches waits for VL 0, so no tree on VL 0 can close a cycle.
     fn reserve_sl_zero(
         &self,
         fabric: &Fabric,
@@ -106,12 +107,12 @@ impl Plan {
     }
 }
 
-/// The switch with the least distance to the farthest one, the first of several.
+/// The switch with the least distance to its farthest switch; the first of several.
 pub(super) fn center(fabric: &Fabric, hops: &Hops) -> SwitchId {
     fabric.switch_ids().min_by_key(|&s| (hops.row(s).iter().max(), s)).unwrap_or(SwitchId(0))
 }
 
-/// One VL that any SL leads to.
+/// One VL for all SLs.
 pub(super) fn one_vl(fabric: &Fabric) -> Lanes {
     Lanes { sl2vl: Sl2Vl::new(fabric), path_sl: PathSl::Any(u16::MAX), vls: 1, sls: 1 }
 }
@@ -119,7 +120,7 @@ pub(super) fn one_vl(fabric: &Fabric) -> Lanes {
 /// The rows with each of the first `sls` SLs shifted up by one, and all others on one VL between switches.
 fn shift_sls(fabric: &Fabric, sl2vl: &Sl2Vl, sls: u8, vl: Vl) -> Sl2Vl {
     let mut moved = sl2vl.clone();
-    // All bits of the SLs that are shifted to.
+    // The SLs after the shift, as bits.
     let own = (1..=sls).fold(SlVlRow::default(), |row, sl| row.with(Sl(sl), Vl(15))).0;
     for s in fabric.switch_ids() {
         for out in (0..sl2vl.ports_of(s)).map(|port| PortNum(port as u8)) {
@@ -133,10 +134,11 @@ fn shift_sls(fabric: &Fabric, sl2vl: &Sl2Vl, sls: u8, vl: Vl) -> Sl2Vl {
     moved
 }
 
-/// Trees after the lanes were copied for every class of service and every VL set: a tree serves the SLs that stand
-/// for those that it served. The copies have no VL in common, so what is acyclic in one is acyclic in all.
+/// Trees after the lanes were copied for every class of service and every VL set: a tree serves the copies of the SLs
+/// that it served. The copies share no VL, so if one is acyclic, all are together.
 ///
-/// - `any`: the SLs before that served every pair, if any did: the lowest stands for all.
+/// - `any`: the SLs that served every pair before the copying, if there were any; the lowest represents them
+///   all.
 pub(super) fn divided(trees: McastTrees, classes: Classes, any: Option<u16>) -> McastTrees {
     let own = |sl: u8| any.map_or(classes.block_of(Sl(sl)).1, |set| set.trailing_zeros() as u8);
     let moved = |sls: u16| {
@@ -150,7 +152,7 @@ pub(super) fn divided(trees: McastTrees, classes: Classes, any: Option<u16>) -> 
     McastTrees { trees, unserved: moved(unserved) }
 }
 
-/// What the trees serve, in words. Where not even SL 0 has a tree, all are dropped and OpenSM's own trees remain.
+/// What the trees serve, as text. If SL 0 has no tree, all are dropped and OpenSM builds its own trees.
 pub(super) fn in_words(trees: &mut McastTrees) -> String {
     if !trees.serve_default() {
         trees.trees.clear();

@@ -24,7 +24,7 @@ use crate::fabric::{
     PortNum, PortRef,
 };
 
-/// The format that may start with anything.
+/// The format that may start with any text.
 pub(super) const FABRIC: FabricFormat = FabricFormat { recognizes: |_| true, read: |text| read(text) };
 
 /// The lines before a record.
@@ -49,7 +49,7 @@ struct Cable {
     speed: Option<LinkSpeed>,
 }
 
-/// What may follow the second port of a cable or the name of a node.
+/// The remarks that may follow the second port of a cable or the name of a node.
 #[derive(Default)]
 struct Remark<'a> {
     description: Option<&'a str>,

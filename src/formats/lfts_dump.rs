@@ -193,7 +193,7 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, lft: &Lft) -> io::Result<()>
     Ok(())
 }
 
-/// About how many bytes [`write`] writes.
+/// The approximate number of bytes that [`write`] writes.
 pub(super) fn bytes(fabric: &Fabric) -> u64 {
     let entries = |e: &EndPort| {
         let words = 49 + kind_name(e.kind).len() + fabric.node(e.node).description.len();

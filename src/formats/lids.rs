@@ -16,7 +16,7 @@ struct Stated {
     last: Lid,
 }
 
-/// The LIDs of end ports by port GUID, and port GUIDs by node description where that is unique.
+/// The LIDs of end ports by port GUID, and port GUIDs by node description if that is unique.
 #[derive(Default)]
 struct Statements {
     by_guid: HashMap<Guid, Stated>,

@@ -78,7 +78,7 @@ impl FormatError {
     }
 }
 
-/// Something in a text that was ignored or assumed.
+/// A part of a text that was ignored, or an assumption about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// Line number from 1, the first one if `count` is above 1; 0 if it is not about a line.
@@ -113,7 +113,7 @@ impl Warnings {
     }
 }
 
-/// A fabric with as many switches as LIDs takes less in any format.
+/// The largest fabric, with as many switches as LIDs, is smaller in every format.
 const LARGEST_FABRIC: u64 = 1 << 30;
 
 /// Reads a fabric from a file, or from standard input for `-`. The first non-empty line decides
@@ -159,12 +159,12 @@ struct FabricFormat {
 /// A reader of fabrics, with its warnings.
 type ReadFabric = fn(Cursor<&[u8]>) -> Result<(Fabric, Vec<Warning>), FormatError>;
 
-/// All formats of fabrics. The first that recognizes a text reads it. A new format is one file and
-/// one line here.
+/// All formats of fabrics. The first that recognizes a text reads it. A new format is one file and one line
+/// in this list.
 const FABRIC_FORMATS: &[FabricFormat] = &[
     json::FABRIC,
     subnet_lst::FABRIC,
-    // Takes every text, so it is last.
+    // It accepts every text, so it is last.
     ibnetdiscover::FABRIC,
 ];
 
@@ -188,8 +188,7 @@ fn distinct_port_guids(fabric: &Fabric, lines: impl Fn(Guid) -> Vec<usize>) -> R
     Err(FormatError::new(last, reason).hint("one of the two adapters needs another GUID"))
 }
 
-/// Opens a file of a folder of tables. Reading one that is not a regular file might never end or
-/// block.
+/// Opens a file of a folder of tables. Reading one that is not a regular file might block or never end.
 fn open(path: &Path) -> Result<impl BufRead + use<>, FormatError> {
     let bad = |reason: String| FormatError::new(0, reason).in_file(path);
     match std::fs::metadata(path) {

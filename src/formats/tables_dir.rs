@@ -75,7 +75,7 @@ impl Default for WriteOptions {
     }
 }
 
-/// What happens to one of the texts in a folder of tables.
+/// The plan for one of the texts in a folder of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedText {
     /// Its name.
@@ -84,11 +84,11 @@ pub struct PlannedText {
     pub compact: Option<&'static str>,
     /// Approximate size of the text in bytes.
     pub bytes: u64,
-    /// What will be done with it.
+    /// How it is handled.
     pub fate: Fate,
 }
 
-/// What is done with a text.
+/// How a text is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is written.

@@ -318,7 +318,7 @@ fn names_in(dir: &std::path::Path) -> Vec<String> {
     names
 }
 
-/// Nothing is lost, whatever form the path SLs have, and no text stays beside its compact form.
+/// Nothing is lost with any form of path SLs, and no text remains beside its compact form.
 #[test]
 fn tables_survive_their_compact_form() {
     let mut builder = FabricBuilder::from_fabric(&sample());
@@ -336,7 +336,7 @@ fn tables_survive_their_compact_form() {
         let needed = !matches!(&r.path_sl, PathSl::Classes(c) if c.own.any().is_some());
         names.retain(|&name| needed || name != "psl.dfdn");
         assert_eq!(names_in(dir.path()), names);
-        // The fabric has other LIDs: those of the tables are used.
+        // The fabric has other LIDs; those of the tables are used.
         let (other, back) = load_tables(dir.path(), sample()).unwrap();
         assert_eq!(other.endports(), f.endports());
         assert_eq!((&back.lft, &back.sl2vl), (&r.lft, &r.sl2vl));
@@ -462,7 +462,7 @@ fn nodes_of_a_chassis_that_state_its_guid_have_that_of_their_name() {
     assert_eq!(guids([("0x10", names[0]), ("0x10", names[1])]), (vec![(0x11, 0x11), (0x12, 0x12)], 1));
     // If names are not GUIDs, the ports are used.
     assert_eq!(guids([("0x10(31)", "spine"), ("0x10(32)", "leaf")]).0, [(0x31, 0x31), (0x32, 0x32)]);
-    // A unique GUID is kept, whatever the name is.
+    // A unique GUID is kept, no matter what the name is.
     assert_eq!(
         guids([("0x77(31)", names[0]), ("0x78(32)", names[1])]),
         (vec![(0x77, 0x31), (0x78, 0x32)], 0)

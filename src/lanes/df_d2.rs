@@ -10,10 +10,10 @@ use crate::tables::{PathSl, Sl2Vl, SlVlRow};
 /// switch continues on VL 1, for every SL. Fig. 3 as printed looks at `head(i)`, the switch itself;
 /// it must be `tail(i)`, the node at the in port.
 ///
-/// - `fabric`: where its forwarding tables have a path of more than `longest` channels between switches, the
-///   caller sees to it that such paths close no cycle on VL 1.
-/// - `longest`: 0, 1 or 2; with at most 1 no path turns between switches and VL 0 alone serves.
-/// - `limits`: lanes of the fabric.
+/// - `fabric`: if its forwarding tables have a path of more than `longest` channels between switches, the
+///   caller ensures that such paths close no cycle on VL 1.
+/// - `longest`: 0, 1 or 2; with at most 1 no path has a turn between switches, and VL 0 suffices.
+/// - `limits`: VLs and SLs of the fabric.
 ///
 /// # Errors
 /// [`LanesError::DiameterAboveTwo`], [`LanesError::TooFewVls`].

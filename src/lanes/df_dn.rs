@@ -8,11 +8,11 @@ use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
 /// The SL to VL mapping and the SLs of DF-DN (Schneider et al., section V and Fig. 6).
 ///
-/// The first channel of a path is on VL 0, each further one on the next VL. A switch does not know
-/// the VL on which a packet arrived. So for each path, SL columns are searched from SL 0 for the
-/// first one in which every turn of the path is unused or has the VL that it needs. Fig. 6 as
-/// printed keeps only the last hop of a path and counts from the first switch; this follows section
-/// V. The first switch always uses VL 0 and needs no entry, nor does the last one, which delivers.
+/// The first channel of a path is on VL 0, each further one on the next VL. A switch does not know the VL on
+/// which a packet arrived. So each path takes the first SL, from SL 0 on, in whose column every turn of the
+/// path is unused or has the VL that it needs. Fig. 6 as printed keeps only the last hop of a path and counts
+/// from the first switch; this follows section V. The first switch always uses VL 0 and needs no entry, nor
+/// does the last one, which delivers.
 ///
 /// Unused SLs get a copy of the column of SL 0, so that any SL may be used if one suffices.
 ///
@@ -40,7 +40,7 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, La
         destinations.flat_map(|e| e.lids().map(move |lid| (lid, e))).collect();
     lids.sort_by_key(|&(lid, _)| lid);
 
-    // The VLs first: without enough of them there is no point in searching SLs.
+    // Check the VLs first: with too few of them, searching SLs is pointless.
     let depths = lids.par_iter().map_init(
         || vec![0_usize; fabric.num_switches()],
         |depth, &(lid, _)| deepest(fabric.channels(), lft.to(lid), depth),
@@ -107,14 +107,14 @@ fn deepest(channels: &Channels, ports: &[u8], depth: &mut [usize]) -> usize {
 struct Walk {
     /// By channel: the index of the first row of the turns out of it.
     after: Vec<usize>,
-    /// By switch: where its packets go.
+    /// By switch: the next hop.
     steps: Vec<Step>,
 }
 
-/// The way out of a switch.
+/// The next hop of a switch.
 #[derive(Clone, Copy)]
 struct Step {
-    /// The next switch; `u32::MAX` where no channel leaves by the port.
+    /// The next switch; `u32::MAX` if no channel leaves by the port.
     to: u32,
     out_port: u8,
     /// The index of the first row of the turns out of the channel.
@@ -128,7 +128,7 @@ impl Walk {
         Self { after, steps: Vec::with_capacity(fabric.num_switches()) }
     }
 
-    /// Turns to another LID.
+    /// Switches to another LID.
     ///
     /// - `ports`: its out ports by switch.
     fn enter(&mut self, channels: &Channels, ports: &[u8]) {
@@ -155,8 +155,8 @@ impl Walk {
     }
 }
 
-/// The SL2VL tables under construction: sixteen SLs a plane, as many planes as it takes, so that a
-/// failure can say how many SLs it would have taken. VL 0 means unused.
+/// The SL2VL tables under construction: sixteen SLs a plane, and as many planes as needed, so that an error
+/// can state how many SLs would suffice. VL 0 means unused.
 struct SlPlanes {
     planes: Vec<Sl2Vl>,
 }
@@ -166,7 +166,7 @@ impl SlPlanes {
         Self { planes: vec![Sl2Vl::new(fabric)] }
     }
 
-    /// The first SL in which the path fits, entered there.
+    /// Finds the first SL that the path fits into and enters the path there.
     fn assign(&mut self, turns: &[usize]) -> usize {
         for plane in 0.. {
             if plane == self.planes.len() {
@@ -192,7 +192,7 @@ impl SlPlanes {
         unreachable!("the range has no end")
     }
 
-    /// The first plane; planes from the `used`-th on are replaced by that of SL 0.
+    /// The first plane; SLs from `used` on get the column of SL 0.
     fn finish(mut self, used: usize) -> Sl2Vl {
         let mut sl2vl = self.planes.swap_remove(0);
         let spare = u64::MAX.checked_shr(4 * used as u32).unwrap_or(0);

@@ -1,39 +1,39 @@
-//! Paths on VLs until these are used up, the rest by up*/down*.
+//! Paths on VLs until none is left, the rest by up*/down*.
 
 use super::{LaneLimits, Lanes};
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::ordering::{Rank, VirtualChannelOrder};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
-/// What [`layered`] finds.
+/// The result of [`layered`].
 #[derive(Clone, Debug)]
 pub struct Layered {
     /// The VLs and SLs.
     pub lanes: Lanes,
-    /// LIDs, ascending, to which some path has no place: all paths to them must go up and then down.
+    /// LIDs, ascending, to which some path fits on no VL: all paths to them must go up and then down.
     pub left: Vec<Lid>,
-    /// All packets ascend in it.
+    /// An order in which all packets ascend.
     pub order: VirtualChannelOrder,
 }
 
-/// Breaks credit loops by VLs and, where these are used up, leaves destinations to up*/down* (Hoefler et al.,
-/// section III.D; the layers are those of LASH, Skeie et al.).
+/// Breaks credit loops by VLs and, if none is left, leaves destinations to up*/down* (Hoefler et al., section
+/// III.D; the layers are those of LASH, Skeie et al.).
 ///
-/// VL 0 belongs to up*/down*: it takes the paths that ascend in `rank` as they are. Every other path goes to the
-/// lowest further VL on which its dependencies close no cycle with those of the paths before it. Where a path
-/// finds none, its destination LID is left: a switch has one out port for a LID, so all paths to it have to change.
-/// SL n is VL n at every port, so a packet never changes its VL.
+/// VL 0 belongs to up*/down*: it takes the paths that already ascend in `rank`. Every other path goes to the lowest
+/// further VL on which its dependencies close no cycle with those of earlier paths. If there is none, its destination
+/// LID is left to up*/down*: a switch has one out port for a LID, so all paths to it have to change. SL n maps to VL n
+/// at every port, so a packet never changes its VL.
 ///
-/// Destinations come in LID order, sources in GUID order. A dependency that closed a cycle once is not tried again
-/// on that VL, even if paths to a LID that is left made the cycle.
+/// Destinations come in LID order, sources in GUID order. A dependency that closed a cycle is not tried again on that
+/// VL, even if paths to a LID that was left later caused the cycle.
 ///
 /// - `lft`: loop-free tables that reach every LID.
-/// - `rank`: of up*/down* from a root; the caller routes the LIDs that are left by it.
+/// - `rank`: of up*/down* from a root; the caller routes the remaining LIDs by it.
 /// - `limits`: at least one VL and one SL; the fewer of both counts.
 ///
-/// Cost: O(S D H) time with S switches, D destination LIDs and H the mean path length, and for each turn that is
-/// new to a VL at worst the graph of the VL, mostly O(1). Memory: 4 bytes a turn, 4 for each channel and VL, and
-/// one a (switch, LID).
+/// Cost: O(S D H) time with S switches, D destination LIDs and H the mean path length, and for each turn that is new
+/// to a VL, at worst the size of that VL's graph, mostly O(1). Memory: 4 bytes a turn, 4 for each channel and VL, and
+/// one for each (switch, LID).
 pub fn layered(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits) -> Layered {
     let vls = limits.vls.min(limits.sls).max(1);
     let mut layers = Layers::new(fabric, usize::from(vls) - 1);
@@ -73,7 +73,7 @@ pub fn layered(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits) -> L
     Layered { lanes: Lanes { sl2vl, path_sl, vls, sls: vls }, left, order }
 }
 
-/// A channel that waits for another.
+/// A channel that waits for another one.
 #[derive(Clone, Copy)]
 struct Turn {
     first: ChannelId,
@@ -81,12 +81,12 @@ struct Turn {
     index: usize,
 }
 
-/// The dependencies of the paths on each VL, which have no cycle.
+/// The dependencies of the paths on each VL; they are acyclic.
 struct Layers<'a> {
     fabric: &'a Fabric,
     /// By channel: the index of the first turn out of it.
     turns: Vec<usize>,
-    /// By turn: the layers that have it, as bits.
+    /// By turn: the layers that contain it, as bits.
     inside: Vec<u16>,
     /// By turn: the layers in which it closed a cycle, as bits.
     refused: Vec<u16>,
@@ -144,7 +144,7 @@ impl<'a> Layers<'a> {
         (0..self.position.len()).find(|&layer| refused & 1 << layer == 0 && self.enter(layer, path))
     }
 
-    /// Adds the turns of a path to a layer; false, and nothing added, where that closes a cycle.
+    /// Adds the turns of a path to a layer; false, and nothing is added, if that closes a cycle.
     fn enter(&mut self, layer: usize, path: &[Turn]) -> bool {
         let start = self.added.len();
         for turn in path {
@@ -164,7 +164,7 @@ impl<'a> Layers<'a> {
         true
     }
 
-    /// Takes away what was added since. The orders stay valid.
+    /// Removes what was added since. The orders stay valid.
     fn roll_back(&mut self, start: usize) {
         for (turn, layer) in self.added.drain(start..) {
             self.inside[turn] &= !(1 << layer);
@@ -172,7 +172,7 @@ impl<'a> Layers<'a> {
     }
 
     /// Changes the order of a layer so that `a` comes before `b` (Pearce and Kelly, "A Dynamic Topological Sort
-    /// Algorithm for Directed Acyclic Graphs"); false where a path leads from `b` to `a`.
+    /// Algorithm for Directed Acyclic Graphs"); false if a path leads from `b` to `a`.
     fn order_before(&mut self, layer: usize, a: ChannelId, b: ChannelId) -> bool {
         let (low, high) = (self.position[layer][b.index()], self.position[layer][a.index()]);
         if high < low {
@@ -213,7 +213,7 @@ impl<'a> Layers<'a> {
         found.extend(into.filter(|&c| self.inside[self.turn(c, d).index] & 1 << layer != 0));
     }
 
-    /// All that is reached from a channel within some positions, the channel itself first.
+    /// All channels reached from a channel within a range of positions, the channel itself first.
     fn reach(
         &mut self,
         layer: usize,
@@ -245,7 +245,7 @@ mod tests {
     use crate::ordering::up_down_rank;
     use crate::topology::{Ring, small_members};
 
-    /// Tables along the shortest paths, over the lowest port.
+    /// Tables along shortest paths; the lowest port breaks ties.
     fn shortest(fabric: &Fabric) -> Lft {
         let mut lft = Lft::new(fabric);
         for end in fabric.endports() {

@@ -1,4 +1,4 @@
-//! VLs and SLs: methods that make forwarding tables free of credit loops, one per file.
+//! Methods that assign VLs and SLs so that forwarding tables are free of credit loops, one per file.
 
 mod classes;
 mod df_d2;
@@ -29,11 +29,11 @@ pub struct Lanes {
     pub path_sl: PathSl,
     /// VLs in use: 0 to `vls` - 1.
     pub vls: u8,
-    /// SLs that paths need.
+    /// Number of SLs that paths need.
     pub sls: u8,
 }
 
-/// How many VLs and SLs may be used.
+/// The VLs and SLs that may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
     /// Data VLs that every switch-to-switch link operates, `1..=15`.

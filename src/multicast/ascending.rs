@@ -5,8 +5,8 @@ use crate::fabric::{ChannelId, Fabric, Vl};
 use crate::ordering::VirtualChannelOrder;
 use crate::tables::Sl2Vl;
 
-/// Allows every dependency that ascends in an order, and no other. Where all of unicast ascends in it too, the
-/// two close no cycle together. So it needs to know nothing of unicast and keeps nothing.
+/// Allows exactly the dependencies that ascend in an order. If all unicast paths ascend in it too, unicast
+/// and multicast close no cycle together. So it needs no knowledge of unicast and no state.
 pub(super) struct Ascending<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) sl2vl: &'a Sl2Vl,

@@ -1,4 +1,4 @@
-//! Which virtual channel waits for which under a routing: a graph that grows and stays acyclic.
+//! The dependencies between virtual channels under a routing: a graph that grows and stays acyclic.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -11,7 +11,7 @@ use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 /// No channel.
 const NONE: u32 = u32::MAX;
 
-/// The SLs in classes: all SL2VL rows treat the SLs of a class alike.
+/// Classes of SLs: all SL2VL rows map the SLs of a class alike.
 #[derive(Clone, Debug)]
 pub(super) struct SlClasses {
     /// The SLs of each class, in ascending order of the lowest.
@@ -44,7 +44,7 @@ impl SlClasses {
         Self { members }
     }
 
-    /// How many there are.
+    /// The number of classes.
     pub(super) fn len(&self) -> usize {
         self.members.len()
     }
@@ -69,15 +69,15 @@ impl SlClasses {
     }
 }
 
-/// What packets wait for, as far as a growing tree has to know.
+/// The dependencies that a growing tree has to check.
 pub(super) trait Graph {
     /// The VLs, as bits, with which end ports of a class send into a channel.
     fn injected(&self, channel: ChannelId, class: usize) -> u16;
 
-    /// The VL, as a bit, of a class after a turn; 0 where packets are dropped.
+    /// The VL, as a bit, of a class after a turn; 0 if packets are dropped.
     fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16;
 
-    /// The VLs, as bits, that a class may use after a turn, the present one first.
+    /// The VLs, as bits, that a class may use after a turn, the current one first.
     fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
         let now = self.vl(first, second, class);
         if now == 0 { Vec::new() } else { vec![now] }
@@ -86,8 +86,8 @@ pub(super) trait Graph {
     /// Sets the VL, given as a bit, of a class after a turn: one of its choices.
     fn set_vl(&mut self, _: ChannelId, _: ChannelId, _: usize, _: u16) {}
 
-    /// Adds that packets on any of some VLs of the first channel wait for a VL of the second, all given as
-    /// bits. False where that would close a cycle; then some may have been added.
+    /// Adds the dependencies from some VLs of the first channel to a VL of the second, all given as bits.
+    /// False if that would close a cycle; some may have been added then.
     fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool;
 
     /// The state that [`Graph::roll_back`] restores.
@@ -102,7 +102,7 @@ pub(super) trait Graph {
 enum Change {
     /// An edge that was added: index into `waits`, bit.
     Edge(usize, u16),
-    /// A VL that was set: index into `vls`, what it was.
+    /// A VL that was set: index into `vls`, old value.
     Vl(usize, u8),
 }
 
@@ -126,9 +126,9 @@ pub(super) struct Dependencies<'a> {
     used: Vec<u16>,
     /// By channel x class: the VLs with which the end ports of its switch send into it.
     injected: Vec<u16>,
-    /// By virtual channel: its position in the order.
+    /// By virtual channel: its position in the topological order.
     position: Vec<u32>,
-    /// What can be undone, the latest last.
+    /// Changes that can be undone, the latest last.
     changes: Vec<Change>,
     /// Marks of the search, by virtual channel.
     mark: Vec<bool>,
@@ -137,7 +137,7 @@ pub(super) struct Dependencies<'a> {
 }
 
 impl<'a> Dependencies<'a> {
-    /// The virtual channels of some tables, of which none waits for another yet.
+    /// The virtual channels of some tables, without dependencies yet.
     ///
     /// Cost: O(turns x VLs) time and memory.
     pub(super) fn new(fabric: &'a Fabric, classes: &'a SlClasses, sl2vl: &Sl2Vl) -> Self {
@@ -148,7 +148,7 @@ impl<'a> Dependencies<'a> {
         let (mut turns, mut highest) = (0, 0);
         for (_, c) in channels.iter() {
             let after = channels.out_range(c.to);
-            // Modulo 2^32: the number of a turn is there again when the channel's is added.
+            // Modulo 2^32: adding the number of the channel gives the number of the turn.
             offsets.push((c.to.0, (turns as u32).wrapping_sub(after.start as u32)));
             turns += after.len();
             for (_, d) in channels.out(c.to) {
@@ -186,11 +186,11 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Repositions the graph by all dependencies that unicast could have if each ascends in an order: every turn
-    /// from every VL that packets may be on before it, if that ascends. Packets do not turn back.
+    /// Replaces the graph by all dependencies that unicast can have if each ascends in an order: every turn from every
+    /// VL that packets may use before it, if that ascends. Packets do not turn back.
     ///
-    /// Whatever paths packets take that obey the order, this has all that [`Self::follow`] finds for them. As
-    /// there, packets that wait on a VL that no turn leads to are left out.
+    /// For any paths that obey the order, this contains all dependencies that [`Self::follow`] finds. As
+    /// there, packets on a VL that no turn leads to are left out.
     ///
     /// Cost: O(turns x VLs) time.
     pub(super) fn assume(&mut self, order: &VirtualChannelOrder) {
@@ -221,7 +221,7 @@ impl<'a> Dependencies<'a> {
         self.changes.clear();
     }
 
-    /// Visits all turns that do not lead back: number, channels.
+    /// Visits all turns that do not lead back, with number and channels.
     fn for_turns(&self, mut visit: impl FnMut(usize, ChannelId, ChannelId)) {
         let channels = self.fabric.channels();
         for (first, c) in channels.iter() {
@@ -231,15 +231,14 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Repositions the graph by the dependencies of all packets that the tables route, from and to every end port.
-    /// False where they have a cycle.
+    /// Replaces the graph by the dependencies of all packets that the tables route, from and to every end port. False
+    /// if they have a cycle.
     ///
-    /// For each LID it follows the paths from every switch, up to where a packet with the same SL and VL was
-    /// before. Packets that wait on a VL that no turn leads to are left out: no packet waits for that VL, so it
-    /// is in no cycle.
+    /// For each LID it follows the paths from every switch, up to where a packet with the same SL and VL has been.
+    /// Packets that wait on a VL that no turn leads to are left out: no packet waits for that VL, so it is in no
+    /// cycle.
     ///
-    /// Cost: O(L S V) time with L LIDs, S switches and V virtual channels of one channel in use,
-    /// shared by all threads.
+    /// Cost: O(L S V) time with L LIDs, S switches and V VLs in use per channel, divided among all threads.
     pub(super) fn follow(&mut self, lft: &Lft, path_sl: &PathSl) -> bool {
         let waits = zeros(self.waits.len());
         self.unicast(lft, path_sl, self.entered_by_any(), |turn, vl, held, _| {
@@ -260,8 +259,8 @@ impl<'a> Dependencies<'a> {
         self.turns[first.index()].1.wrapping_add(second.0) as usize
     }
 
-    /// Visits what unicast packets wait for: turn, VL of the second channel, VLs of the first as bits,
-    /// class. More than once where several LIDs make the same dependency, in no certain order.
+    /// Visits the dependencies of unicast packets: turn, VL of the second channel, VLs of the first as bits,
+    /// class. A dependency of several LIDs is visited several times. The order is unspecified.
     ///
     /// - `from`: VLs, as bits. Packets that wait on other VLs may be left out.
     fn unicast(
@@ -307,7 +306,7 @@ impl<'a> Dependencies<'a> {
                             if held == 0 || ahead == NONE {
                                 break;
                             }
-                            // Nothing to report here, and every path from the next switch was followed.
+                            // Nothing to report here, and every path from the next switch has been followed.
                             let followed = self.entered[class] & !seen[to as usize * classes + class] == 0;
                             if followed && held & from == 0 {
                                 break;
@@ -327,7 +326,7 @@ impl<'a> Dependencies<'a> {
     }
 
     /// Finds the turns that unicast packets take, for [`Graph::choices`]. From then on turns may get any VL, so
-    /// packets on all VLs count.
+    /// packets on all VLs are followed.
     pub(super) fn find_used(&mut self, lft: &Lft, path_sl: &PathSl) {
         let used = zeros(self.waits.len() / self.lanes);
         let waits: Vec<AtomicU16> = std::mem::take(&mut self.waits).into_iter().map(AtomicU16::new).collect();
@@ -342,7 +341,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// A topological order (Kahn); `None` where there is a cycle.
+    /// A topological order (Kahn); `None` if there is a cycle.
     fn order(&self) -> Option<Vec<u32>> {
         let vertices = self.mark.len();
         let mut waiting = vec![0_u32; vertices];
@@ -365,7 +364,7 @@ impl<'a> Dependencies<'a> {
         (at == vertices).then_some(position)
     }
 
-    /// Visits the virtual channels that one waits for.
+    /// Visits the virtual channels that a virtual channel waits for.
     fn after(&self, v: usize, mut visit: impl FnMut(usize)) {
         let (channel, bit) = (v / self.lanes, 1 << (v % self.lanes));
         let c = self.fabric.channels().get(ChannelId::at(channel));
@@ -379,7 +378,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Visits the virtual channels that wait for one.
+    /// Visits the virtual channels that wait for a virtual channel.
     fn before(&self, v: usize, mut visit: impl FnMut(usize)) {
         let (channel, vl) = (v / self.lanes, v % self.lanes);
         let d = self.fabric.channels().get(ChannelId::at(channel));
@@ -391,7 +390,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Writes what was set into the tables.
+    /// Writes the VLs that were set into the tables.
     pub(super) fn write_vls(&self, sl2vl: &mut Sl2Vl) {
         for (first, c) in self.fabric.channels().iter() {
             for (second, d) in self.fabric.channels().out(c.to) {
@@ -405,13 +404,13 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Virtual channels visited so far to maintain the order: the cost of additions.
+    /// Number of virtual channels visited so far to maintain the order: the cost of additions.
     pub(super) fn visited(&self) -> usize {
         self.visited
     }
 
     /// Changes the order so that `a` comes before `b` (Pearce and Kelly, "A Dynamic Topological Sort
-    /// Algorithm for Directed Acyclic Graphs"); false where a path leads from `b` to `a`.
+    /// Algorithm for Directed Acyclic Graphs"); false if a path leads from `b` to `a`.
     fn order_before(&mut self, a: usize, b: usize) -> bool {
         let (low, high) = (self.position[b], self.position[a]);
         if high < low {
@@ -437,7 +436,8 @@ impl<'a> Dependencies<'a> {
         true
     }
 
-    /// All that is reached from `start` within some positions; `None` if that includes `target`.
+    /// All virtual channels reached from `start` within a range of positions; `None` if that includes
+    /// `target`.
     fn reach(
         &mut self,
         start: usize,
@@ -476,7 +476,7 @@ impl Graph for Dependencies<'_> {
         data_bit(Vl(self.vls[self.turn(first, second) * self.classes.len() + class]))
     }
 
-    /// All VLs in use, where it is known that no unicast packet of the class takes the turn.
+    /// All VLs in use, if it is known that no unicast packet of the class takes the turn.
     fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
         let now = self.vl(first, second, class);
         let turn = self.turn(first, second);
@@ -515,7 +515,7 @@ impl Graph for Dependencies<'_> {
         self.changes.len()
     }
 
-    /// The order stays valid.
+    /// The topological order stays valid.
     fn roll_back(&mut self, checkpoint: usize) {
         for change in self.changes.drain(checkpoint..).rev() {
             match change {
@@ -546,7 +546,7 @@ pub(super) fn data_bit(vl: Vl) -> u16 {
     if vl.0 < Vl::MAX_DATA { 1 << vl.0 } else { 0 }
 }
 
-/// The numbers of the bits in a set, ascending.
+/// The positions of the bits in a set, ascending.
 pub(super) fn bits(mut set: u16) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = set.trailing_zeros() as usize;
@@ -566,7 +566,7 @@ mod tests {
     use crate::routing::{Hops, Lookahead, NoLegalPath, ranked_sssp};
     use crate::topology::{fail_links, small_members};
 
-    /// A small member whole, damaged, and with several LIDs for each adapter.
+    /// A small member: whole, damaged, and with several LIDs per adapter.
     fn variants(whole: Fabric) -> [Fabric; 3] {
         let spare = whole.channels().len() / 2 + 1 - whole.num_switches();
         let damaged = fail_links(&whole, spare.min(whole.channels().len() / 6), 1).unwrap();
@@ -577,7 +577,7 @@ mod tests {
         [whole, damaged, builder.finish(Lmc::new(1).unwrap()).unwrap()]
     }
 
-    /// One of every kind, the labels of one of them from 1 to 3.
+    /// A rule of each kind; one with labels from 1 to 3.
     fn rules(fabric: &Fabric) -> [Rule; 3] {
         let (around, few) = (up_down_rank(fabric, SwitchId(0)), global_links_first(fabric, SwitchId(0)));
         let mut labels = Labels::ones(fabric);
@@ -588,7 +588,7 @@ mod tests {
         [Rule::OneVl(around), Rule::FirstTurnFree(few), Rule::Labelled { ranks, labels }]
     }
 
-    /// Lanes and tables that keep to a rule, with several SLs where one does not suffice.
+    /// Lanes and tables that obey a rule, with several SLs if one does not suffice.
     fn routed(fabric: &Fabric, rule: &Rule) -> (Lft, Lanes) {
         let hops = Hops::new(fabric).unwrap();
         let tree = Tree::new(fabric, &up_down_rank(fabric, SwitchId(0)), SwitchId(0));
@@ -615,7 +615,7 @@ mod tests {
                     assert!(real.follow(&lft, &lanes.path_sl), "{name}");
                     let mut assumed = Dependencies::new(&fabric, &classes, &lanes.sl2vl);
                     assumed.assume(&rule.virtual_channel_order().unwrap());
-                    // Of what waits on a VL that no turn leads to some may be found.
+                    // Some dependencies from a VL that no turn leads to may be found.
                     let entered = real.entered_by_any();
                     for (real, assumed) in real.waits.iter().zip(&assumed.waits) {
                         let missing = real & entered & !assumed;

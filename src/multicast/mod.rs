@@ -1,17 +1,15 @@
 //! Spanning trees for multicast that close no credit loop with the unicast paths.
 //!
-//! A multicast packet enters a switch by one port and leaves by all others of its group's tree. It frees its
-//! buffer when the last copy has left, so the channel that it came by waits for every channel of the tree that
-//! it leaves by. Copies do not wait for each other: a credit is spent when a packet is sent and never reserved,
-//! and a copy that was sent needs nothing more of the switch that sent it. So the dependencies of a tree are its
-//! turns, each with the VL of the SL2VL tables, and together with those of unicast they must be acyclic. All
-//! turns of a spanning tree count, from every end port and of every SL that groups may have; a group uses a part
-//! of them for its members.
+//! A multicast packet enters a switch by one port and leaves by all others of its group's tree. It frees its buffer
+//! when the last copy has left, so the channel by which it arrived waits for every channel by which it leaves. Copies
+//! do not wait for each other: a credit is spent when a packet is sent and is never reserved, and a copy that was sent
+//! needs nothing more from the switch that sent it. So the dependencies of a tree are its turns, each with the VL of
+//! the SL2VL tables. Together with those of unicast they must be acyclic. All turns of a spanning tree count, from
+//! every end port and with every SL that groups may have; a group uses some of them for its members.
 //!
-//! A tree's own turns are never cyclic. It does not matter which port joins which group when: nothing has to be
-//! proven again.
+//! The turns of one tree alone are never cyclic. Ports may join groups at any time: nothing has to be proven again.
 //!
-//! Where no tree fits, this module sets entries of the SL2VL tables that unicast does not use.
+//! If no tree fits, this module sets entries of the SL2VL tables that unicast does not use.
 
 use std::cmp::Reverse;
 
@@ -28,69 +26,68 @@ use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl};
 /// The most roots that are tried for a tree, and the most switches that their trees may have together.
 const MAX_ROOTS: usize = 64;
 const MAX_SWITCHES: usize = 200_000;
-/// The most roots where the order is known: more would not help.
+/// The most roots if the order is known: more would not help.
 const ORDERED_ROOTS: usize = 6;
-/// Virtual channels that may be visited before no further root is tried: about a second.
+/// Number of virtual channels visited after which no further root is tried: about a second.
 const BUDGET: usize = 10_000_000;
-/// The same where an order is known, as the routing can then reserve a tree in it.
+/// The same if an order is known, as the routing can then reserve a tree in it.
 const ORDERED_BUDGET: usize = 1_000_000;
 /// The same for a tree that fits all paths that obey the order: about a hundredth of a second.
 const ANY_PATH_BUDGET: usize = 100_000;
-/// Roots tried for a tree that serves many SLs at once: if none of these does, hardly any will.
+/// Roots tried for a tree that serves many SLs at once: if none of these works, hardly any other will.
 const SHARED_ROOTS: usize = 8;
 
 /// Trees for multicast groups.
 #[derive(Clone, Debug, Default)]
 pub struct McastTrees {
-    /// Each reaches every end port and serves groups with some SLs; the first one SL 0, if any does.
+    /// Each tree reaches every end port and serves groups with some SLs. The first serves SL 0, if any does.
     pub trees: Vec<McastGroup>,
     /// SLs without a tree, bit `n` = SL `n`.
     pub unserved: u16,
 }
 
 impl McastTrees {
-    /// Whether groups without configuration have a tree: they use SL 0.
+    /// Whether groups without configuration, which use SL 0, have a tree.
     pub fn serve_default(&self) -> bool {
         self.unserved & 1 == 0
     }
 }
 
-/// Why unicast is free of credit loops, where that is known.
+/// An order that shows why unicast is free of credit loops.
 #[derive(Clone, Debug)]
 pub struct KnownOrder {
-    /// All unicast packets ascend in it, with any SL that they may have.
+    /// The order in which all unicast packets ascend, with any SL that they may have.
     pub lanes: VirtualChannelOrder,
-    /// Spanning trees whose paths may ascend in it as well, each for some SL at least.
+    /// Spanning trees whose paths may also ascend in it, each for at least one SL.
     pub trees: Vec<Tree>,
-    /// Whether trees that obey the order are all that is wanted. Then no others are searched for, and nothing has
-    /// to be known of the paths of unicast.
+    /// Whether only trees that obey the order are searched for. Then the paths of unicast are not needed.
     pub suffices: bool,
 }
 
-/// Finds spanning trees whose turns are acyclic together with the dependencies of unicast: one tree for all SLs
-/// if possible, else further trees for the SLs that the first does not serve. All of them are acyclic together,
-/// so groups with different SLs may exist side by side.
+/// Finds spanning trees whose turns are acyclic together with the dependencies of unicast: one tree for all SLs if
+/// possible, else further trees for the SLs that the first does not serve. All of them are acyclic together, so groups
+/// with different SLs may exist at the same time.
 ///
-/// A tree grows breadth first from a root, over each channel that closes no cycle. Roots come in order of their
-/// greatest and then of their total distance to switches with adapters; ties by number of the switch.
+/// A tree grows breadth first from a root, over each channel that closes no cycle. Roots are tried in order of their
+/// greatest, then of their total distance to switches with adapters; ties go to the lowest switch number.
 ///
-/// 1. Where the order of unicast is known, trees that obey it too. They close no cycle whatever paths unicast
-///    takes, so the forwarding tables are not needed. Of several the one counts whose adapters are nearest to
-///    its root. Where none grows, the trees that come with the order are tried. Where the order
-///    [suffices](KnownOrder::suffices), this is all.
-/// 2. For the SLs that are left, one tree that does not obey the order itself but closes no cycle with any path
-///    that does. The forwarding tables are not needed either. A Dragonfly with the global links first has such a
-///    tree: from a root to its group, over global links, and from there to the other switches of each group.
+/// 1. If the order of unicast is known: trees that obey it too. They close no cycle for any paths of unicast,
+///    so the forwarding tables are not needed. Of several, the one whose adapters are nearest to its root is
+///    taken. If none grows, the trees given with the order are tried. If the order
+///    [suffices](KnownOrder::suffices), the search ends here.
+/// 2. For the remaining SLs, one tree that does not obey the order itself but closes no cycle with any path that does.
+///    The forwarding tables are not needed either. A Dragonfly with the global links first has such a tree: from a
+///    root to its group, over global links, and from there to the other switches of each group.
 /// 3. The first tree that closes no cycle with the real dependencies of unicast.
 /// 4. The same, with entries of the SL2VL tables set that no unicast packet uses.
 ///
-/// - `known`: an order in which all of unicast ascends, if there is one.
+/// - `known`: an order in which all unicast paths ascend, if there is one.
 ///
-/// Cost, with R roots, S switches and C channels: O(R (S + C)) for step 1. Turns x VLs for step 2, and
-/// insertions as in step 3, but far fewer. Steps 3 and 4 find the dependencies of unicast, O(L S) with L LIDs
-/// times the VLs in use; then each root takes O(S) insertions into a topological order, each at worst the graph
-/// of dependencies and mostly O(1). A budget ends the search where many SLs fit into hardly any tree; the SLs
-/// that are left then count as not served.
+/// Cost, with R roots, S switches and C channels: O(R (S + C)) for step 1. Step 2 takes O(turns x VLs) and insertions
+/// as in step 3, but far fewer. Steps 3 and 4 find the dependencies of unicast in O(L S) with L LIDs, times the VLs in
+/// use. Then each root takes O(S) insertions into a topological order; each costs at worst the size of the dependency
+/// graph, mostly O(1). A budget ends the search if hardly any tree fits many SLs; the remaining SLs count as not
+/// served.
 pub fn mcast_trees(
     fabric: &Fabric,
     hops: &Hops,
@@ -140,7 +137,7 @@ pub fn mcast_trees(
     forest.finish()
 }
 
-/// The roots that trees may have.
+/// The possible roots of trees.
 struct Roots {
     /// The best first, each with its distance to the farthest switch with adapters.
     list: Vec<(SwitchId, u8)>,
@@ -161,7 +158,7 @@ impl Roots {
         Self { list: keys.into_iter().map(|(most, _, s)| (s, most as u8)).collect() }
     }
 
-    /// The tree with the least distance from root to adapters.
+    /// The tree with the least distance from its root to adapters.
     fn shallowest<G: Graph>(&self, growth: &mut Growth<'_, G>, classes: &[usize]) -> Option<Vec<ChannelId>> {
         let mut best: Option<(Vec<ChannelId>, u32)> = None;
         for &(root, far) in self.list.iter().take(ORDERED_ROOTS) {
@@ -176,9 +173,9 @@ impl Roots {
         best.map(|(edges, _)| edges)
     }
 
-    /// The tree of the first root that has one.
+    /// The tree of the first root that yields one.
     ///
-    /// - `budget`: virtual channels that may be visited before no further root is tried.
+    /// - `budget`: number of virtual channels visited after which no further root is tried.
     fn first(
         &self,
         growth: &mut Growth<'_, Dependencies<'_>>,
@@ -198,14 +195,14 @@ impl Roots {
 struct Forest<'a> {
     fabric: &'a Fabric,
     classes: &'a SlClasses,
-    /// Each with the classes that it serves.
+    /// Each tree with the classes that it serves.
     trees: Vec<(Vec<ChannelId>, Vec<usize>)>,
 }
 
 impl Forest<'_> {
-    /// Adds trees for some classes until none is found for those that are left.
+    /// Adds trees for some classes until none is found for the remaining ones.
     ///
-    /// - `find`: a tree for all of some classes, or none.
+    /// - `find`: returns a tree that serves all given classes, or none.
     fn add<G: Graph>(
         &mut self,
         growth: &mut Growth<'_, G>,
@@ -219,7 +216,7 @@ impl Forest<'_> {
                 Some(edges) => (edges, pending.clone()),
                 None => match find(growth, &[first]) {
                     None => {
-                        // Without SL 0, the lowest, other trees are of no use.
+                        // Without a tree for SL 0, the lowest SL, other trees are useless.
                         if first == 0 {
                             return;
                         }
@@ -254,7 +251,7 @@ impl Forest<'_> {
         });
     }
 
-    /// Adds the dependencies of the trees to a graph. They obey the order of unicast, so they fit.
+    /// Adds the dependencies of the trees to a graph. They obey the order of unicast, so no cycle is closed.
     fn replay(&self, growth: &mut Growth<'_, Dependencies<'_>>) {
         for (edges, served) in &self.trees {
             growth.replay(edges, served);
@@ -305,9 +302,9 @@ impl<'a, G: Graph> Growth<'a, G> {
         Self { fabric, graph, classes, out: vec![Vec::new(); fabric.num_switches()], held }
     }
 
-    /// Grows a tree from a root for some classes of SLs. Returns its channels away from the root in the order in
-    /// which they were added, and how many lead from the root to the farthest switch with adapters. The graph
-    /// keeps the dependencies of the tree; without a tree it stays as it was.
+    /// Grows a tree from a root for some classes of SLs. Returns its channels away from the root in the order in which
+    /// they were added, and the distance from the root to the farthest switch with adapters. The graph keeps the
+    /// dependencies of the tree; without a tree it is unchanged.
     fn grow(&mut self, root: SwitchId, classes: &[usize]) -> Option<(Vec<ChannelId>, u32)> {
         let channels = self.fabric.channels();
         let start = self.graph.checkpoint();
@@ -322,7 +319,7 @@ impl<'a, G: Graph> Growth<'a, G> {
             if self.fabric.num_adapters_on(s) > 0 {
                 deepest = depth;
             }
-            // Switches with many channels first: they should branch, the others should be leaves.
+            // Switches with many channels first: they should be inner nodes, the others leaves.
             let mut ahead: Vec<ChannelId> = channels.out(s).map(|(id, _)| id).collect();
             ahead.sort_by_key(|&id| (Reverse(channels.out_range(channels.get(id).to).len()), id));
             for id in ahead {
@@ -358,8 +355,8 @@ impl<'a, G: Graph> Growth<'a, G> {
         self.held.fill(0);
     }
 
-    /// Adds the switch at the end of a channel that leaves the tree, with the dependencies of packets from and to
-    /// it. False where that closes a cycle or packets would be dropped; then nothing is added.
+    /// Adds the switch at the end of a channel that leaves the tree, with the dependencies of packets from and to it.
+    /// False if that closes a cycle or packets would be dropped; nothing is added then.
     fn attach(&mut self, edge: ChannelId, classes: &[usize]) -> bool {
         let start = self.graph.checkpoint();
         let mut changed = Vec::new();

@@ -14,7 +14,7 @@ use super::snapshot::link_vls;
 /// Runs the body of the callback `name` with the plugin of its context. A panic is logged and
 /// becomes `failed`.
 fn with_plugin<T>(context: *const c_void, name: &str, failed: T, body: impl FnOnce(&Plugin) -> T) -> T {
-    // SAFETY: OpenSM passes what `create` gave it, until `delete`; NULL never.
+    // SAFETY: OpenSM passes the pointer that `create` returned, until `delete`, and never NULL.
     let Some(plugin) = (unsafe { context.cast::<Plugin>().as_ref() }) else { return failed };
     let drilled = || {
         if let Some(drill) = &plugin.drill {
@@ -58,8 +58,8 @@ pub(super) unsafe extern "C" fn mcast_build_stree(
     })
 }
 
-/// Reads the subnet, computes and verifies everything, and writes hop counts if they are read. If
-/// that fails and tables from before are to stay in force, OpenSM continues.
+/// Reads the subnet, computes and verifies everything, and writes hop counts if they are read. If that fails
+/// and the earlier tables stay in force, OpenSM continues.
 pub(super) unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_int {
     let done = with_engine(context, "build_lid_matrices", FAILED, |plugin, engine| {
         code(plugin, plugin.compute(engine))
@@ -69,7 +69,7 @@ pub(super) unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_in
     }
     let held = with_engine(context, "hold", None, |plugin, engine| plugin.plan_hold(engine));
     match held {
-        // An error may have left some of our hop counts.
+        // After an error some of our hop counts may remain.
         Some(HopCounts::Read) => {
             with_engine(context, "clear_hops", (), |plugin, _| program::clear_hops(&plugin.host));
             OPENSM_DOES_IT
@@ -82,8 +82,8 @@ pub(super) unsafe extern "C" fn build_lid_matrices(context: *mut c_void) -> c_in
     }
 }
 
-/// Writes the forwarding tables and publishes what the other callbacks look up: the computed
-/// tables, or else what is still valid of those from before.
+/// Writes the forwarding tables and publishes the data for the other callbacks: the computed tables, or else
+/// the entries of the earlier ones that are still valid.
 pub(super) unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> c_int {
     let done = with_engine(context, "ucast_build_fwd_tables", FAILED, |plugin, engine| {
         if plugin.is_to_hold(engine) { FAILED } else { code(plugin, plugin.commit(engine)) }
@@ -101,14 +101,14 @@ pub(super) unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> 
     held
 }
 
-/// Leaves everything as the next engine expects it: the lid matrix as it was before
-/// `build_lid_matrices`, or if there is no next engine, as the SA can use it.
+/// Leaves everything as the next engine expects it: the lid matrix as it was before `build_lid_matrices`, or,
+/// if there is no next engine, in a form that the SA can use.
 fn refuse(context: *const c_void) {
     with_engine(context, "clear_hops", (), |plugin, _| program::clear_hops(&plugin.host));
     with_engine(context, "answer", (), Plugin::answer_by_acknowledged);
 }
 
-/// What a callback returns, with an error logged.
+/// The return value of a callback; logs an error.
 fn code(plugin: &Plugin, result: Result<(), (Message, String)>) -> c_int {
     match result {
         Ok(()) => DONE,
@@ -138,16 +138,15 @@ pub(super) unsafe extern "C" fn update_sl2vl(
             None => in_force.programmed.routes.sl2vl.adapters(),
         };
         plugin.known_rows.asked(&plugin.host, port, in_port, row);
-        // SAFETY: OpenSM passes a table of its own stack.
+        // SAFETY: OpenSM passes a table on its own stack.
         if let Some(table) = unsafe { table.as_mut() } {
             table.raw_vl_by_sl = row.0.to_be_bytes();
         }
     });
 }
 
-/// Blocks 0 and 1 are the low-priority table, 2 and 3 the high-priority one. All VLs in use get the
-/// same weight in the low table; only if that has fewer entries than there are VLs do the others go
-/// into the high one.
+/// Blocks 0 and 1 are the low-priority table, 2 and 3 the high-priority one. All VLs in use get the same
+/// weight in the low table; if that has fewer entries than there are VLs, the others go into the high one.
 pub(super) unsafe extern "C" fn update_vlarb(
     context: *mut c_void,
     port: *mut abi::osm_physp_t,
@@ -162,7 +161,7 @@ pub(super) unsafe extern "C" fn update_vlarb(
         let Some(in_force) = in_force.as_deref() else { return };
         // SAFETY: OpenSM passes one of its ports.
         let Some(port) = (unsafe { port.as_ref() }) else { return };
-        // SAFETY: OpenSM passes a block of its own stack.
+        // SAFETY: OpenSM passes a block on its own stack.
         let Some(block) = (unsafe { block.as_mut() }) else { return };
         // A link with fewer VLs than are in use (an adapter's) arbitrates among its own: an entry
         // for a higher VL would be folded onto a lower one and double its weight.

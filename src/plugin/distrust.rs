@@ -1,11 +1,10 @@
-//! Switches that do not take their tables, and links that do not come up.
+//! Switches that do not accept their tables, and links that do not come up.
 //!
-//! A switch that, sweep after sweep, does not acknowledge its forwarding blocks as they were sent
-//! forwards by tables that nobody proved. It is left out of the next tables. A switch that does not
-//! acknowledge SL2VL rows uses unknown VLs, and one that does not raise its LinearFDBTop drops
-//! packets; so does a link that OpenSM cannot bring to ACTIVE. These are avoided: see
-//! [`sift`](crate::fabric::sift). OpenSM continues to send tables and link states. As soon as they
-//! are accepted, the switch or link is used again.
+//! A switch that, sweep after sweep, does not acknowledge its forwarding blocks as they were sent forwards by
+//! unproven tables. It is left out of the next tables. A switch that does not acknowledge SL2VL rows uses
+//! unknown VLs, and one that does not raise its LinearFDBTop drops packets; so does a link that OpenSM cannot
+//! bring to ACTIVE. Such switches and links are avoided: see [`sift`](crate::fabric::sift). OpenSM continues
+//! to send tables and link states. As soon as they are accepted, the switch or link is used again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -28,7 +27,7 @@ pub(super) enum When {
     SubnetUp,
 }
 
-/// What is known about faults.
+/// The history of faults.
 #[derive(Debug, Default)]
 pub(super) struct Distrust(Mutex<BTreeMap<(Guid, Fault), Record>>);
 
@@ -36,10 +35,10 @@ pub(super) struct Distrust(Mutex<BTreeMap<(Guid, Fault), Record>>);
 struct Record {
     /// Consecutive sweeps with the fault.
     bad: u32,
-    /// Consecutive sweeps without it, since it counts.
+    /// Consecutive sweeps without it since it began to count.
     good: u32,
     distrusted: bool,
-    /// How many times it started to count.
+    /// Number of times that it started to count.
     times: u32,
 }
 
@@ -61,7 +60,7 @@ impl Record {
 pub(super) enum Change {
     /// Nothing.
     None,
-    /// A fault was absent and has to be absent again: another heavy sweep would show it.
+    /// A fault was absent and must be absent once more: another heavy sweep would show it.
     Waits,
     /// A fault starts or ceases to count: the fabric has to be routed again.
     Routes,
@@ -185,7 +184,7 @@ fn has_rows(programmed: &Programmed, node: &abi::osm_node_t, s: SwitchId) -> boo
     })
 }
 
-/// Whether a left-out switch acknowledged the one row that it is sent for all its ports.
+/// Whether a left-out switch acknowledged the one row sent for all its ports.
 fn has_row(node: &abi::osm_node_t, row: SlVlRow) -> bool {
     let ports = node.physp_tbl_size as usize;
     (1..ports).filter_map(|port| host::physp(node, port)).all(|physp| {
@@ -262,7 +261,7 @@ mod tests {
         let top = Faults::from([(Guid(7), Fault::Top)]);
         let none = Faults::new();
         assert_eq!(distrust.count(When::SubnetUp, &link, 5), Change::None);
-        // That no table is missing says nothing of links.
+        // Complete tables do not imply that links are up.
         assert_eq!(count(&distrust, &none, 5), Change::None);
         assert_eq!(distrust.count(When::SubnetUp, &link, 5), Change::Routes);
         assert_eq!(count(&distrust, &top, 5), Change::None);

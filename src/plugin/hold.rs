@@ -7,8 +7,8 @@
 //! other engine is to take over, dfdn does not fail: it gives OpenSM its last tables again, without
 //! what is no longer valid, and the sweep continues.
 //!
-//! What is still valid is determined anew in each sweep, by GUIDs and ports, so that what was gone
-//! and has come back is used again:
+//! The valid part is determined again in each sweep, by GUIDs and ports, so that what was gone and has come
+//! back is used again:
 //!
 //! - The entry of a switch for a LID, if the end port still has the LID and its place, and the
 //!   entry's out port still leads to the same port.

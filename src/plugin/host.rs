@@ -488,7 +488,8 @@ pub(super) fn row(physp: &osm_physp_t, in_port: u8) -> Option<SlVlRow> {
 /// lock held exclusively.
 pub(super) fn set_row(physp: &osm_physp_t, in_port: u8, row: SlVlRow) {
     if let Some(table) = row_table(physp, in_port) {
-        // SAFETY: one of the port's tables, which nobody else uses while OpenSM holds its lock exclusively.
+        // SAFETY: one of the port's tables, which no other thread uses while OpenSM holds its lock
+        // exclusively.
         unsafe { (*table.as_ptr()).raw_vl_by_sl = row.0.to_be_bytes() };
     }
 }

@@ -16,7 +16,7 @@ use super::instance::Plugin;
 use super::message::Message;
 use super::registration::{CHOSEN_BY_CONFIG, not_asked, register};
 
-/// What OpenSM looks for in the library: its exact version, and three functions.
+/// The table that OpenSM looks up in the library: OpenSM's exact version, and three functions.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[allow(non_upper_case_globals)]
 pub static osm_event_plugin: EventPlugin = EventPlugin(abi::osm_event_plugin_t {
@@ -57,7 +57,7 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
             host.log(Message::Drill, &drill.describe());
         }
         let plugin = Box::into_raw(Box::new(Plugin::new(host, drill)));
-        // SAFETY: made above, and freed nowhere but below and in `delete`.
+        // SAFETY: created above, and freed only below and in `delete`.
         let refused = register(unsafe { &*plugin }, plugin, setup, mcast_build_stree);
         if refused.iter().any(|name| name == CHOSEN_BY_CONFIG) {
             host.log(
@@ -65,7 +65,8 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
                 "OpenSM refused the engine 'dfdn', as it does when a plugin of this name is loaded already: name \
                  it once in event_plugin_name",
             );
-            // SAFETY: made above; the engines that point to it were refused, so nobody knows of it.
+            // SAFETY: created above; the engines that point to it were refused, so no other pointer to it
+            // exists.
             drop(unsafe { Box::from_raw(plugin) });
             return std::ptr::null_mut();
         }
@@ -92,12 +93,12 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
     })
 }
 
-/// Unloads the plugin. OpenSM has destroyed its engines before, so nobody calls it any more.
+/// Unloads the plugin. OpenSM has destroyed its engines before, so it is not called any more.
 unsafe extern "C" fn delete(plugin: *mut c_void) {
     let _ = guarded(|| {
         if !plugin.is_null() {
-            // SAFETY: created by `create`, returned once. No thread of ours is left: those of a
-            // callback are joined before it returns, and the one of `Retry` as it is dropped here.
+            // SAFETY: created by `create`, returned once. No thread of ours is left: those of a callback are
+            // joined before it returns, and that of `Retry` when it is dropped here.
             drop(unsafe { Box::from_raw(plugin.cast::<Plugin>()) });
         }
     });
@@ -105,7 +106,7 @@ unsafe extern "C" fn delete(plugin: *mut c_void) {
 
 /// Fills the callback table of an engine. Its context was set by OpenSM.
 unsafe extern "C" fn setup(engine: *mut abi::osm_routing_engine, _: *mut abi::osm_opensm) -> c_int {
-    // SAFETY: OpenSM passes its new engine and nobody else knows of it yet.
+    // SAFETY: OpenSM passes its new engine, and no other pointer to it exists yet.
     let Some(engine) = (unsafe { engine.as_mut() }) else { return FAILED };
     engine.build_lid_matrices = Some(build_lid_matrices);
     engine.ucast_build_fwd_tables = Some(ucast_build_fwd_tables);
@@ -120,7 +121,7 @@ unsafe extern "C" fn setup(engine: *mut abi::osm_routing_engine, _: *mut abi::os
     DONE
 }
 
-/// Destroys the engine; what it uses belongs to the plugin, which `delete` frees.
+/// Destroys the engine. Its data belongs to the plugin, which `delete` frees.
 unsafe extern "C" fn destroy(context: *mut c_void) {
     with_engine(context, "destroy", (), |_, engine| {
         engine.object.store(std::ptr::null_mut(), Ordering::Relaxed);

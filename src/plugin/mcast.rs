@@ -72,7 +72,7 @@ pub(super) fn route(host: &Host, programmed: &Programmed, mbox: &abi::osm_mgrp_b
     let mut switches = 0;
     let mut missing: HashMap<SwitchId, PortSet> = tree.pruned(fabric, &members).into_iter().collect();
     for pointer in host.switch_pointers() {
-        // SAFETY: a switch of OpenSM's, which nobody writes to while this reference is in use.
+        // SAFETY: a switch of OpenSM's, which no thread writes to while this reference is in use.
         let Some(switch) = (unsafe { pointer.as_ref() }) else { continue };
         // SAFETY: NULL or the node of the switch, which lives as long.
         let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };

@@ -93,12 +93,12 @@ fn too_little(needed: usize, why: &str) -> String {
 /// allocator is not asked: it may have room in one thread's cache and then none for the others.
 fn can_reserve(bytes: usize) -> bool {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping where the kernel likes.
+    // SAFETY: a new mapping at an address of the kernel's choice.
     let room = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
     if room == libc::MAP_FAILED {
         return false;
     }
-    // SAFETY: the mapping made above, which nobody else knows.
+    // SAFETY: the mapping made above; no other pointer to it exists.
     unsafe { libc::munmap(room, bytes) };
     true
 }

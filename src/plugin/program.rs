@@ -58,7 +58,7 @@ pub(super) fn switches(
     let needed = fabric.lid_table_len().saturating_sub(1);
     let mut found = Vec::with_capacity(fabric.num_switches());
     for pointer in host.switch_pointers() {
-        // SAFETY: a switch of OpenSM's, which nobody writes to while this reference is in use.
+        // SAFETY: a switch of OpenSM's, which no thread writes to while this reference is in use.
         let Some(switch) = (unsafe { pointer.as_ref() }) else { continue };
         // SAFETY: NULL or the node of the switch, which lives as long.
         let Some(node) = (unsafe { switch.p_node.as_ref() }) else { continue };

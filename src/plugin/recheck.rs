@@ -1,10 +1,10 @@
-//! Whether the switches are programmed with what was verified.
+//! Checks that the switches are programmed with the verified tables.
 //!
-//! OpenSM masks the VLs of each SL2VL row with the VLs that the out port operates at that moment,
-//! before it raises the ports to the VLs that they can operate. So in the first sweep after a
-//! restart, VL 1 of a port that still operates one VL silently becomes VL 0, and the tables are not
-//! those that were found free of credit loops. The plugin checks for this after each sweep's tables
-//! were sent, and also for blocks of forwarding tables that a switch did not acknowledge.
+//! OpenSM masks the VLs of each SL2VL row with the VLs that the out port operates at that moment, before it
+//! raises the ports to the VLs that they can operate. So in the first sweep after a restart, VL 1 of a port
+//! that still operates one VL silently becomes VL 0, and the tables differ from those that were proven free
+//! of credit loops. The plugin checks for this after each sweep's tables were sent, and also for blocks of
+//! forwarding tables that a switch did not acknowledge.
 
 use super::abi;
 use super::fault::Fault;
@@ -44,7 +44,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Which switches miss how many blocks, as text.
+    /// The switches with missing blocks and their numbers of blocks, as text.
     pub(super) fn in_words(&self) -> String {
         let Self { compared, missing, switches, more } = self;
         let more = if *more > 0 { format!(" and {more} more switches") } else { String::new() };
@@ -77,10 +77,10 @@ impl Rows {
 
 /// Compares the forwarding tables and the SL2VL rows that switches and adapters acknowledged with those of the tables.
 ///
-/// Links to adapters may have fewer VLs than the tables, and rows on them stay folded: such a row
-/// is in place if it is what OpenSM makes of it for the VLs that the link will operate.
+/// Links to adapters may have fewer VLs than the tables, and rows on them stay folded: such a row is in place
+/// if it equals the row that OpenSM computes for the VLs that the link will operate.
 ///
-/// Rows that were not acknowledged are [`UNKNOWN`], which differs from all that are wanted.
+/// Rows that were not acknowledged are [`UNKNOWN`], which differs from every wanted row.
 pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
     let mut found = Recheck {
         forwarding: forwarding(host, &in_force.programmed),
@@ -184,7 +184,7 @@ fn of_switch(
     }
     let cabled: Vec<usize> =
         (1..ports).filter(|&port| fabric.switch(switch).ports[port].peer.is_some()).collect();
-    // Rows keep back what arrives by these.
+    // Rows drop the packets that arrive by these ports.
     let strange = in_force.strange(switch);
     let untrusted: Vec<u8> = (1..ports)
         .filter(|&port| fabric.switch(switch).ports[port].untrusted)

@@ -1,4 +1,4 @@
-//! The names that OpenSM knows the engines by.
+//! The names under which OpenSM knows the engines.
 
 use std::ffi::{CString, c_int, c_void};
 use std::sync::atomic::AtomicPtr;
@@ -7,14 +7,14 @@ use super::abi;
 use super::instance::{BuildTree, Plugin, Registered};
 use crate::engine;
 
-/// The engine whose algorithm the configuration file chooses. The others are registered under their
-/// own names.
+/// The name of the engine whose algorithm the configuration file chooses. The others are registered under
+/// their own names.
 pub(super) const CHOSEN_BY_CONFIG: &str = "dfdn";
 
 /// Called by OpenSM when `routing_engine` names an engine.
 type Setup = unsafe extern "C" fn(*mut abi::osm_routing_engine, *mut abi::osm_opensm) -> c_int;
 
-/// A sentence if `routing_engine` names none of our engines; names are compared as OpenSM does.
+/// A warning if `routing_engine` names none of our engines. Names are compared as OpenSM compares them.
 pub(super) fn not_asked(engines: &str) -> Option<String> {
     let names: Vec<&str> = engines.split([',', ' ', '\t']).filter(|name| !name.is_empty()).collect();
     let ours: Vec<&str> = engine::ENGINES.iter().filter(|e| e.deadlock_free).map(|e| e.name).collect();

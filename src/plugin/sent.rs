@@ -1,4 +1,4 @@
-//! After tables were sent: whether they arrived.
+//! Checks after tables were sent whether they arrived.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,14 +15,14 @@ use super::retry;
 const SURPRISES: u32 = 3;
 
 impl Plugin {
-    /// Tables were sent, and acknowledged or not: ours or another engine's.
+    /// OpenSM has sent tables, ours or another engine's, and they were acknowledged or not.
     pub(super) fn tables_sent(&self) {
         if self.is_ours() {
             self.sent.store(Sent::Ours as u8, Ordering::Relaxed);
             let in_force = self.in_force.load();
             let Some(in_force) = in_force.as_deref() else { return };
             if in_force.hold.is_some() {
-                // Otherwise OpenSM would continue with these without asking.
+                // Otherwise OpenSM would continue with these tables without a new computation.
                 self.host.locked_exclusively(|| self.host.forget_cache());
                 self.retry_later.store(true, Ordering::Relaxed);
             } else {
@@ -40,8 +40,8 @@ impl Plugin {
         }
     }
 
-    /// Counts the switches that do not take their tables. Leaving one out, or routing it again,
-    /// takes a sweep.
+    /// Counts the switches that do not accept their tables. Leaving one out, or routing it again, needs a
+    /// sweep.
     fn count_faulty(&self, in_force: &InForce) {
         let (faults, switches) = self.host.locked(|| faulty_switches(&self.host, &in_force.programmed));
         match self.distrust.count(When::TablesSent, &faults, switches) {
@@ -51,7 +51,7 @@ impl Plugin {
         }
     }
 
-    /// Counts the links that did not come up. One that is avoided, or used again, takes a sweep.
+    /// Counts the links that did not come up. Avoiding one, or using it again, needs a sweep.
     fn count_links(&self) {
         let in_force = self.in_force.load();
         let Some(in_force) = in_force.as_deref().filter(|_| self.is_ours()) else { return };
@@ -83,7 +83,7 @@ impl Plugin {
         }
         let ours = self.is_ours();
         if ours && self.in_force.load().as_deref().is_some_and(|in_force| in_force.hold.is_some()) {
-            // Memory may be short, and the SLs are those from before.
+            // Memory may be short, and the SLs are those of earlier tables.
             self.host.log(Message::PslSkipped, "psl stays as it is: the tables from before are in force");
         } else {
             self.write_psl(ours);
@@ -131,7 +131,7 @@ impl Plugin {
         }
     }
 
-    /// Requests another sweep, later the more often it did not help. `danger`: the consequence
+    /// Requests another sweep; the delay grows with each sweep that did not help. `danger`: the consequence
     /// until then.
     fn out_of_place(&self, what: &str, failures: &AtomicU32, danger: &str) {
         let count = failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);

@@ -1,4 +1,4 @@
-//! Which packet a wire takes next.
+//! Arbitration: which packet a wire takes next.
 
 use super::credits::CREDIT_BITS;
 use super::kernel::Kernel;
@@ -7,7 +7,7 @@ use super::network::NONE;
 use super::state::Slot;
 
 impl Kernel<'_> {
-    /// Sends the next packet over a wire, if it is idle and there is one that can go.
+    /// Sends the next packet over a wire, if the wire is idle and a packet is ready.
     pub(super) fn serve(&mut self, wire: u32) {
         let w = wire as usize;
         let vls = self.net.vls;
@@ -18,7 +18,7 @@ impl Kernel<'_> {
         if self.wires[w].until > self.now {
             return self.wake(wire, self.wires[w].until);
         }
-        // VLs with a packet that can go.
+        // VLs with a packet that is ready.
         let spec = &self.net.wires[w];
         let (mut ready, mut left) = (0_u16, waiting);
         while left != 0 {
@@ -63,13 +63,13 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether the head of a queue that waits for a lane can go now.
+    /// Whether the head of a queue that waits for a lane can leave now.
     fn fits(&self, credits: i32, slot: &Slot) -> bool {
         let enough = credits >= self.largest || credits >= self.packets[slot.head as usize].credits();
         enough && !self.is_held(slot)
     }
 
-    /// Whether the buffers of a queue's in port send as many packets as they may.
+    /// Whether the buffers of a queue's in port already send as many packets as they may.
     fn is_held(&self, slot: &Slot) -> bool {
         let reads = self.net.model.reads;
         reads != 0 && slot.wire != NONE && self.wires[slot.wire as usize].reading >= reads
@@ -84,8 +84,8 @@ impl Kernel<'_> {
         q != NONE
     }
 
-    /// Of the queues that wait for a lane and can go, the next one by the rule; and the one before it in
-    /// the list. In turn means in the order of their numbers.
+    /// Of the queues that wait for a lane and are ready, the next one by the arbitration rule, and
+    /// the one before it in the list. Round-robin is in the order of queue numbers.
     fn choose(&self, lane: u32) -> (u32, u32) {
         let lane = &self.slots[lane as usize];
         let (mut best, mut best_key) = ((NONE, NONE), u64::MAX);
@@ -124,7 +124,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Nobody can go: a wire sleeps until credits may be enough, or somebody has been read.
+    /// No packet is ready: schedules the wire for when credits may suffice or a packet has been
+    /// read.
     fn wait_for_credits(&mut self, wire: u32, mut waiting: u16) {
         let spec = &self.net.wires[wire as usize];
         let mut soonest = u64::MAX;

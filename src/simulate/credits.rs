@@ -7,7 +7,7 @@ pub(super) const CREDIT_BITS: u32 = 8;
 const CREDIT_MASK: u64 = (1 << CREDIT_BITS) - 1;
 
 impl Kernel<'_> {
-    /// Takes over the credits of a lane that are back by now.
+    /// Collects the credits of a lane that have returned by now.
     #[inline]
     pub(super) fn settle(&mut self, lane: u32) {
         let slot = &mut self.slots[lane as usize];
@@ -21,7 +21,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Credits of a lane that its sender has or will have without anything else happening.
+    /// Credits of a lane that its sender has, or will have without any further event.
     pub(super) fn credits_to_come(&self, lane: u32) -> i32 {
         let slot = &self.slots[lane as usize];
         let ring = &self.backs[(lane as usize) << self.ring..][..1 << self.ring];
@@ -32,7 +32,7 @@ impl Kernel<'_> {
         slot.credits + (0..slot.backs).map(|i| back(i) as i32).sum::<i32>()
     }
 
-    /// Lets `credits` of a lane be back at a time.
+    /// Returns `credits` to a lane at a given time.
     #[inline]
     pub(super) fn give_back(&mut self, lane: u32, time: u64, credits: i32) {
         self.settle(lane);
@@ -44,7 +44,7 @@ impl Kernel<'_> {
             if word < slot.soonest {
                 std::mem::swap(&mut word, &mut slot.soonest);
             }
-            // Nearly always the last; packets that leave a buffer side by side may end out of order.
+            // Nearly always the last; packets that leave a buffer in parallel may end out of order.
             let mask = (1 << self.ring) - 1;
             let ring = &mut self.backs[(lane as usize) << self.ring..][..1 << self.ring];
             let mut i = slot.backs - 1;

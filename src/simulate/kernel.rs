@@ -1,11 +1,11 @@
 //! The event loop.
 //!
-//! A packet takes one event for each wire: when it is at the head of its queue, has come far enough for
-//! its head to leave, and the packet before it has left. What it needs then is a link that is idle and
-//! credits. If it has to wait it stands in the list of the (wire, VL) that it wants, and the wire gets an
-//! event for the earliest time at which that may have changed: when the packet on it is through, or
-//! when credits are back. Credits on their way back are a list for each lane, which is looked at when
-//! somebody wants them; nothing happens when they arrive unnoticed.
+//! A packet takes one event per wire: when it is at the head of its queue, its head has come far
+//! enough to leave, and the packet before it has left. It then needs an idle link and credits. If
+//! it has to wait, its queue is listed at the (wire, VL) that it needs, and the wire gets an event
+//! for the earliest time at which it may proceed: when the packet on the wire is through, or when
+//! credits are back. Each lane has a list of credits on their way back. The list is read only when
+//! a packet needs them; their arrival itself is no event.
 
 use super::SimulateError;
 use super::arbiter::{Tables, Turn};
@@ -21,23 +21,23 @@ use super::traffic::Demand;
 mod kind {
     /// The head of a queue can leave.
     pub(super) const HEAD: u32 = 0;
-    /// A wire may be able to take a packet.
+    /// A wire may be able to send a packet.
     pub(super) const WAKE: u32 = 1;
-    /// A host makes a message.
+    /// A host creates a message.
     pub(super) const MAKE: u32 = 2;
     /// A packet has been read from the buffers at the end of a wire.
     pub(super) const READ: u32 = 3;
-    /// Time to look for a deadlock.
+    /// Time to search for a deadlock.
     pub(super) const CHECK: u32 = 4;
     pub(super) const SHIFT: u32 = 25;
     pub(super) const MASK: u32 = (1 << SHIFT) - 1;
 }
 
-/// Why a run halts.
+/// Why a run stops.
 pub(super) enum Pause {
-    /// It is time to look for a deadlock; the run may go on.
+    /// It is time to search for a deadlock; the run may continue.
     Check,
-    /// It is over.
+    /// The run is over.
     End,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Kernel<'a> {
     pub(super) events: EventQueue,
     pub(super) slots: Vec<Slot>,
     pub(super) wires: Vec<Busy>,
-    /// Where each wire is in the arbitration tables.
+    /// The position of each wire in the arbitration tables.
     pub(super) turns: Vec<Turn>,
     /// Rings of credits on their way back, `1 << ring` words for each lane.
     pub(super) backs: Vec<u64>,
@@ -67,7 +67,7 @@ pub(super) struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    /// - `senders`: what each host makes.
+    /// - `senders`: what each host sends.
     /// - `smallest`: bytes of the smallest packet.
     pub(super) fn new(
         net: &'a Network<'a>,
@@ -147,10 +147,11 @@ impl<'a> Kernel<'a> {
         kernel
     }
 
-    /// Runs until it is time to look for a deadlock, or to the end: of the span, or of all messages.
+    /// Runs until it is time to search for a deadlock, or until the span ends or all messages have
+    /// arrived.
     ///
     /// # Errors
-    /// A packet that the tables lead nowhere.
+    /// If the tables lead a packet nowhere.
     pub(super) fn run(&mut self) -> Result<Pause, SimulateError> {
         while let Some((time, what)) = self.events.pop() {
             if time >= self.span.until {
@@ -170,7 +171,7 @@ impl<'a> Kernel<'a> {
                 kind::MAKE => self.make(subject as usize),
                 kind::READ => self.read(subject),
                 _ => {
-                    // Nothing else is to come: either all is done or nothing moves.
+                    // No event is left: either all is done or nothing moves.
                     if !self.events.is_empty() {
                         self.event(time + self.between_checks, kind::CHECK, 0);
                     }
@@ -185,7 +186,7 @@ impl<'a> Kernel<'a> {
         self.events.push(time, kind << kind::SHIFT | subject);
     }
 
-    /// The packet at the head of a queue can leave: it wants a lane.
+    /// The packet at the head of a queue can leave: it needs a lane.
     fn head(&mut self, q: u32) -> Result<(), SimulateError> {
         let (net, vls) = (self.net, self.net.vls as u32);
         let slot = &mut self.slots[q as usize];
@@ -216,7 +217,7 @@ impl<'a> Kernel<'a> {
         Ok(())
     }
 
-    /// Lets a wire be looked at, unless it is sooner anyway.
+    /// Schedules a check of a wire, unless there is an earlier one.
     #[inline]
     pub(super) fn wake(&mut self, wire: u32, time: u64) {
         let busy = &mut self.wires[wire as usize];
@@ -237,7 +238,8 @@ impl<'a> Kernel<'a> {
         let packet = &mut self.packets[p as usize];
         let credits = packet.credits();
         let length = u64::from(packet.bytes) * spec.rate / 1000;
-        // A packet that comes in more slowly than it could leave holds the link until its tail is through.
+        // A packet that arrives more slowly than it could leave blocks the link until its tail has
+        // passed.
         let through = (now + length).max(packet.ready + u64::from(packet.tail));
         let behind = slot.wire;
         slot.head = packet.next;
@@ -276,7 +278,7 @@ impl<'a> Kernel<'a> {
         self.append(to, p, arrives);
     }
 
-    /// A packet is leaving the buffers behind a wire.
+    /// Handles a packet that is leaving the buffers at the end of a wire.
     fn freed(&mut self, behind: u32, q: u32, through: u64, credits: i32, counted: bool) {
         let spec = &self.net.wires[behind as usize];
         if spec.credits != UNLIMITED {
@@ -292,7 +294,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Puts a packet at the end of a queue.
+    /// Appends a packet to a queue.
     fn append(&mut self, q: u32, p: u32, ready: u64) {
         let slot = &mut self.slots[q as usize];
         let last = std::mem::replace(&mut slot.tail, p);
@@ -305,7 +307,8 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// A packet has been read from the buffers at the end of a wire: others there may go.
+    /// Handles a packet that has been read from the buffers at the end of a wire: others there may
+    /// leave.
     fn read(&mut self, wire: u32) {
         let busy = &mut self.wires[wire as usize];
         busy.reading -= 1;
@@ -336,7 +339,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// A packet has left a host's send queues: there may be room for another one.
+    /// Handles a packet that has left a host's send queues: there may be room for another one.
     fn sent(&mut self, host: usize) {
         let sender = &mut self.senders[host];
         sender.waiting -= 1;
@@ -345,7 +348,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Makes the packets that a host should have made by now, as long as there is room.
+    /// Creates the packets of a host that are due, as long as there is room.
     fn make(&mut self, host: usize) {
         let net = self.net;
         loop {
@@ -383,7 +386,7 @@ impl<'a> Kernel<'a> {
         std::iter::successors(at(self.slots[q].head), move |packet| at(packet.next))
     }
 
-    /// Packets that have left a host and not yet arrived at another one.
+    /// Packets that have left a host and have not arrived yet.
     #[cfg(test)]
     pub(super) fn in_buffers(&self) -> u64 {
         (0..self.net.num_queues as usize).map(|q| self.in_queue(q).count() as u64).sum()

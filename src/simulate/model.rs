@@ -40,7 +40,7 @@ pub enum Arbitration {
     RoundRobin,
     /// VLs by the VL arbitration tables; the packet that reached the head of its queue first.
     FirstCome,
-    /// The oldest packet, whatever its VL.
+    /// The oldest packet of all VLs.
     Age,
     /// The highest VL, in ports round-robin. If every hop raises the VL, as in DF-DN, that is
     /// roughly the oldest packet (Schneider et al., section VIII).

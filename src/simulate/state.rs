@@ -1,4 +1,4 @@
-//! What a run keeps: packets, queues and lanes, wires, and what was counted.
+//! The state of a run: packets, queues and lanes, wires, and counts.
 
 use super::model::CREDIT;
 use super::stats::Histogram;
@@ -6,19 +6,19 @@ use super::stats::Histogram;
 /// A packet in a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packet {
-    /// When its message was made.
+    /// Creation time of its message.
     pub(super) made: u64,
-    /// When its head can leave the buffer that it is in.
+    /// When its head can leave its current buffer.
     pub(super) ready: u64,
     /// From then until its tail could leave.
     pub(super) tail: u32,
-    /// The one behind it, or the next free place.
+    /// The packet behind it, or the next free slot.
     pub(super) next: u32,
     pub(super) source: u16,
     pub(super) dlid: u16,
     pub(super) bytes: u16,
     pub(super) sl: u8,
-    /// The last one of its message.
+    /// Whether it is the last one of its message.
     pub(super) last: bool,
 }
 
@@ -28,8 +28,8 @@ impl Packet {
     }
 }
 
-/// A queue of packets that leave in order, and, where it is the first one of a lane, the lane. They are
-/// side by side because whoever touches one mostly touches the other: 64 bytes, a cache line.
+/// A queue of packets that leave in order and, if it is the first one of a lane, the lane. They are
+/// stored together because they are mostly used together: 64 bytes, a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Slot {
@@ -37,69 +37,69 @@ pub(super) struct Slot {
     pub(super) tail: u32,
     /// The lane that the head waits for, [`NONE`] while it does not wait.
     pub(super) wants: u32,
-    /// The next one in the list of that lane.
+    /// The next queue in the list of that lane.
     pub(super) next: u32,
-    /// When the packet before has left.
+    /// When the previous packet has left.
     pub(super) free: u64,
     /// Since when the head waits.
     pub(super) since: u64,
-    /// The wire at whose end it is; [`NONE`] for a send queue.
+    /// The wire that ends at this queue; [`NONE`] for a send queue.
     pub(super) wire: u32,
-    /// Of the lane: credits of which the sender knows.
+    /// Of the lane: credits that the sender has.
     pub(super) credits: i32,
-    /// Queues whose heads want to go here, in the order in which they came.
+    /// Queues whose heads wait for this lane, in order of arrival.
     pub(super) first: u32,
     pub(super) last: u32,
-    /// The queue that was served last.
+    /// The last queue served.
     pub(super) served: u32,
-    /// How many credits are on their way back, the first of them, and where the ring with the others
-    /// begins.
+    /// Number of credit entries on their way back, the first of them, and the start of the ring
+    /// with the others.
     pub(super) backs: u16,
     pub(super) back: u16,
     pub(super) soonest: u64,
 }
 
-/// What changes about a wire.
+/// The variable part of a wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Busy {
     /// When the packet on it is through.
     pub(super) until: u64,
-    /// For when it has an event, `u64::MAX` for none. Others are out of date.
+    /// The time of its event, `u64::MAX` for none. Other events are outdated.
     pub(super) wake: u64,
-    /// VLs for which somebody waits.
+    /// VLs with waiting queues.
     pub(super) waiting: u16,
-    /// VLs for which somebody waits for credits of which none is on its way.
+    /// VLs with queues that wait for credits while none is on its way.
     pub(super) starved: u16,
-    /// Packets that the buffers at its end are sending.
+    /// Number of packets that the buffers at its end are sending.
     pub(super) reading: u8,
-    /// Somebody in the buffers at its end waits for one of these to be through.
+    /// Whether a packet in the buffers at its end waits for one of these to be through.
     pub(super) held: bool,
 }
 
 /// When to count and when to stop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    /// From when on deliveries count.
+    /// When counting begins.
     pub(super) from: u64,
     /// When the run ends.
     pub(super) until: u64,
 }
 
-/// What was counted.
+/// The counts of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     pub(super) latency: Histogram,
-    /// Packets that arrived in the time that counts.
+    /// Packets that arrived in the counted time.
     pub(super) packets: u64,
-    /// Switches that packets left in the time that counts.
+    /// Number of times that packets left a switch in the counted time.
     pub(super) hops: u64,
     /// Bytes that arrived, by source.
     pub(super) by_source: Vec<u64>,
-    /// Bytes by lane that left in the time that counts.
+    /// By lane: bytes that left in the counted time.
     pub(super) by_lane: Vec<u64>,
     /// When the last packet arrived.
     pub(super) finished: u64,
-    /// Packets that hosts made, and that arrived, at any time.
+    /// Packets that hosts created, and that arrived, at any time.
     pub(super) made: u64,
     pub(super) delivered: u64,
     pub(super) events: u64,

@@ -13,8 +13,8 @@ use super::random::Random;
 pub enum Traffic {
     /// Each message to any other host.
     Uniform,
-    /// Each host sends to one other, and receives from one other: a random cyclic permutation
-    /// (Sattolo), so that nobody sends to itself.
+    /// Each host sends to one other, and receives from one other: a random cyclic permutation (Sattolo), so
+    /// that no host sends to itself.
     Permutation,
     /// A random half of the hosts to the other half, each to one.
     Bisection,

@@ -1,4 +1,4 @@
-//! Delivery of multicast packets: who gets them, and how often.
+//! Delivery of multicast packets: which end ports get them, and how often.
 
 use super::Plan;
 use super::multicast_fault::McastFault;

@@ -1,11 +1,10 @@
 //! The virtual channel dependency graph, and the search for a credit loop in it.
 //!
-//! Vertices are (switch-to-switch channel, VL). An edge (c1, v1) -> (c2, v2) means that some packet
-//! that holds a buffer of c1 on v1 waits for one of c2 on v2. Channels from and to adapters are
-//! left out: nothing waits for a channel out of a source, and a destination always drains (the
-//! two-buffer model of Schneider, Bibartiu, Hoefler, "Ensuring Deadlock-Freedom in Low-Diameter
-//! InfiniBand Networks", section II). Without a cycle no set of packets can wait for itself (Dally
-//! and Seitz).
+//! Vertices are (switch-to-switch channel, VL). An edge (c1, v1) -> (c2, v2) means that some packet that
+//! holds a buffer of c1 on v1 waits for one of c2 on v2. Channels from and to adapters are left out: nothing
+//! waits for a channel out of a source, and a destination always accepts packets (the two-buffer model of
+//! Schneider, Bibartiu, Hoefler, "Ensuring Deadlock-Freedom in Low-Diameter InfiniBand Networks", section
+//! II). Without a cycle no set of packets can wait for itself (Dally and Seitz).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -18,7 +17,7 @@ use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
 
 use super::Turns;
 
-/// Number of vertices of a component from which the shortest cycle is searched.
+/// Number of vertices of a component from which the search for the shortest cycle starts.
 const SEARCHES: usize = 64;
 
 /// Virtual channels and dependencies found so far. The order in which threads add to it does not
@@ -33,7 +32,7 @@ pub(super) struct Graph {
     by_adapters: AtomicU16,
 }
 
-/// What the finished graph contains.
+/// The contents of the finished graph.
 pub(super) struct Cycles {
     pub(super) virtual_channels: usize,
     pub(super) dependencies: usize,
@@ -65,7 +64,7 @@ impl Graph {
         self.lanes
     }
 
-    /// The cell that records what waits for a VL of the second channel of a turn.
+    /// The cell that records which VLs of the first channel of a turn wait for a VL of the second.
     pub(super) fn cell(&self, turn: usize, to: u8) -> usize {
         turn * self.lanes + usize::from(to)
     }
@@ -101,14 +100,14 @@ impl Graph {
         self.used.iter().fold(0, |all, vls| all | vls.load(Ordering::Relaxed))
     }
 
-    /// Whether no virtual channels wait for each other in a circle.
+    /// Whether the graph has no cycle.
     ///
     /// Cost: that of [`Graph::cycles`] without the search of components.
     pub(super) fn is_acyclic(&self, fabric: &Fabric, turns: &Turns) -> bool {
         self.circling(fabric, turns).1.is_empty()
     }
 
-    /// Looks for cycles, and splits what circles, if anything does, into strongly connected components.
+    /// Searches for cycles and splits them, if there are any, into strongly connected components.
     ///
     /// Cost: O(turns x lanes) time, times the number of VLs in use per channel; O(channels x lanes)
     /// memory.
@@ -128,7 +127,7 @@ impl Graph {
         Cycles { virtual_channels, dependencies, components, example }
     }
 
-    /// The virtual channels that one waits for.
+    /// The virtual channels that a virtual channel waits for.
     fn after<'a>(
         &'a self,
         fabric: &'a Fabric,
@@ -145,13 +144,13 @@ impl Graph {
         })
     }
 
-    /// How many dependencies there are, and the virtual channels that remain when over and over those are taken away
-    /// that nothing that is left waits for (Kahn): those in cycles and what these wait for.
+    /// The number of dependencies, and the virtual channels that remain after repeatedly removing those that no
+    /// remaining one waits for (Kahn): those in cycles and those that they wait for, directly or not.
     fn circling(&self, fabric: &Fabric, turns: &Turns) -> (usize, Vec<usize>) {
         let channels = fabric.channels();
         let lanes = self.lanes;
         let vertices = channels.len() * lanes;
-        // Every port that a channel leaves by is also one that a channel arrives by.
+        // Every port by which a channel leaves is also a port by which a channel arrives.
         let into = |s: SwitchId| {
             let mut waiting = vec![0_u32; channels.out_range(s).len() * lanes];
             for (_, first) in channels.out(s) {

@@ -55,7 +55,8 @@ pub(super) struct Minimal {
     used: Vec<UsedChannel>,
     /// By switch: its first channel; and one more entry.
     first: Vec<u32>,
-    /// By switch: LIDs by distance: the one that the search has reached, one hop more, and no more.
+    /// By switch: LIDs at the distance that the search has reached, one hop farther, and at most at the
+    /// reached distance.
     front: Vec<u64>,
     near: Vec<u64>,
     seen: Vec<u64>,
@@ -101,9 +102,9 @@ impl Minimal {
         }
     }
 
-    /// Runs packets from all switches to a block of destinations with each SL in use, and records
-    /// virtual channels and dependencies. Also returns the LIDs of the block for which nothing was
-    /// recorded or counted: they need a closer look.
+    /// Runs packets from all switches to a block of destinations with each SL in use, and records virtual
+    /// channels and dependencies. Also returns the LIDs of the block for which nothing was recorded or
+    /// counted: they need the exact check.
     ///
     /// Cost: O(destinations x switches), plus the search.
     pub(super) fn run(&mut self, plan: &Plan<'_>, block: &[Destination]) -> (Search, u64) {
@@ -111,7 +112,7 @@ impl Minimal {
         let all = u64::MAX >> (64 - block.len());
         self.read(plan, block);
         let mut search = self.search(plan, block, all);
-        // Below, each channel in use carries packets of the switch that it leaves.
+        // The code below assumes that each channel in use carries packets of the switch that it leaves.
         let mut good = if plan.silent { 0 } else { all & !search.astray };
         for (i, d) in block.iter().enumerate() {
             if plan.routes.lft.to(d.lid)[d.root] != d.port {

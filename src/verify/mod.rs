@@ -45,8 +45,8 @@ use untrusted::Leak;
 use witness::Finder;
 pub use witness::{Fault, Wait, Witness};
 
-/// How much is processed together. No verdict depends on it. Tests use smaller sizes, so that small
-/// tables cover what large ones do.
+/// How much is processed together. No verdict depends on it. Tests use smaller sizes, so that small tables
+/// cover the same code as large ones.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     /// Destinations, at most 64: one word of bits, and about a cache line of a forwarding table.
@@ -76,8 +76,8 @@ pub struct Verdict {
     /// The same for packets between adapters alone, as other checkers do it: they ignore traffic
     /// from and to switch port 0, which fills the same buffers.
     pub deadlock_free_adapters: bool,
-    /// Every packet arrives: entries lead to the destination and no SL in use maps to VL 15, at no switch
-    /// and at no adapter that sends.
+    /// Every packet arrives: entries lead to the destination and no SL in use maps to VL 15, at any switch or
+    /// sending adapter.
     pub reachable: bool,
     /// No packet loops.
     pub loop_free: bool,
@@ -215,7 +215,7 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
     };
     let (tally, plan) = run(Pairs::All);
     let cycles = plan.graph.cycles(fabric, &plan.turns);
-    // Whose packets cause it matters only if there is a cycle.
+    // Which packets cause it matters only if there is a cycle.
     let between_adapters = cycles.example.as_ref().and_then(|_| {
         let (_, plan) = run(Pairs::Adapters);
         plan.graph.cycles(fabric, &plan.turns).example
@@ -329,7 +329,7 @@ fn destinations(fabric: &Fabric) -> Vec<Destination> {
         }
         list[first..].sort_unstable_by_key(|d| d.lid);
     }
-    // Nobody sends to itself.
+    // An end port does not send to itself.
     if list.iter().all(|d| d.owner == list[0].owner) {
         list.clear();
     }
@@ -464,7 +464,7 @@ impl<'a> Plan<'a> {
         self.turns.at(switch, out_port, in_port)
     }
 
-    /// The VLs of packets of an end port on the first channel, by SL; VL 15 where it does not send them.
+    /// The VLs of packets of an end port on the first channel, by SL; VL 15 for those that it does not send.
     fn row_from(&self, source: EndPortId, switch: usize, out_port: u8) -> SlVlRow {
         let port = self.injection_port[source.index()];
         let row = self.rows[self.turn(switch, out_port, port)];
@@ -567,7 +567,7 @@ impl<'a> Plan<'a> {
 fn merge(sl2vl: &Sl2Vl, sizes: Sizes) -> (Vec<u16>, usize, bool) {
     let chunks = sl2vl.rows().par_chunks(sizes.rows).map(|rows| {
         let mut distinct = HashSet::new();
-        // Usually a few rows alternate.
+        // Usually a few rows repeat.
         let mut recent = [None; 4];
         for &row in rows {
             if !recent.contains(&Some(row)) {
@@ -579,7 +579,7 @@ fn merge(sl2vl: &Sl2Vl, sizes: Sizes) -> (Vec<u16>, usize, bool) {
         distinct
     });
     let mut distinct = chunks.reduce(HashSet::new, |a, b| &a | &b);
-    // Of the rows of adapters it matters only what they do not send.
+    // Of the rows of adapters, only the SLs that they do not send matter.
     distinct.insert(sl2vl.adapters().drops());
     let mut alike = [u16::MAX; Sl::COUNT];
     let (mut highest, mut drops) = (0, false);

@@ -32,7 +32,7 @@ pub struct McastVerdict {
     /// Checked for the SLs that the tables state for their groups, or else for SL 0, the default of
     /// groups.
     pub deadlock_free: bool,
-    /// SLs that groups may have while that holds, all at the same time, bit `n` = SL `n`.
+    /// SLs that groups may have, all at the same time, so that this holds; bit `n` = SL `n`.
     pub sls: u16,
 }
 
@@ -50,8 +50,7 @@ impl McastVerdict {
 
 /// Judges all groups, together with the dependencies of unicast.
 ///
-/// Cost: O(turns of all groups x SLs that the tables treat differently), plus a search for a cycle,
-/// there is none.
+/// Cost: O(turns of all groups x SLs that the tables treat differently), plus a search for a cycle.
 pub(super) fn judge(
     plan: &Plan<'_>,
     unicast: &Cycles,

@@ -11,7 +11,7 @@ pub enum SlPolicy {
     /// Each sender uses an SL that the tables allow for its path ([`PathSl::allowed`]).
     #[default]
     AsTold,
-    /// Every sender uses this SL, whatever it was assigned.
+    /// Every sender uses this SL, no matter which one it was assigned.
     Fixed(Sl),
     /// Every sender may use any of the sixteen.
     Any,
@@ -47,7 +47,7 @@ impl SlPolicy {
     }
 }
 
-/// Whose packets are counted.
+/// Which packets are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pairs {
     /// Those between all end ports.
@@ -115,7 +115,7 @@ impl Senders {
                 .collect();
             for d in destinations {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
-                // Where only one SL serves a pair, the one that is told is the one that is allowed.
+                // If only one SL serves a pair, the assigned SL is the allowed one.
                 let single = match path_sl {
                     PathSl::BySwitch(sls) => Some(&sls[d.lid.index() * on.len()..][..on.len()]),
                     _ => None,

@@ -1,4 +1,4 @@
-//! What holds if hosts do not use the assigned SLs.
+//! Which properties hold if hosts do not use the assigned SLs.
 
 use serde_json::{Value, json};
 
@@ -7,18 +7,18 @@ use super::{Destination, Plan, Sizes, SlPolicy, Verdict, destinations};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::Routes;
 
-/// One of so many LIDs is looked at, one part after the other.
+/// One of this many LIDs is checked, in one stage after another.
 const PARTS: [usize; 3] = [64, 8, 1];
 
 /// Which habits of applications are safe: every packet arrives and no credit loop can form, between
 /// all end ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlSafety {
-    /// Everybody uses SL 0, as software does that never asks for a PathRecord.
+    /// All hosts use SL 0, like software that never requests a PathRecord.
     pub sl_zero: bool,
     /// Replies carry the SL of their request; requests have the assigned SL.
     pub replies: bool,
-    /// Anybody uses any SL.
+    /// Any host uses any SL.
     pub any: bool,
 }
 
@@ -40,13 +40,14 @@ impl SlSafety {
     }
 }
 
-/// Answers from the verdict on told SLs where that is enough, which it is where all SLs are treated
-/// alike; else from up to three more judgements, each of which ends early where the packets to a part of the
-/// LIDs are unsafe already.
+/// Determines which habits are safe. The verdict on the assigned SLs suffices if the tables treat all SLs
+/// alike. Otherwise this takes up to three more checks. Each ends early if the packets to a part of the LIDs
+/// are already unsafe.
 ///
 /// - `told`: the verdict of [`verify`](super::verify) on the same tables.
 ///
-/// Cost: that of a [`verify`](super::verify) for each answer that is yes; mostly a small part of it for a no.
+/// Cost: that of a [`verify`](super::verify) for each habit that is safe; mostly a small part of it for one
+/// that is not.
 ///
 /// # Panics
 /// If the tables were made for another fabric.
@@ -56,7 +57,7 @@ pub fn sl_safety(fabric: &Fabric, routes: &Routes, told: &Verdict) -> SlSafety {
 
 pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, sizes: Sizes) -> SlSafety {
     if !told.contained {
-        // Foreign packets pass, whatever SLs hosts use.
+        // Foreign packets pass, no matter which SLs hosts use.
         return SlSafety { sl_zero: false, replies: false, any: false };
     }
     let told = told.deadlock_free && told.reachable && told.vls_legal;
@@ -77,8 +78,8 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
     }
 }
 
-/// Packets to a part of the LIDs wait for each other in a circle with all others too. So a small part of them
-/// comes first, and all of them only where nothing was found.
+/// A cycle among the packets to some LIDs is also a cycle among all packets. So a small part of the LIDs is
+/// checked first, and all of them only if no cycle was found.
 fn judge_growing(
     fabric: &Fabric,
     routes: &Routes,
@@ -87,7 +88,7 @@ fn judge_growing(
     sizes: Sizes,
 ) -> bool {
     PARTS.iter().all(|&part| {
-        // Of few LIDs a part is not worth it.
+        // With few LIDs, checking a part first does not pay.
         if part > 1 && destinations.len() < part * sizes.block {
             return true;
         }

@@ -1,5 +1,4 @@
-//! Small fabrics drawn by hand; [`random`] has random ones. All are judged a second time by a slow
-//! reference.
+//! Small fabrics drawn by hand; [`random`] has random ones. A slow reference judges each of them too.
 
 mod compare;
 mod random;
@@ -64,7 +63,7 @@ fn routes(fabric: &Fabric, lft: Lft) -> Routes {
     Routes::on_one_vl("test", fabric, lft)
 }
 
-/// A tree for each LID: breadth first, with `choose` among the switches within reach.
+/// A tree for each LID, breadth first: `choose` picks among the reachable switches.
 fn tables(fabric: &Fabric, mut choose: impl FnMut(usize) -> usize, minimal: bool) -> Lft {
     let mut lft = Lft::new(fabric);
     for d in destinations(fabric) {
@@ -81,7 +80,7 @@ fn tables(fabric: &Fabric, mut choose: impl FnMut(usize) -> usize, minimal: bool
                 .filter(|(to, _)| !inside[to.index()])
                 .collect();
             if !minimal {
-                // Switches join one at a time, anywhere at the border: any tree is possible.
+                // Switches join one at a time, next to any switch of the tree: any tree is possible.
                 if edges.is_empty() {
                     break;
                 }
@@ -265,8 +264,8 @@ fn vl_15_drops() {
     assert!(text.contains("SL 2 maps to VL 15 from port 1"), "{text}");
 }
 
-/// Each destination is sent to with an SL of its own, and on its switch the rows from other end ports to it drop
-/// one SL.
+/// Packets to each destination have an SL of their own, and on its switch the rows from other end ports to it drop one
+/// SL.
 #[test]
 fn what_is_dropped_at_home_is_looked_up_by_destination() {
     let f = ring(3, [0, 0, 1, 2], 0);
@@ -312,15 +311,15 @@ fn what_adapters_do_not_send_does_not_arrive() {
                 other => panic!("{other:?}"),
             }
         }
-        let told = check(&f, &r, SlPolicy::AsTold);
-        assert!(!compare::compare_safety(&f, &r, &told, Sizes::default()).any);
+        let verdict = check(&f, &r, SlPolicy::AsTold);
+        assert!(!compare::compare_safety(&f, &r, &verdict, Sizes::default()).any);
         r.path_sl = PathSl::ByEndPort(vec![2; f.endports().len() * f.lid_table_len()]);
         assert!(!check(&f, &r, SlPolicy::AsTold).reachable);
     }
 }
 
 /// OpenSM masks the rows of a link to an adapter with the VLs that the link operates, in both directions, so
-/// packets of VLs that it lacks arrive on others; and nothing waits there for itself.
+/// packets on VLs that it lacks arrive on others. No packet can wait for itself there.
 #[test]
 fn rows_of_a_link_to_an_adapter_may_name_vls_that_it_lacks() {
     let mut b = FabricBuilder::from_fabric(&ring(4, 0..4, 0));
@@ -339,9 +338,9 @@ fn rows_of_a_link_to_an_adapter_may_name_vls_that_it_lacks() {
     assert!(v.vls_legal && v.is_safe());
 }
 
-/// One way each from S0 to S1 and S3, and from each of these to S2, which has the only member.
+/// The group leads from S0 to S1 and S3, and from each of these to S2, which has the only member.
 #[test]
-fn a_packet_that_comes_by_two_ways_comes_twice() {
+fn a_packet_on_two_paths_arrives_twice() {
     let f = ring(4, 0..4, 0);
     let mut r = routes(&f, tables(&f, |_| 0, true));
     let port = |from: usize, to: usize| {
@@ -368,7 +367,7 @@ fn a_packet_that_comes_by_two_ways_comes_twice() {
         Some(w) => assert!(w.explain(&f).contains("twice"), "{}", w.explain(&f)),
         None => panic!("{v:?}"),
     }
-    // Without one of the two ways all is well.
+    // Without one of the two paths the group is safe.
     r.multicast[0].ports.remove(3);
     assert!(check(&f, &r, SlPolicy::AsTold).multicast.is_some_and(|m| m.is_safe()));
 }
@@ -464,7 +463,7 @@ fn a_copy_that_the_next_switch_drops_waits_too() {
     assert!(v.deadlock_free && v.reachable && !v.is_safe());
     let Some(Witness::Multicast(McastFault::CreditLoop(waits))) = v.witness() else { panic!("{v:?}") };
     assert_eq!(waits.iter().filter(|w| matches!(w.cause, Cause::Multicast { .. })).count(), 1);
-    // Without the port to the switch that is in no group, the tables are safe.
+    // Without the port to the switch outside of the group, the tables are safe.
     r.multicast[0].ports.remove(0);
     assert!(check(&f, &r, SlPolicy::AsTold).is_safe());
 }

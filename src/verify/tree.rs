@@ -20,7 +20,7 @@ pub(super) struct Tree {
     pub(super) order: Vec<u32>,
     /// Channels to the root, valid for the switches in `order`.
     pub(super) hops: Vec<u16>,
-    /// Packets sent at some switch end at a wrong place.
+    /// Packets sent at some switch end at a wrong node.
     pub(super) dead_end: bool,
     /// Packets sent at some switch loop.
     pub(super) looping: bool,

@@ -1,4 +1,4 @@
-//! Packets from switches that nobody programs.
+//! Packets from switches that are not programmed.
 //!
 //! A port to such a switch may bring packets of any SL to any LID, over any path. The VL of their
 //! next hop depends only on (in port, out port, SL), so the rows of that port decide: with VL 15

@@ -25,7 +25,7 @@ pub enum Fault {
     Loop(Vec<SwitchId>),
     /// The SL is mapped to VL 15 for (in port, out port): the packet is dropped.
     Vl15(PortNum, PortNum),
-    /// The sender's own row maps the SL to VL 15: the packet never comes to this switch, its first.
+    /// The sender's own row maps the SL to VL 15: the packet never reaches this switch, its first.
     Unsent,
 }
 
@@ -206,7 +206,7 @@ impl Fault {
     }
 }
 
-/// The channels and VLs of a packet, and where and why it ends too early, if it does.
+/// The channels and VLs of a packet and, if it does not arrive, where it ends and why.
 type Walk = (Vec<(ChannelId, Vl)>, Option<(SwitchId, Fault)>);
 
 /// Walks single pairs. Used once something is known to be wrong.

@@ -1,4 +1,4 @@
-//! The engine `dfdn`: one SL where possible, else shortest paths with several SLs.
+//! The engine `dfdn`: one SL if possible, else shortest paths with several SLs.
 //!
 //! This file is the policy. Tables are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
 //! (`searched.rs`: by the best rule of a search). [`ordering`](crate::ordering) has the idea, its proof and what

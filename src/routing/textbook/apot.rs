@@ -1,4 +1,4 @@
-//! APOT for forwarding tables: a switch takes a longer path where others gain more hops.
+//! APOT for forwarding tables: a switch takes a longer path if others gain more hops.
 
 use super::OrderedPaths;
 use super::ordered_tables::{Labels, tables};

@@ -9,12 +9,11 @@ use crate::tables::Lft;
 
 /// Forwarding tables by BFOT (Chiu et al., section 4.4.1); free of credit loops on one VL.
 ///
-/// To each destination every switch takes the shortest path that its neighbours' choices permit, among
-/// equals one that starts in the highest layer where others depend on that. This is what
-/// the messages of the paper converge to, computed centrally (a test compares them): BFOT is
-/// made for switches that hold one next hop a destination, so nothing of it is lost on InfiniBand.
-/// As in the paper's Fig. 4 a switch never takes a longer path to shorten those of others;
-/// [`apot`](super::apot()) does.
+/// To each destination every switch takes the shortest path that its neighbours' choices permit, among equals
+/// one that starts in the highest layer if others depend on that. This is what the messages of the paper
+/// converge to, computed centrally (a test compares them): BFOT is made for switches that hold one next hop a
+/// destination, so nothing of it is lost on InfiniBand. As in the paper's Fig. 4 a switch never takes a
+/// longer path to shorten those of others; [`apot`](super::apot()) does.
 ///
 /// - `fabric`: any. Where it is not connected, pairs of different parts have no entry.
 /// - `layers`: ordered trees of the same fabric; those of

@@ -70,12 +70,12 @@ impl OrderedPaths {
         Self { target, steps, relaxed }
     }
 
-    /// Hops of the shortest ordered path; `None` where there is none.
+    /// Hops of the shortest ordered path; `None` if there is none.
     pub fn hops(&self, from: SwitchId) -> Option<u16> {
         if from == self.target { Some(0) } else { Some(self.steps[from.index()].first()?.hops) }
     }
 
-    /// The path itself; empty from the destination and where there is none.
+    /// The path itself; empty from the destination and if there is none.
     pub fn path(&self, fabric: &Fabric, from: SwitchId) -> Vec<ChannelId> {
         let mut path = Vec::new();
         let (mut at, mut least) = (from, 0);

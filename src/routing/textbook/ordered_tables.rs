@@ -21,7 +21,7 @@ const BLOCK: usize = 64;
 /// The hops and layers of each switch in the tree to one destination.
 #[derive(Clone, Debug)]
 pub(super) struct Labels {
-    /// Hops to the destination by switch, [`Labels::FAR`] where there is no path.
+    /// Hops to the destination by switch, [`Labels::FAR`] if there is no path.
     pub(super) hops: Vec<u16>,
     /// By switch: the highest layer of its next hops; `u8::MAX` at the destination.
     pub(super) top: Vec<u8>,
@@ -103,7 +103,7 @@ pub(super) fn tables(fabric: &Fabric, layers: &Layers, labels: impl Fn(SwitchId)
 struct Tree {
     /// Switches in order of hops, the destination first; without those that have no path.
     order: Vec<SwitchId>,
-    /// Per index in `order`: where its next hops begin.
+    /// By index in `order`: the start of its next hops.
     first: Vec<u32>,
     next_hops: Vec<NextHop>,
     /// Per index: the next hop taken.

@@ -1,4 +1,4 @@
-//! P²-SSSP: minimal routing, balanced after every single pair.
+//! P²-SSSP: minimal routing, balanced after every pair.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -10,25 +10,23 @@ use crate::tables::Lft;
 
 /// Forwarding tables by P²-SSSP (Hoefler et al., section III.B and Fig. 3(a)).
 ///
-/// One pair of a source adapter and a destination LID after the other takes the minimal path whose
-/// channels carry the fewest routes so far, and is counted on it at once. A switch that already has
-/// an entry for the LID keeps it, so a path chooses freely only until it meets an earlier one. As in
-/// [`sssp`](super::sssp()) the cost is (hops, sum of routes along the path), which is what the paper's
-/// weights of P^2 + routes amount to.
+/// One pair of a source adapter and a destination LID after another takes the minimal path whose channels
+/// carry the fewest routes so far, and is counted on it at once. A switch that already has an entry for the
+/// LID keeps it, so a path is free only until it meets an earlier one. As in [`sssp`](super::sssp()) the cost
+/// is (hops, sum of routes along the path), which is equivalent to the paper's weights of P^2 + routes.
 ///
-/// The paper takes the pairs in an order that it does not state and often finds a lower edge-forwarding index than
-/// with P-SSSP, though no higher effective bisection bandwidth (sections IV.B, IV.F, Fig. 6): the many paths to one
-/// destination, which P² balances, never compete in a bisection. A test of this folder shows that on a network of our
-/// own. Here all depends on the order. In that of GUIDs the index was lower on none of 19 fabrics (Odin 176 against
-/// 168, Deimos 6241 against 5728), as the pairs of one source come together and fix the entries for all that follow.
-/// In a random order it was lower on 13 of the 15 fabrics of `ci/runtimes` (Odin 159, Deimos 4245), equal on a Slim Fly
-/// and higher on a fat tree (144 against 124); `docs/engines.md` has the table.
+/// The paper does not state its order of the pairs. It often finds a lower edge-forwarding index than with P-SSSP,
+/// though no higher effective bisection bandwidth (sections IV.B, IV.F, Fig. 6): P² balances the many paths to one
+/// destination, which never compete in a bisection. A test of this folder shows that on a network of our own. The
+/// result depends on the order of the pairs. In GUID order the index was lower on none of 19 fabrics (Odin 176 against
+/// 168, Deimos 6241 against 5728), because the pairs of one source are routed together and fix the entries for all
+/// later ones. In a random order it was lower on 13 of the 15 fabrics of `ci/runtimes` (Odin 159, Deimos 4245), equal
+/// on a Slim Fly and higher on a fat tree (144 against 124); `docs/engines.md` has the table.
 ///
-/// With [`PairOrder::Guid`] sources come switch by switch in GUID order, on each switch in port GUID order; to each
-/// source the destinations come in the same order, each with all LIDs of its LMC range. Then the entries
-/// that no pair of adapters needs are filled in along the least loaded paths: those of switches that
-/// no route crosses and those of switch LIDs (management traffic, no load). Ties go to the lowest
-/// port of the switch.
+/// With [`PairOrder::Guid`] sources are taken switch by switch in GUID order, on each switch in port GUID order. For
+/// each source the destinations are taken in the same order, each with all LIDs of its LMC range. Then the entries
+/// that no pair of adapters needs are filled in along the least loaded paths: those of switches that no route crosses,
+/// and those of switch LIDs (management traffic, which adds no load). Ties go to the lowest port of the switch.
 ///
 /// - `fabric`: S switches, D destination LIDs.
 /// - `hops`: distances of the same fabric.
@@ -37,23 +35,23 @@ use crate::tables::Lft;
 /// credit loops.
 ///
 /// # Errors
-/// [`RoutingError::TooMuchWork`] beyond [`P2SSSP_LIMIT`].
+/// [`RoutingError::TooMuchWork`] above [`P2SSSP_LIMIT`].
 ///
-/// Cost: S D searches, not P^2, for all adapters of a switch follow the first of them; each looks at
-/// all channels of the switches on minimal paths of its pair, as far as the entries leave them open.
-/// Where minimal paths are few that is some times what P-SSSP takes (8 times on a Dragonfly of 510
-/// switches and 2550 adapters), where many lie side by side far more (100 times on a fat tree of three
-/// levels, 720 switches and 3456 adapters). O(S + C) memory beside the tables.
+/// Cost: S D searches, not P^2, as all adapters of a switch follow the first of them. Each search visits all
+/// channels of the switches on minimal paths of its pair that the entries leave open. If there are few
+/// minimal paths, this takes several times as long as P-SSSP (8 times on a Dragonfly of 510 switches and 2550
+/// adapters). With many parallel minimal paths it takes far longer (100 times on a fat tree of three levels,
+/// 720 switches and 3456 adapters). O(S + C) memory beside the tables.
 pub fn p2sssp(fabric: &Fabric, hops: &Hops, order: PairOrder) -> Result<Lft, RoutingError> {
     within(fabric, hops, order, P2SSSP_LIMIT)
 }
 
-/// In which order [`p2sssp`] takes the pairs; the paper does not say.
+/// The order in which [`p2sssp`] routes the pairs; the paper does not state it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairOrder {
     /// Sources and then destinations in GUID order.
     Guid,
-    /// All pairs in an order drawn with a seed, from a ChaCha8 generator.
+    /// All pairs in a random order, from a ChaCha8 generator with a seed.
     Random(u64),
 }
 
@@ -76,7 +74,7 @@ pub(crate) fn within(
 /// there were no entries yet: some minutes on one core.
 pub const P2SSSP_LIMIT: u64 = 30_000_000_000;
 
-/// Channels to look at: LIDs x switches x mean over at most 64 x 64 pairs of switches.
+/// Number of channels to visit: LIDs x switches x mean over at most 64 x 64 pairs of switches.
 fn work(fabric: &Fabric, hops: &Hops) -> u64 {
     const SAMPLE: usize = 64;
     let switches = fabric.num_switches();
@@ -126,11 +124,11 @@ struct Search<'a> {
     hops: &'a Hops,
     /// Routes by channel.
     load: Vec<u64>,
-    /// Switches on the paths that are open to the present pair, the source first, the target last.
+    /// Switches on the paths that are open to the current pair, the source first, the target last.
     open: Vec<SwitchId>,
-    /// Per index in `open`: where its channels begin in `options`.
+    /// By index in `open`: the start of its channels in `options`.
     first: Vec<usize>,
-    /// The channels that a switch may send on.
+    /// The channels that a switch may use.
     options: Vec<ChannelId>,
     /// By switch: the last pair that it was open to.
     pair: Vec<u64>,
@@ -206,8 +204,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Sets `best` for the switches on all minimal paths of a pair that the entries leave open.
-    /// Returns how many channels it visited.
+    /// Sets `best` for the switches on all minimal paths of a pair that the entries leave open. Returns the
+    /// number of channels visited.
     fn find(&mut self, source: SwitchId, target: SwitchId, ports: &[u8]) -> u64 {
         let channels = self.fabric.channels();
         let hops = self.hops.row(target);
@@ -238,8 +236,8 @@ impl<'a> Search<'a> {
             }
         }
         self.first.push(self.options.len());
-        // Breadth first along minimal paths means by falling distance. In reverse, all next hops of a switch
-        // are done before it.
+        // Breadth first along minimal paths visits switches by falling distance. In reverse, all next hops of
+        // a switch are processed before it.
         for (index, &s) in self.open.iter().enumerate().rev() {
             let ahead = |&id: &ChannelId| {
                 let to = channels.get(id).to;

@@ -11,23 +11,22 @@ use crate::tables::Lft;
 
 /// Forwarding tables by P-SSSP (Hoefler et al., section III.A and Fig. 2(a)).
 ///
-/// One destination LID after the other takes, from every switch, the minimal path whose channels
-/// carry the fewest routes so far; then the routes of this destination are counted on the channels
-/// of its tree. The paper weighs each edge with P^2 + routes so that no path is longer than
-/// minimal. Here the cost is the pair (hops, sum of routes along the path): the same order without the
-/// large numbers.
+/// For one destination LID after another, every switch takes the minimal path whose channels carry the fewest
+/// routes so far. Then the routes of this destination are counted on the channels of its tree. The paper
+/// gives each edge the weight P^2 + routes, so that no path is longer than minimal. Here the cost is the pair
+/// (hops, sum of routes along the path), which orders paths the same without large numbers.
 ///
-/// A route counts once for each adapter end port that may send it. Destinations come switch by
-/// switch in GUID order, on each switch in port GUID order, each with all LIDs of its LMC range, so
-/// that the LIDs of one port spread over different paths. Switch LIDs (management traffic) follow
-/// the least loaded paths but count as no load. Ties go to the lowest port of the switch.
+/// A route counts once for each adapter end port that may send it. Destinations are taken switch by switch in
+/// GUID order, on each switch in port GUID order, each with all LIDs of its LMC range, so that the LIDs of
+/// one port spread over different paths. Switch LIDs (management traffic) also get the least loaded paths but
+/// add no load. Ties go to the lowest port of the switch.
 ///
 /// - `fabric`: S switches, C channels, D destination LIDs.
 /// - `hops`: distances of the same fabric.
 ///
 /// Returns tables that reach every LID of every attached end port from every switch.
 ///
-/// Cost: O(S C / 8 + D E) time with E <= C the channels of one minimal-path DAG, which is built once a
+/// Cost: O(S C / 8 + D E) time with E <= C the channels of one minimal-path DAG, built once for each
 /// destination switch; O(S + C) memory beside the tables.
 pub fn sssp(fabric: &Fabric, hops: &Hops) -> Lft {
     let mut lft = Lft::new(fabric);
@@ -50,12 +49,12 @@ pub fn sssp(fabric: &Fabric, hops: &Hops) -> Lft {
     lft
 }
 
-/// Forwarding tables by P-SSSP with weights that begin with 1 (Hoefler et al., Fig. 2(a) without the weights of
-/// P^2 that the text adds): a path may be longer than minimal where that avoids channels with many routes.
+/// Forwarding tables by P-SSSP with initial weights of 1 (Hoefler et al., Fig. 2(a) without the weights of P^2 that
+/// the text adds): a path may be longer than minimal to avoid channels with many routes.
 ///
-/// The weight of a channel is 1 + the routes on it so far. What counts as a route and the order of destinations are
-/// those of [`sssp`]. Ties go to the path of fewer hops, then to the lowest port of the switch. A path to a LID leads
-/// from switch to switch with a lower sum of weights each, so none goes in circles.
+/// The weight of a channel is 1 + the routes on it so far. Routes are counted and destinations ordered as in [`sssp`].
+/// Ties go to the path of fewer hops, then to the lowest port of the switch. Along a path to a LID the remaining sum
+/// of weights falls with every hop, so no path loops.
 ///
 /// - `fabric`: S switches, C channels, D destination LIDs; connected.
 ///
@@ -90,11 +89,11 @@ pub fn sssp_of_any_length(fabric: &Fabric) -> Lft {
     lft
 }
 
-/// The switches by the weight of their lightest path to a target, which comes first, and their next channels
-/// (Dijkstra).
+/// The switches in order of the weight of their lightest path to a target, the target first, and their next
+/// channels (Dijkstra).
 fn lightest(fabric: &Fabric, load: &[u64], target: SwitchId) -> (Vec<SwitchId>, Vec<ChannelId>) {
     let channels = fabric.channels();
-    // Weight, hops and the channel, by switch.
+    // By switch: weight, hops and next channel.
     let mut best = vec![(u64::MAX, u32::MAX, ChannelId(u32::MAX)); fabric.num_switches()];
     best[target.index()] = (0, 0, ChannelId(u32::MAX));
     let mut order = Vec::with_capacity(best.len());

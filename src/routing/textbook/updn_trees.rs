@@ -1,4 +1,4 @@
-//! Several up*/down* trees side by side.
+//! Several up*/down* trees in parallel.
 
 use super::least_loaded::LeastLoaded;
 use crate::fabric::{Fabric, SwitchId};
@@ -20,49 +20,48 @@ pub struct UpDnTrees {
 /// Routing over several up*/down* trees, each for a virtual network of its own (Flich et al.,
 /// section 4).
 ///
-/// **Roots.** The first is the switch with the lowest sum of distances to all others. Each further
-/// one makes the distances between the roots as equal as possible, then as large as possible; of
-/// several such switches the one with the lowest sum of distances is taken, then the lowest GUID.
-/// For two trees that is the switch farthest from the first root.
+/// **Roots.** The first is the switch with the lowest sum of distances to all others. Each further one makes
+/// the distances between the roots as equal as possible, then as large as possible; ties go to the lowest sum
+/// of distances, then the lowest GUID. For two trees that is the switch farthest from the first root.
 ///
 /// **Trees.** The upper end of a link is the one nearer to the root, at equal distance the one with
 /// the lower GUID. A path goes up any number of channels, then down any number.
 ///
-/// **One out port a destination.** A switch does not know whether a packet has come down to it, and
-/// what has come down must not go up. So for each LID a switch either only sends it up or only down,
-/// and one that sends it down sends it to a switch that does so too. Starting from the destination
-/// switch, the switches are taken in order of the length of their path: those with a path of this length
-/// that leads down are marked for down, the others for up. So a switch may lose a shorter path down through a
-/// switch that has a still shorter one up.
+/// **One out port a destination.** A switch does not know whether a packet has come down to it, and a packet
+/// that has gone down must not go up. So for each LID a switch sends packets either only up or only down, and
+/// a switch that sends them down sends them to a switch that does so too. Starting from the destination
+/// switch, the switches are processed in order of the length of their path. A switch that has a path down of
+/// this length sends down, any other up. So a switch may lose a shorter path down through a switch that has
+/// an even shorter path up.
 ///
-/// *No deadlock in a tree:* going up, the pair (distance to the root, GUID) falls with every channel,
-/// going down it rises, and no packet goes up after down, so the channels of a tree can be numbered
-/// such that every path climbs. *Everything is reached:* each switch on the tree path from the root
-/// to a destination gets its path down, as no path to a switch that many levels lower is shorter. From any
-/// other switch the tree path up ends at the root, so a path exists when its turn comes.
+/// *No deadlock in a tree:* going up, the pair (distance to the root, GUID) falls with every channel; going
+/// down it rises; and no packet goes up after down. So the channels of a tree can be numbered so that every
+/// path ascends. *Every destination is reached:* each switch on the tree path from the root to a destination
+/// gets its path down, as no path to a switch that many levels lower is shorter. From any other switch the
+/// tree path up ends at the root, so it has a path when it is processed.
 ///
-/// **Which tree.** The paper sends each pair over the tree with the shortest path. A LID has one out
-/// port at each switch, so destinations are renamed: the LIDs of an end port (LMC > 0) get different
-/// trees, and a sender chooses the LID. One LID after the other takes the tree that shortens the sum
-/// over all adapters of the shortest path over the LIDs so far the most; ties go to the tree with the
-/// fewest LIDs of this end port, then the fewest of all, then the first tree. So with LMC 0 each
-/// destination has the one tree that is best for it, with 2 LIDs and 3 trees the two that complement
-/// each other best, and the base LID is always the best for a sender that does not choose.
+/// **Which tree.** The paper sends each pair over the tree with the shortest path. A LID has one out port at
+/// each switch, so destinations are renamed: the LIDs of an end port (LMC > 0) get different trees, and a
+/// sender chooses the LID. Each LID in turn takes the tree that most reduces the sum, over all adapters, of
+/// the shortest path over the LIDs so far. Ties go to the tree with the fewest LIDs of this end port, then
+/// the fewest of all, then the first tree. So with LMC 0 each destination has its best tree, with 2 LIDs and
+/// 3 trees the two that complement each other best. The base LID is always the best for a sender that does
+/// not choose.
 ///
-/// A PathRecord does not tell the length of a path, and neither OpenSM nor this crate can set its
-/// preference. A sender that wants the shortest path asks for all of them and counts hops in the
-/// tables (`ibtracert` does), or is configured with the LID to use, for example by an MPI library with an
-/// LMC option of its own; the others spread over the LIDs or use the base LID, and are safe all the
-/// same. What is not safe is to use a LID with another SL than the PathRecord's.
+/// A PathRecord does not state the length of a path, and neither OpenSM nor this crate can set its
+/// preference. A sender that needs the shortest path requests all of them and counts hops in the tables
+/// (`ibtracert` does), or is configured with the LID to use, for example by an MPI library with its own LMC
+/// option. The others spread over the LIDs or use the base LID, which is safe too. It is not safe to use a
+/// LID with an SL other than that of its PathRecord.
 ///
-/// **Balance.** Where a tree permits several shortest paths the paper takes one at random. Here it is
-/// the one whose channels carry the fewest routes so far, over all trees, as in
-/// [`sssp`](super::sssp()); ties go to the lowest port. Destinations come switch by switch in GUID
-/// order, on each switch in port GUID order, switch LIDs last and as no load.
+/// **Balance.** If a tree permits several shortest paths, the paper takes one at random. Here the path whose
+/// channels carry the fewest routes so far, over all trees, is taken, as in [`sssp`](super::sssp()); ties go
+/// to the lowest port. Destinations are taken switch by switch in GUID order, on each switch in port GUID
+/// order. Switch LIDs are last and add no load.
 ///
 /// - `fabric`: S switches, C channels, D destination LIDs.
 /// - `hops`: distances of the same fabric.
-/// - `trees`: how many, at least 1; at most one for each switch is made.
+/// - `trees`: how many, at least 1; at most one per switch is built.
 ///
 /// Returns tables that reach every LID of every attached end port from every switch, deadlock-free
 /// if each tree has its own VL.
@@ -86,9 +85,9 @@ pub struct UpDnTrees {
 /// | 64 | 2 |  81.4 % | 3.440 |  68.7 % | 3.694 |
 /// | 64 | 3 |  91.9 % | 3.276 |  74.1 % | 3.574 |
 ///
-/// One out port a destination costs less than 0.1 % of the paths: switches that look at the in port as well
-/// would need 3.919 hops instead of 3.920 with one tree over 64 switches,
-/// and the same as here in all other rows.
+/// Having one out port per destination affects less than 0.1 % of the paths: switches that also consider the
+/// in port would need 3.919 hops instead of 3.920 with one tree over 64 switches, and the same as here in all
+/// other rows.
 ///
 /// Cost: O(n S (S + C) + n S D + D E) time with n trees and E <= C the channels on shortest paths to
 /// one destination; O(n (S + C)) memory beside the tables.
@@ -163,7 +162,7 @@ fn above(level: &[u8], a: SwitchId, b: SwitchId) -> bool {
 
 /// The paths of all switches to one destination switch in one tree.
 struct TreePaths {
-    /// By switch: channels of its path.
+    /// By switch: length of its path in channels.
     length: Vec<u16>,
     /// By switch: whether it leads down.
     down: Vec<bool>,
@@ -205,7 +204,7 @@ impl TreePaths {
                     self.length[s.index()] = length;
                     self.order.push(s);
                 }
-                // Of two paths of one length the one down, for switches above can use it as well.
+                // Of two paths of the same length take the one down, as switches above can use it too.
                 self.down[s.index()] |= leads_down;
             }
         }

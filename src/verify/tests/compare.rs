@@ -1,4 +1,4 @@
-//! The judge against the [reference](super::reference): each field, and each word of a witness.
+//! The judge against the [reference](super::reference): each field of the verdict and each witness.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::verify::{
     verify_in,
 };
 
-/// Both judge some tables, and what the witnesses say is true.
+/// Both judges give the same verdict on some tables, and the witnesses are true.
 pub(super) fn compare(f: &Fabric, r: &Routes, policy: SlPolicy, sizes: Sizes) -> Verdict {
     let (v, t) = (verify_in(f, r, policy, sizes), Truth::of(f, r, policy));
     assert_eq!(v.reachable, !t.unreachable);
@@ -23,7 +23,7 @@ pub(super) fn compare(f: &Fabric, r: &Routes, policy: SlPolicy, sizes: Sizes) ->
     assert_eq!(v.vls_legal, !t.illegal);
     assert_eq!(v.contained, !t.foreign);
     assert_eq!(v.deadlock_free, t.deadlock_free());
-    assert_eq!(v.deadlock_free_adapters, reference::circular(t.waits_adapters.clone()).is_empty());
+    assert_eq!(v.deadlock_free_adapters, reference::without_dead_ends(t.waits_adapters.clone()).is_empty());
     assert_eq!(v.cyclic_components, t.cyclic_components);
     assert_eq!((v.virtual_channels, v.dependencies), (t.lanes.len(), t.waits.len()));
     let counts = [&t.vls, &t.vls_all, &t.sls, &t.sls_all].map(BTreeSet::len);
@@ -52,13 +52,13 @@ pub(super) fn compare(f: &Fabric, r: &Routes, policy: SlPolicy, sizes: Sizes) ->
     assert_eq!(v.witness(), v.witnesses.first());
     v.witnesses.iter().for_each(|w| is_true(f, r, policy, &t, w));
     is_written(f, &v);
-    only_what_must_be_is_looked_at_closer(f, r, policy, &t, sizes);
+    the_fast_case_handles_all_that_it_can(f, r, policy, &t, sizes);
     v
 }
 
-/// The fast way is taken wherever it leads: to LIDs that all switches send one hop nearer, and that no
-/// packet from elsewhere is dropped on its way to.
-fn only_what_must_be_is_looked_at_closer(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, sizes: Sizes) {
+/// The fast case handles all LIDs that it can: those that every switch sends packets to one hop nearer, with
+/// no packet from another switch dropped on its path.
+fn the_fast_case_handles_all_that_it_can(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, sizes: Sizes) {
     let plan = Plan::new(f, r, policy, Pairs::All, sizes);
     if plan.vls.is_empty() {
         return;
@@ -88,7 +88,7 @@ fn only_what_must_be_is_looked_at_closer(f: &Fabric, r: &Routes, policy: SlPolic
     }
 }
 
-/// The verdict for machines and its witnesses in words say what is in them.
+/// The verdict as JSON and the texts of its witnesses agree with their contents.
 fn is_written(f: &Fabric, v: &Verdict) {
     let json = v.to_json(f);
     let holds = [
@@ -201,15 +201,15 @@ fn is_written(f: &Fabric, v: &Verdict) {
     }
 }
 
-/// Both say which habits of applications are safe.
-pub(super) fn compare_safety(f: &Fabric, r: &Routes, told: &Verdict, sizes: Sizes) -> SlSafety {
+/// Both judges agree on which habits of applications are safe.
+pub(super) fn compare_safety(f: &Fabric, r: &Routes, verdict: &Verdict, sizes: Sizes) -> SlSafety {
     let safe = |policy| Truth::of(f, r, policy).is_safe();
     let truth = SlSafety {
         sl_zero: safe(SlPolicy::Fixed(Sl(0))),
         replies: safe(SlPolicy::WithReplies),
         any: safe(SlPolicy::Any),
     };
-    let said = sl_safety_in(f, r, told, sizes);
+    let said = sl_safety_in(f, r, verdict, sizes);
     assert_eq!(said, truth);
     let json = json!({ "sl_0": truth.sl_zero, "replies": truth.replies, "any": truth.any });
     assert_eq!(said.to_json(), json);
@@ -219,7 +219,7 @@ pub(super) fn compare_safety(f: &Fabric, r: &Routes, told: &Verdict, sizes: Size
     truth
 }
 
-/// Whether multicast is safe, and both say so.
+/// Whether multicast is safe; both judges agree on it.
 fn multicast(f: &Fabric, r: &Routes, v: &Verdict, t: &Truth) -> bool {
     let Some(m) = &v.multicast else {
         assert!(r.multicast.is_empty());
@@ -232,7 +232,7 @@ fn multicast(f: &Fabric, r: &Routes, v: &Verdict, t: &Truth) -> bool {
     assert_eq!(m.once, r.multicast.iter().all(|g| reference::twice(f, g).is_empty()));
     let wanted = r.multicast.iter().fold(0, |all, g| all | g.sls.unwrap_or(1));
     assert_eq!(m.deadlock_free, serve(wanted));
-    // As many SLs as there can be: none of those left out fits in.
+    // The set of SLs is maximal: no other SL fits.
     let able = r.multicast.iter().fold(0, |all, g| all | g.sls.unwrap_or(u16::MAX));
     assert_eq!(m.sls & !able, 0);
     if v.deadlock_free {
@@ -266,7 +266,7 @@ fn lane(f: &Fabric, channel: ChannelId, vl: Vl) -> Lane {
     (c.from.index(), c.out_port.0, vl.0)
 }
 
-/// Each of some lanes ends where the next begins.
+/// Each lane ends at the switch where the next begins.
 fn assert_cycle(f: &Fabric, lanes: &[Lane]) {
     assert!(lanes.len() > 1);
     for (i, a) in lanes.iter().enumerate() {
@@ -276,7 +276,7 @@ fn assert_cycle(f: &Fabric, lanes: &[Lane]) {
 }
 
 fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
-    let told = |p: &Packet| {
+    let walk_of = |p: &Packet| {
         let owner = f.owner_of(p.dlid).expect("a LID in use");
         assert_ne!(owner, p.source);
         assert!(reference::sls(f, r, policy, p.source, owner, p.dlid).1.contains(&p.sl.0), "SL in use");
@@ -288,9 +288,9 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
     };
     match w {
         Witness::Unreachable { packet, at, fault } => {
-            let walk = told(packet);
+            let walk = walk_of(packet);
             let end = match fault {
-                Fault::Loop(_) => End::Circle,
+                Fault::Loop(_) => End::Loop,
                 Fault::Vl15(in_port, out) => {
                     let row = r.sl2vl.row(*at, *in_port, *out);
                     assert!(walk.dropped && row.get(packet.sl) == Vl(15));
@@ -312,29 +312,29 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
             assert_eq!(walk.end, end);
         }
         Witness::Loop { packet, switches } => {
-            assert_eq!(told(packet).end, End::Circle);
+            assert_eq!(walk_of(packet).end, End::Loop);
             let out = |s: SwitchId| r.lft.get(s, packet.dlid).expect("an entry");
             assert_cycle(f, &switches.iter().map(|&s| (s.index(), out(s).0, 0)).collect::<Vec<_>>());
         }
         Witness::CreditLoop(waits) => {
-            let adapters_alone = !reference::circular(t.waits_adapters.clone()).is_empty();
+            let adapters_alone = !reference::without_dead_ends(t.waits_adapters.clone()).is_empty();
             let graph = if adapters_alone { &t.waits_adapters } else { &t.waits };
             let first = lane(f, waits[0].channel, waits[0].vl);
             assert_eq!(waits.len(), reference::shortest(graph, first), "the shortest of its component");
             for (i, a) in waits.iter().enumerate() {
                 let b = &waits[(i + 1) % waits.len()];
                 let pair = [lane(f, a.channel, a.vl), lane(f, b.channel, b.vl)];
-                assert_eq!(told(&a.packet).end, End::Home);
-                assert!(told(&a.packet).lanes.windows(2).any(|w| w == pair), "{}", w.explain(f));
-                // A packet between adapters is the better example.
+                assert_eq!(walk_of(&a.packet).end, End::Home);
+                assert!(walk_of(&a.packet).lanes.windows(2).any(|w| w == pair), "{}", w.explain(f));
+                // A packet between adapters is the better witness.
                 assert!(adapters(&a.packet) || !t.waits_adapters.contains(&(pair[0], pair[1])));
             }
         }
         Witness::IllegalVl { wait, data_vls } => {
             let used = lane(f, wait.channel, wait.vl);
             assert_eq!(*data_vls, operates(f, used.0, used.1));
-            assert_eq!(told(&wait.packet).end, End::Home);
-            assert!(wait.vl.0 >= *data_vls && told(&wait.packet).lanes.contains(&used));
+            assert_eq!(walk_of(&wait.packet).end, End::Home);
+            assert!(wait.vl.0 >= *data_vls && walk_of(&wait.packet).lanes.contains(&used));
         }
         Witness::Foreign { at, in_port, out_port, sl } => {
             assert!(f.switch(*at).ports[in_port.index()].untrusted);
@@ -342,7 +342,7 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
             assert_ne!(r.sl2vl.row(*at, *in_port, *out_port).get(*sl), Vl(15));
         }
         Witness::Detour { packet, hops, minimal } => {
-            let walk = told(packet);
+            let walk = walk_of(packet);
             assert!(adapters(packet) && minimal < hops);
             assert_eq!((walk.end, walk.hops), (End::Home, *hops));
             let at = |e: EndPortId| f.endport(e).attachment.expect("on a switch").0.index();

@@ -1,4 +1,4 @@
-//! Small random fabrics and tables, whole and broken, for both judges.
+//! Small random fabrics and tables, whole and damaged, for both judges.
 
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
@@ -55,7 +55,7 @@ fn fabric(dice: &mut Dice) -> Fabric {
     }
     for h in 0..dice.random_range(0..7) {
         let kind = if dice.random_bool(0.1) { NodeKind::Router } else { NodeKind::ChannelAdapter };
-        // Another order than that of the switches they are on; some before the switches.
+        // GUIDs in another order than those of their switches; some lower than those of all switches.
         let guid = Guid(0x10 * dice.random_range(1..14) + 0x1000 * h);
         let node = b.add(Node::new(kind, guid, 2, &format!("H{h}"))).expect("an adapter");
         for port in 1..=dice.random_range(1..=2) {
@@ -90,7 +90,7 @@ fn lmc(dice: &mut Dice) -> Lmc {
     Lmc::new([0, 0, 0, 1, 2, 3][dice.random_range(0..6)]).expect("an LMC")
 }
 
-/// For each LID a tree, of shortest ways or of any.
+/// A tree for each LID, of shortest paths or of any.
 fn trees(f: &Fabric, dice: &mut Dice) -> Lft {
     let mut lft = Lft::new(f);
     let minimal = dice.random_bool(0.6);
@@ -127,7 +127,7 @@ fn trees(f: &Fabric, dice: &mut Dice) -> Lft {
     lft
 }
 
-/// Rows that tell apart some sets of SLs.
+/// Rows that distinguish some sets of SLs.
 fn sl2vl(f: &Fabric, dice: &mut Dice) -> Sl2Vl {
     let mut sl2vl = Sl2Vl::new(f);
     let vls = *[1, 2, 2, 3, 4, 15].choose(dice).expect("some");
@@ -138,14 +138,14 @@ fn sl2vl(f: &Fabric, dice: &mut Dice) -> Sl2Vl {
         SlVlRow::from_vls(std::array::from_fn(|sl| vl[set[sl]]))
     };
     match dice.random_range(0..3) {
-        // As it comes.
+        // At random.
         0 => sl2vl.rows_mut().iter_mut().for_each(|r| *r = row(dice)),
-        // By the set of the SL alone.
+        // Dependent on the set of the SL only.
         1 => {
             let all = row(dice);
             sl2vl.rows_mut().fill(all);
         }
-        // One VL first, another behind.
+        // One VL on the first channel, another on later ones.
         _ => {
             let (first, behind) = (row(dice), row(dice));
             sl2vl.rows_mut().fill(first);
@@ -163,12 +163,12 @@ fn sl2vl(f: &Fabric, dice: &mut Dice) -> Sl2Vl {
         sl2vl.rows_mut()[i] = if dice.random_bool(0.5) { old.with(sl, vl) } else { SlVlRow::uniform(vl) };
     }
     if dice.random_bool(0.2) {
-        // An SL that nobody may use.
+        // An SL that all rows drop.
         let sl = Sl(dice.random_range(0..16));
         sl2vl.rows_mut().iter_mut().for_each(|row| *row = row.with(sl, Vl(15)));
     }
     if dice.random_bool(0.15) {
-        // What adapters do not send.
+        // SLs that adapters do not send.
         let mut row = row(dice);
         for _ in 0..dice.random_range(1..4) {
             row = row.with(Sl(dice.random_range(0..16)), Vl(15));
@@ -204,7 +204,7 @@ fn path_sl(f: &Fabric, dice: &mut Dice) -> PathSl {
     PathSl::Classes(ClassSl { classes, own: Box::new(own), vl_set_of })
 }
 
-/// Groups on trees, or on what is left of them or was added.
+/// Groups on trees, some with ports removed or added.
 fn multicast(f: &Fabric, dice: &mut Dice) -> Vec<McastGroup> {
     let groups = [0, 0, 1, 2, 3][dice.random_range(0..5)];
     let group = |i: u16| {
@@ -219,7 +219,7 @@ fn multicast(f: &Fabric, dice: &mut Dice) -> Vec<McastGroup> {
                 inside.push(c.to);
             }
         }
-        // Ways that lead one way only: two of them may meet again.
+        // Channels used in one direction only: two paths may meet again.
         if dice.random_bool(0.2) {
             for c in f.channels().as_slice().iter().filter(|c| c.from < c.to) {
                 if dice.random_bool(0.7) {
@@ -257,7 +257,7 @@ fn multicast(f: &Fabric, dice: &mut Dice) -> Vec<McastGroup> {
     (0..groups).map(group).collect()
 }
 
-/// Most untrusted ports have rows that drop what comes in by them.
+/// Most untrusted ports have rows that drop the packets that arrive by them.
 fn kept_back(f: &Fabric, mut rows: Sl2Vl, dice: &mut Dice) -> Sl2Vl {
     for s in f.switch_ids() {
         for i in (0..f.switch(s).ports.len()).filter(|&i| f.switch(s).ports[i].untrusted) {
@@ -308,8 +308,7 @@ fn sizes(dice: &mut Dice) -> Sizes {
     }
 }
 
-/// Both judges say the same of what random tables do, and each thing that they can say is said of
-/// many.
+/// Both judges agree on random tables, and each result occurs for many of them.
 #[test]
 fn agrees_with_the_reference() {
     let mut said = std::collections::BTreeMap::new();

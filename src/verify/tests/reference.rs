@@ -1,5 +1,5 @@
-//! A second judge, slow and plain: it sends every packet hop by hop, and all it finds out is in
-//! sets. It shares no code with the first one, and knows of a fabric only ports, cables and LIDs.
+//! A second judge, slow and plain: it sends every packet hop by hop and keeps all results in sets. It shares
+//! no code with the first one, and reads only ports, cables and LIDs of a fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,26 +13,26 @@ pub(super) type Lane = (usize, u8, u8);
 pub(super) type Waits = BTreeSet<(Lane, Lane)>;
 type Sls = BTreeSet<u8>;
 
-/// What the entries for a packet lead to.
+/// Where the entries for a packet lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The end port that owns the LID.
     Home,
-    /// A switch where it was before.
-    Circle,
+    /// A switch that the packet has passed before.
+    Loop,
     /// No entry, no live cable, or another node.
     Dead,
 }
 
-/// The way of a packet.
+/// The path of a packet.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) end: End,
     /// Some row maps its SL to VL 15.
     pub(super) dropped: bool,
-    /// The virtual channels until then.
+    /// The virtual channels before that.
     pub(super) lanes: Vec<Lane>,
-    /// All channels.
+    /// Number of all channels.
     pub(super) hops: u16,
 }
 
@@ -43,7 +43,7 @@ fn peer(f: &Fabric, s: usize, port: u8) -> Option<PortRef> {
     here.peer.filter(|there| up(&f.node(there.node).ports[there.port.index()]))
 }
 
-/// The other switch that a port leads to, and the port that it is entered by.
+/// The other switch that a port leads to, and its in port.
 pub(super) fn next(f: &Fabric, s: usize, port: u8) -> Option<(usize, u8)> {
     let there = peer(f, s, port)?;
     let to = f.switch_of(there.node)?.index();
@@ -54,7 +54,7 @@ fn vl(r: &Routes, s: usize, in_port: u8, out: u8, sl: u8) -> u8 {
     r.sl2vl.row(SwitchId::at(s), PortNum(in_port), PortNum(out)).get(Sl(sl)).0
 }
 
-/// Whether an end port does not send packets with an SL: adapters have VLs of their own.
+/// Whether an end port does not send packets with an SL: adapters have SL2VL rows of their own.
 pub(super) fn withheld(r: &Routes, from: &EndPort, sl: u8) -> bool {
     from.port.0 != 0 && r.sl2vl.adapters().get(Sl(sl)).0 == 15
 }
@@ -63,7 +63,7 @@ pub(super) fn withheld(r: &Routes, from: &EndPort, sl: u8) -> bool {
 pub(super) fn walk(f: &Fabric, r: &Routes, from: &EndPort, to: &EndPort, dlid: Lid, sl: u8) -> Walk {
     let (first, injected) = from.attachment.expect("an end port on a switch");
     let (mut s, mut in_port) = (first.index(), injected.0);
-    let mut walk = Walk { end: End::Circle, dropped: withheld(r, from, sl), lanes: Vec::new(), hops: 0 };
+    let mut walk = Walk { end: End::Loop, dropped: withheld(r, from, sl), lanes: Vec::new(), hops: 0 };
     let mut met = BTreeSet::new();
     while met.insert(s) {
         walk.end = End::Dead;
@@ -84,12 +84,12 @@ pub(super) fn walk(f: &Fabric, r: &Routes, from: &EndPort, to: &EndPort, dlid: L
             walk.lanes.push((s, out, vl));
         }
         (s, in_port) = ahead;
-        walk.end = End::Circle;
+        walk.end = End::Loop;
     }
     walk
 }
 
-/// Why no packet to a LID gets farther than a switch.
+/// Why packets to a LID end at a switch.
 pub(super) fn dead_end(f: &Fabric, r: &Routes, at: SwitchId, dlid: Lid) -> Fault {
     let Some(port) = r.lft.get(at, dlid) else { return Fault::NoEntry };
     let node = f.switch_node_id(at);
@@ -102,7 +102,7 @@ pub(super) fn dead_end(f: &Fabric, r: &Routes, at: SwitchId, dlid: Lid) -> Fault
     }
 }
 
-/// The SLs that a sender is told, and those that its packets may have.
+/// The SLs assigned to a sender, and those that its packets may have.
 fn of_tables(f: &Fabric, path_sl: &PathSl, from: EndPortId, dlid: Lid) -> (Sls, Sls) {
     let set = |mask: u16| (0..16).filter(|sl| mask >> sl & 1 != 0).collect::<Sls>();
     let one = |sl: u8| match sl {
@@ -143,7 +143,7 @@ pub(super) fn sls(
     to: EndPortId,
     dlid: Lid,
 ) -> (Sls, Sls) {
-    let (told, mut allowed) = of_tables(f, &r.path_sl, from, dlid);
+    let (assigned, mut allowed) = of_tables(f, &r.path_sl, from, dlid);
     match policy {
         SlPolicy::AsTold => {}
         SlPolicy::Fixed(sl) => return (Sls::from([sl.0]), Sls::from([sl.0])),
@@ -152,10 +152,10 @@ pub(super) fn sls(
             allowed.extend(f.endport(from).lids().flat_map(|slid| of_tables(f, &r.path_sl, to, slid).1));
         }
     }
-    (told, allowed)
+    (assigned, allowed)
 }
 
-/// Hops between switches: the cables, tried over and over.
+/// Hops between switches: all cables, repeated as often as there are switches.
 pub(super) fn distances(f: &Fabric) -> Vec<Vec<Option<u16>>> {
     let n = f.num_switches();
     let mut d: Vec<Vec<Option<u16>>> =
@@ -174,8 +174,8 @@ pub(super) fn distances(f: &Fabric) -> Vec<Vec<Option<u16>>> {
     d
 }
 
-/// What is left of a graph when edges to where none begins are taken away, over and over.
-pub(super) fn circular(mut waits: Waits) -> Waits {
+/// The edges that remain after repeatedly removing those to a vertex without outgoing edges.
+pub(super) fn without_dead_ends(mut waits: Waits) -> Waits {
     loop {
         let (before, begins) = (waits.len(), waits.iter().map(|w| w.0).collect::<BTreeSet<_>>());
         waits.retain(|w| begins.contains(&w.1));
@@ -185,9 +185,10 @@ pub(super) fn circular(mut waits: Waits) -> Waits {
     }
 }
 
-/// What each virtual channel that is left of a graph waits for, at last, and over how many others.
+/// For each remaining virtual channel of a graph: all those that it waits for, directly or not, and over how
+/// many edges.
 fn reach(waits: &Waits) -> BTreeMap<Lane, BTreeMap<Lane, usize>> {
-    let left = circular(waits.clone());
+    let left = without_dead_ends(waits.clone());
     let from = |v: Lane| {
         let mut met = BTreeMap::new();
         let mut level = BTreeSet::from([v]);
@@ -204,20 +205,20 @@ fn reach(waits: &Waits) -> BTreeMap<Lane, BTreeMap<Lane, usize>> {
     left.iter().map(|w| (w.0, from(w.0))).collect()
 }
 
-/// Those that wait for a virtual channel and that it waits for.
+/// The virtual channels that wait for a given one and that it waits for.
 fn component(reach: &BTreeMap<Lane, BTreeMap<Lane, usize>>, v: Lane) -> Vec<Lane> {
     let back = |w: &Lane| reach.get(w).is_some_and(|after| after.contains_key(&v));
     reach[&v].keys().copied().filter(back).collect()
 }
 
-/// Sets of virtual channels that all wait for each other.
+/// The number of sets of virtual channels that all wait for each other.
 fn components(waits: &Waits) -> usize {
     let reach = reach(waits);
     let all: BTreeSet<Vec<Lane>> = reach.keys().map(|&v| component(&reach, v)).collect();
     all.iter().filter(|c| !c.is_empty()).count()
 }
 
-/// The length of the shortest cycle among those that wait for each other and for a virtual channel.
+/// The length of the shortest cycle in the component of a virtual channel.
 pub(super) fn shortest(waits: &Waits, v: Lane) -> usize {
     let reach = reach(waits);
     component(&reach, v).iter().map(|v| reach[v][v]).min().expect("it is in a cycle")
@@ -229,19 +230,19 @@ pub(super) fn operates(f: &Fabric, s: usize, port: u8) -> u8 {
     next(f, s, port).map_or(15, |(to, in_port)| of(s, port).min(of(to, in_port)))
 }
 
-/// What is true of some tables; names as in [`Verdict`](crate::verify::Verdict).
+/// The properties of some tables; names as in [`Verdict`](crate::verify::Verdict).
 #[derive(Default)]
 pub(super) struct Truth {
     pub(super) unreachable: bool,
     pub(super) looping: bool,
     pub(super) illegal: bool,
-    /// A packet from an untrusted port gets on to another switch.
+    /// A packet from an untrusted port reaches another switch.
     pub(super) foreign: bool,
     pub(super) waits: Waits,
     pub(super) waits_adapters: Waits,
     pub(super) lanes: BTreeSet<Lane>,
     pub(super) cyclic_components: usize,
-    /// Of the adapter pairs whose entries lead home: (hops, least possible hops).
+    /// Of the adapter pairs whose packets arrive by the entries: (hops, least possible hops).
     pub(super) pairs: Vec<(u16, u16)>,
     pub(super) diameter: u16,
     pub(super) diameter_all: u16,
@@ -268,14 +269,14 @@ impl Truth {
                 t.diameter = t.diameter.max(if adapters { d } else { 0 });
             }
             for dlid in to.lids().filter(|_| a != b) {
-                let (told, allowed) = sls(f, r, policy, a, b, dlid);
-                t.sls.extend(told.iter().filter(|_| adapters));
-                t.sls_all.extend(told);
+                let (assigned, allowed) = sls(f, r, policy, a, b, dlid);
+                t.sls.extend(assigned.iter().filter(|_| adapters));
+                t.sls_all.extend(assigned);
                 let plain = walk(f, r, from, to, dlid, 0);
                 if adapters && plain.end == End::Home {
                     t.pairs.push((plain.hops, distance[on(a)][on(b)].expect("it got there")));
                 }
-                t.looping |= plain.end == End::Circle;
+                t.looping |= plain.end == End::Loop;
                 t.unreachable |= plain.end != End::Home;
                 for sl in allowed.into_iter().filter(|_| plain.end == End::Home) {
                     let w = walk(f, r, from, to, dlid, sl);
@@ -296,7 +297,7 @@ impl Truth {
     }
 
     pub(super) fn deadlock_free(&self) -> bool {
-        circular(self.waits.clone()).is_empty()
+        without_dead_ends(self.waits.clone()).is_empty()
     }
 
     pub(super) fn is_safe(&self) -> bool {
@@ -304,7 +305,7 @@ impl Truth {
     }
 }
 
-/// Whether a switch forwards what comes in by an untrusted port to another switch.
+/// Whether a switch forwards packets that arrive by an untrusted port to another switch.
 fn foreign(f: &Fabric, r: &Routes) -> bool {
     f.switch_ids().any(|s| {
         let ports = &f.switch(s).ports;
@@ -316,11 +317,10 @@ fn foreign(f: &Fabric, r: &Routes) -> bool {
     })
 }
 
-/// A copy of a packet: the switch that makes it, the port that the packet came by, and the one that
-/// the copy leaves by.
+/// A copy of a packet: the switch that makes it, the in port of the packet and the out port of the copy.
 pub(super) type Copy = (usize, u8, u8);
 
-/// All copies of a packet of a group that comes to a switch by a port.
+/// All copies of a packet of a group that arrives at a switch by a port.
 pub(super) fn copies(f: &Fabric, g: &McastGroup, s: usize, in_port: u8) -> BTreeSet<Copy> {
     let mut made = BTreeSet::new();
     let mut open = vec![(s, in_port)];
@@ -336,8 +336,8 @@ pub(super) fn copies(f: &Fabric, g: &McastGroup, s: usize, in_port: u8) -> BTree
     made
 }
 
-/// End ports on the switches of a group: who may send, whether the switch's ports to them belong to
-/// the group (those are its members), and all copies of what they send.
+/// End ports on the switches of a group: the possible senders, whether the switch's ports to them belong to
+/// the group (these are its members), and all copies of their packets.
 fn senders(f: &Fabric, g: &McastGroup) -> Vec<(EndPortId, bool, BTreeSet<Copy>)> {
     let ends = f.endports().iter().enumerate().filter_map(|(i, e)| Some((EndPortId::at(i), e.attachment?)));
     let with = ends.filter_map(|(e, (s, port))| {
@@ -347,7 +347,7 @@ fn senders(f: &Fabric, g: &McastGroup) -> Vec<(EndPortId, bool, BTreeSet<Copy>)>
     with.collect()
 }
 
-/// Channels that follow one another on the way of some packet of a group.
+/// Channels that follow one another on the path of some packet of a group.
 pub(super) fn followers(f: &Fabric, g: &McastGroup) -> BTreeSet<(Copy, Copy)> {
     let mut pairs = BTreeSet::new();
     for (_, _, copies) in senders(f, g) {
@@ -363,10 +363,10 @@ pub(super) fn followers(f: &Fabric, g: &McastGroup) -> BTreeSet<(Copy, Copy)> {
 /// Whether the packets of a group loop.
 pub(super) fn loops(f: &Fabric, g: &McastGroup) -> bool {
     let lane = |c: Copy| (c.0, c.2, 0);
-    !circular(followers(f, g).into_iter().map(|(a, b)| (lane(a), lane(b))).collect()).is_empty()
+    !without_dead_ends(followers(f, g).into_iter().map(|(a, b)| (lane(a), lane(b))).collect()).is_empty()
 }
 
-/// The pairs of members of which the second does not get what the first sends.
+/// The pairs of members of which the second does not get the packets of the first.
 pub(super) fn missed(f: &Fabric, g: &McastGroup) -> Vec<(EndPortId, EndPortId)> {
     let senders = senders(f, g);
     let members = || senders.iter().filter(|(_, member, _)| *member);
@@ -379,8 +379,8 @@ pub(super) fn missed(f: &Fabric, g: &McastGroup) -> Vec<(EndPortId, EndPortId)> 
     pairs.filter(|(a, b)| a.0 != b.0 && !gets(&a.2, b.0)).map(|(a, b)| (a.0, b.0)).collect()
 }
 
-/// The pairs of end ports of which the second gets twice what the first sends: it is where two copies of a
-/// packet leave by the same port, or behind.
+/// The pairs of end ports of which the second gets packets of the first twice: it is at or behind a port by
+/// which two copies of a packet leave.
 pub(super) fn twice(f: &Fabric, g: &McastGroup) -> BTreeSet<(EndPortId, EndPortId)> {
     let ends = || f.endports().iter().enumerate().map(|(i, e)| (EndPortId::at(i), e.attachment));
     let mut pairs = BTreeSet::new();
@@ -409,13 +409,13 @@ pub(super) fn impossible(f: &Fabric, r: &Routes, (s, in_port, out): Copy, sl: u8
     vl(r, s, in_port, out, sl) >= operates(f, s, out).min(15)
 }
 
-/// What the packets of a group with an SL wait for.
+/// The dependencies of the packets of a group with an SL.
 pub(super) fn mcast_waits(f: &Fabric, r: &Routes, g: &McastGroup, sl: u8) -> Waits {
     let lane = |(s, in_port, out): Copy| (s, out, vl(r, s, in_port, out, sl));
     followers(f, g).into_iter().map(|(a, b)| (lane(a), lane(b))).collect()
 }
 
-/// Whether groups may have some SLs, each those among them that it can have, all at the same time.
+/// Whether groups may have some SLs at the same time, each group those of them that it can have.
 pub(super) fn sls_serve(f: &Fabric, r: &Routes, unicast: &Waits, sls: u16) -> bool {
     let mut waits = unicast.clone();
     for g in &r.multicast {
@@ -427,5 +427,5 @@ pub(super) fn sls_serve(f: &Fabric, r: &Routes, unicast: &Waits, sls: u16) -> bo
             waits.extend(mcast_waits(f, r, g, sl));
         }
     }
-    circular(waits).is_empty()
+    without_dead_ends(waits).is_empty()
 }

@@ -1,4 +1,4 @@
-//! The orders of the links that `dfdn` knows.
+//! The orders of the links that `dfdn` tries.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::routing::Hops;
 /// An order of the links: how to order the links around a root.
 struct Entry {
     name: &'static str,
-    /// `None` where the fabric has no such order.
+    /// `None` if the fabric has no such order.
     rank: fn(&Fabric, Option<&Dimensions>, SwitchId) -> Option<Rank>,
     /// The roots that the search tries.
     roots: Roots,
     /// Whether the tree consists of the lowest links, not of shortest paths to the root.
     lowest_tree: bool,
-    /// Whether hardly more than one path a pair ascends, so that the load decides little.
+    /// Whether hardly more than one path per pair ascends, so that the load makes little difference.
     one_path: bool,
-    /// The rules for stable tables, and when they are tried: the lowest number first.
+    /// The rules for stable tables, each with its place in the sequence: the lowest number is tried first.
     stable: &'static [(u8, MakeRule)],
 }
 
@@ -32,16 +32,16 @@ type MakeRule = fn(Rank) -> Rule;
 enum Roots {
     /// The switch that is farthest from another one: a corner of a grid.
     Corner,
-    /// The switch that is nearest to all others.
+    /// The switch with the lowest distances to all others.
     Center,
-    /// Several switches, leaves among them; they are part of the name.
+    /// Several switches, leaves among them; the name states the root.
     Several,
 }
 
-/// All orders, as the search tries them. A new order is a file in this folder and a line here.
+/// All orders, in the sequence of the search. A new order is a file in this folder and a line here.
 ///
-/// For stable tables grids come first, with the first turn free: on one VL hardly more than one path a pair is
-/// legal, and the first failed links would bring another rule.
+/// For stable tables the orders of grids are tried first, with the first turn free. On one VL hardly more
+/// than one path per pair is legal, and the first failed links would select another rule.
 const REGISTRY: &[Entry] = &[
     Entry {
         name: "dimension by dimension",
@@ -123,14 +123,14 @@ pub(super) struct LinkOrder {
     pub(super) name: String,
     pub(super) rank: Rank,
     pub(super) tree: Tree,
-    /// Whether hardly more than one path a pair ascends, so that the load decides little.
+    /// Whether hardly more than one path per pair ascends, so that the load makes little difference.
     pub(super) one_path: bool,
-    /// Whether the paths of the tree ascend in the rank as it is.
+    /// Whether the paths of the tree ascend in the rank without changes.
     pub(super) has_tree: bool,
 }
 
-/// The orders for the search. An order in which the paths of its tree do not ascend comes once more with the tree
-/// outermost.
+/// The orders for the search. If the paths of its tree do not ascend in an order, the order is tried again with the
+/// tree outermost.
 pub(super) fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Arc<LinkOrder>> {
     let n = fabric.num_switches();
     let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
@@ -169,8 +169,8 @@ pub(super) fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Arc<LinkOrder>> {
     list
 }
 
-/// The candidates for stable tables in a fixed order, each made when it is asked for. The root of all is the
-/// first switch with the most adapters.
+/// The candidates for stable tables in a fixed sequence, each built when it is requested. The root of all is
+/// the first switch with the most adapters.
 pub(super) fn stable(fabric: &Fabric) -> impl Iterator<Item = (LinkOrder, Rule)> {
     let dimensions = Dimensions::find(fabric);
     let root = fullest(fabric);
