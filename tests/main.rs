@@ -16,6 +16,7 @@ mod ibdmchk;
 mod multicast;
 mod opensm_options;
 mod ordered_trees;
+mod papers;
 mod plugin;
 mod qos;
 mod sa_load;
