@@ -8,6 +8,7 @@ mod deploy;
 mod dfdn_engine;
 mod documentation;
 mod engines;
+mod export;
 mod falsified;
 mod faults;
 mod handover;
