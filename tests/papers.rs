@@ -10,7 +10,7 @@ use dfdn::fabric::{
 use dfdn::lanes::{LaneLimits, LanesError, df_d2, df_dn, layered};
 use dfdn::ordering::{LinkSort, ordered_trees, up_down_rank};
 use dfdn::routing::{apot, bfot};
-use dfdn::simulate::{self, Load, Simulation, Traffic};
+use dfdn::simulate::{self, Load, Model, Room, Simulation, Traffic};
 use dfdn::tables::{Lft, PathSl, Routes, SlVlRow};
 use dfdn::topology::Ring;
 use dfdn::verify::{Verdict, Witness, verify};
@@ -124,10 +124,12 @@ const CLOCKWISE: [[&str; 2]; 4] = [
 ];
 
 /// Whether a message from each host to the one two hops away, or between hosts that may close a credit loop, ends
-/// in a deadlock.
+/// in a deadlock, where each buffer has room for one packet. Larger ones fill only if the halves that a link serves
+/// of its two senders are not equal all the time.
 fn deadlocks(fabric: &Fabric, routes: &Routes) -> [bool; 2] {
     [Traffic::Pairs(vec![(0, 2), (1, 3), (2, 0), (3, 1)]), Traffic::Cycle].map(|traffic| {
-        let settings = simulate::Settings { traffic, message: Some(1 << 20), ..Default::default() };
+        let model = Model { buffer: Room::PerVl(32), ..Model::default() };
+        let settings = simulate::Settings { model, traffic, message: Some(1 << 20), ..Default::default() };
         let simulation = Simulation::new(fabric, routes, &settings).expect("every path arrives");
         let row = simulation.run(Load::Messages, 1).expect("a run");
         assert_eq!(row.deadlock.is_none(), row.finished.is_some(), "one of the two");
