@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::lines::one_line;
 use super::{FormatError, write_file};
 use crate::fabric::{EndPort, Fabric, SwitchId, Vl};
 use crate::tables::Routes;
@@ -56,10 +57,10 @@ pub fn write(dir: &Path, fabric: &Fabric, routes: &Routes) -> io::Result<()> {
     })?;
     write_file(dir, names, |out| {
         for s in fabric.switch_ids() {
-            writeln!(out, "router {s} {}", fabric.describe_switch(s), s = s.index())?;
+            writeln!(out, "router {} {}", s.index(), one_line(&fabric.describe_switch(s)))?;
         }
         fabric.adapters().enumerate().try_for_each(|(node, (_, end))| {
-            writeln!(out, "node {node} port {} of {}", end.port, fabric.describe(end.node))
+            writeln!(out, "node {node} port {} of {}", end.port, one_line(&fabric.describe(end.node)))
         })
     })
 }

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::lines::one_line;
 use super::{FormatError, write_file};
 use crate::fabric::{EndPort, Fabric, Lid, LinkSpeed, Port, PortNum, SwitchId};
 use crate::tables::{Lft, Routes};
@@ -79,6 +80,7 @@ fn network(out: &mut impl Write, fabric: &Fabric, gates: &Gates) -> io::Result<(
     writeln!(out, "import ib_model.*;\n\nnetwork fabric\n{{\n\tsubmodules:")?;
     for (_, end) in fabric.adapters() {
         let who = fabric.describe(end.node);
+        let who = one_line(&who);
         writeln!(
             out,
             "\t\t// port {} of {who}\n\t\tH_{lid}: HCA {{ parameters: srcLid = {lid}; }}",
@@ -87,7 +89,8 @@ fn network(out: &mut impl Write, fabric: &Fabric, gates: &Gates) -> io::Result<(
         )?;
     }
     for s in fabric.switch_ids() {
-        let (i, who, ports) = (s.index(), fabric.describe_switch(s), gates.0[s.index()].len());
+        let (i, ports, who) = (s.index(), gates.0[s.index()].len(), fabric.describe_switch(s));
+        let who = one_line(&who);
         writeln!(
             out,
             "\t\t// {who}\n\t\tSW_{i}: Switch {{ parameters: numSwitchPorts = {ports}; gates: port[{ports}]; }}"
