@@ -682,12 +682,12 @@ fn a_link_that_is_down_is_kept_by_the_subnet_list() {
 #[test]
 fn what_other_simulators_read_has_a_line_for_each_description() {
     let ring = crate::topology::Ring { switches: 4, cas: 1 }.build().unwrap();
-    let mut builder = crate::fabric::FabricBuilder::from_fabric(&ring);
-    for node in 0..ring.nodes().len() {
-        builder.node_mut(crate::fabric::NodeId::at(node)).description = "x\n}\r".to_owned();
+    let mut builder = FabricBuilder::from_fabric(&ring);
+    for node in 0..builder.len() {
+        builder.node_mut(NodeId::at(node)).description = "x\n}\r".to_owned();
     }
-    let fabric = builder.finish(crate::fabric::Lmc::default()).unwrap();
-    let routes = crate::tables::Routes::on_one_vl("none", &fabric, crate::tables::Lft::new(&fabric));
+    let fabric = builder.finish(Lmc::default()).unwrap();
+    let routes = Routes::on_one_vl("none", &fabric, Lft::new(&fabric));
     let folder = tempfile::tempdir().unwrap();
     booksim::write(folder.path(), &fabric, &routes).unwrap();
     ib_flit_sim::write(folder.path(), &fabric, &routes).unwrap();
