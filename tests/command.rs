@@ -127,9 +127,18 @@ fn every_subcommand_prints_the_object_that_is_promised() {
 #[test]
 fn help_has_an_example() {
     let desk = Desk::new();
-    for name in
-        ["generate", "route", "verify", "evaluate", "compare", "simulate", "config", "completions", "man"]
-    {
+    for name in [
+        "generate",
+        "route",
+        "verify",
+        "evaluate",
+        "compare",
+        "simulate",
+        "export",
+        "config",
+        "completions",
+        "man",
+    ] {
         let ran = desk.run(&format!("{name} --help"));
         assert_eq!(ran.code, Some(0));
         assert!(ran.out.contains("Example") && ran.out.contains(&format!("dfdn {name}")), "{}", ran.out);
@@ -451,7 +460,7 @@ fn json_is_named_where_fabrics_are() {
     desk.write("fabric.json", &json);
     assert_eq!(desk.json("route fabric.json -o tables", 0)["switches"], 9);
     assert_eq!(desk.run("verify fabric.json tables").code, Some(0));
-    for name in ["route", "verify", "evaluate", "compare"] {
+    for name in ["route", "verify", "evaluate", "compare", "export"] {
         let help = desk.run(&format!("{name} --help")).out;
         assert!(help.contains("JSON of 'dfdn generate --json'"), "{help}");
     }
@@ -575,7 +584,9 @@ fn completions_and_manual_name_what_there_is() {
     let output = Command::new("bash").args(["--norc", "-c", &script]).output().expect("there is bash");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "verify\n");
     let page = desk.run("man").out;
-    for name in ["generate", "route", "verify", "evaluate", "compare", "simulate", "doctor", "config"] {
+    for name in
+        ["generate", "route", "verify", "evaluate", "compare", "simulate", "export", "doctor", "config"]
+    {
         assert!(page.contains(&format!("dfdn\\-{name}(1)")), "{name}: {page}");
         let page = desk.run(&format!("man {name}")).out;
         assert!(page.contains(".TH ") && page.contains(&format!("dfdn {name}")), "{page}");

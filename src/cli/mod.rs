@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod doctor;
 mod evaluate;
+mod export;
 mod generate;
 mod man;
 mod output;
@@ -57,6 +58,7 @@ enum Command {
     Evaluate(evaluate::Args),
     Compare(compare::Args),
     Simulate(simulate::Args),
+    Export(export::Args),
     Doctor(doctor::Args),
     Config(config::Args),
     Completions(completions::Args),
@@ -93,6 +95,7 @@ pub(super) fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::run(&args, cli.json),
         Command::Compare(args) => compare::run(&args, cli.json),
         Command::Simulate(args) => simulate::run(&args, cli.json),
+        Command::Export(args) => export::run(&args, cli.json),
         Command::Doctor(args) => doctor::run(&args, cli.json),
         Command::Config(_) => config::run(),
         Command::Completions(args) => completions::run(&args),

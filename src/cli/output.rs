@@ -14,8 +14,6 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use tempfile::TempDir;
 
-use dfdn::formats::TABLE_FILES;
-
 /// Calls `write` with standard output. The reader may close the pipe early: that is no error and
 /// does not change the exit code.
 pub(super) fn stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -97,14 +95,16 @@ impl Tables {
 
     /// Moves the tables into place. If the folder exists, files of earlier tables are replaced, or
     /// removed if the new tables have no such file; an interruption waits until this is done.
-    pub(super) fn finish(self) -> io::Result<()> {
+    ///
+    /// - `files`: the names that they may have.
+    pub(super) fn finish(self, files: &[&str]) -> io::Result<()> {
         let from = self.staging.path();
         let finish = || {
             let _uninterrupted = unfinished();
             if !self.target.exists() {
                 return fs::rename(from, &self.target);
             }
-            for name in TABLE_FILES {
+            for name in files {
                 let (new, old) = (from.join(name), self.target.join(name));
                 if new.exists() {
                     fs::rename(new, old)?;

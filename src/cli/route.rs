@@ -12,7 +12,7 @@ use super::{Failure, Outcome, output};
 use dfdn::engine::{self, Routed};
 use dfdn::evaluate::channel_load;
 use dfdn::fabric::{Fabric, FabricBuilder, Lmc};
-use dfdn::formats::{self, Fate, LARGE_FILE, PlannedText, WriteOptions};
+use dfdn::formats::{self, Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions};
 
 /// Route a fabric, report what that takes, and write the tables
 #[derive(Debug, Parser)]
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
             let texts = formats::plan_tables(&fabric, &routed.routes, options);
             texts.iter().for_each(announce);
             tables.fill(|folder| formats::write_tables(folder, &fabric, &routed.routes, options))?;
-            tables.finish()?;
+            tables.finish(&TABLE_FILES)?;
             written = args.output.as_deref().map(|folder| (folder, texts));
         }
         Some(_) => {

@@ -1,10 +1,12 @@
-//! File formats, one per file, each with its reader and writer. `read` takes a [`BufRead`] and what
+//! File formats, one per file, each with its reader and writer; those of other simulators are only written. `read` takes a [`BufRead`] and what
 //! the format depends on; `write` takes an output. No reader panics on any input, and none takes
 //! more memory than a small multiple of the file and the fabric.
 
+pub mod booksim;
 pub mod compact;
 pub mod fdbs;
 pub mod guid2lid;
+pub mod ib_flit_sim;
 pub mod ibnetdiscover;
 pub mod json;
 pub mod lfts_dump;

@@ -678,3 +678,24 @@ fn a_link_that_is_down_is_kept_by_the_subnet_list() {
     assert_eq!(f.channels().as_slice(), back.channels().as_slice());
     assert!(f.channels().len() < sample().channels().len());
 }
+
+#[test]
+fn what_other_simulators_read_has_a_line_for_each_description() {
+    let ring = crate::topology::Ring { switches: 4, cas: 1 }.build().unwrap();
+    let mut builder = FabricBuilder::from_fabric(&ring);
+    for node in 0..builder.len() {
+        builder.node_mut(NodeId::at(node)).description = "x\n}\r".to_owned();
+    }
+    let fabric = builder.finish(Lmc::default()).unwrap();
+    let routes = Routes::on_one_vl("none", &fabric, Lft::new(&fabric));
+    let folder = tempfile::tempdir().unwrap();
+    booksim::write(folder.path(), &fabric, &routes).unwrap();
+    ib_flit_sim::write(folder.path(), &fabric, &routes).unwrap();
+    let lines = |name: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        text.lines().map(str::to_owned).collect()
+    };
+    assert_eq!(lines("fabric.names").len(), 8);
+    let ned = lines("fabric.ned");
+    assert_eq!(ned.iter().position(|line| line.starts_with('}')), Some(ned.len() - 1));
+}

@@ -209,3 +209,32 @@ const LOW_BITS: u64 = 0x1111_1111_1111_1111;
 fn zero_nibbles(x: u64) -> u64 {
     !(x | x >> 1 | x >> 2 | x >> 3) & LOW_BITS
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::Mesh;
+
+    /// Fig. 5 of Schneider et al.: the first two columns and those of other VLs do not fit, so SL 2 is chosen.
+    #[test]
+    fn columns_are_searched_from_the_left() {
+        let fabric = Mesh { dims: vec![4], cas: 1 }.build().unwrap();
+        let before = [[2, 1, 0], [1, 1, 0], [0, 0, 3]];
+        let search = |before: [[u8; 3]; 3]| {
+            let mut planes = SlPlanes::new(&fabric);
+            for (row, vls) in planes.planes[0].rows_mut().iter_mut().zip(before) {
+                for (sl, vl) in vls.into_iter().enumerate() {
+                    *row = row.with(Sl(sl as u8), Vl(vl));
+                }
+            }
+            let sl = planes.assign(&[0, 1, 2]);
+            let after = |row: usize| planes.planes[0].rows()[row].vls()[..4].iter().map(|vl| vl.0).collect();
+            (sl, [0, 1, 2].map(after))
+        };
+        let (sl, after): (usize, [Vec<u8>; 3]) = search(before);
+        assert_eq!((sl, after), (2, [vec![2, 1, 1, 0], vec![1, 1, 2, 0], vec![0, 0, 3, 0]]));
+        // With another VL in the last row, the next column is as good as new.
+        let (sl, after) = search([before[0], before[1], [0, 0, 2]]);
+        assert_eq!((sl, after), (3, [vec![2, 1, 0, 1], vec![1, 1, 0, 2], vec![0, 0, 2, 3]]));
+    }
+}
