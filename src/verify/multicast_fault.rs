@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::packet::Packet;
+use super::packet::{Packet, credit_loop};
 use crate::fabric::{ChannelId, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
 
 /// One example of a violated multicast property.
@@ -114,25 +114,14 @@ impl McastFault {
                 fabric.describe_switch(*at)
             ),
             Self::CreditLoop(waits) => {
-                let mut text =
-                    format!("{} virtual channels wait for each other in a credit loop:", waits.len());
-                for (i, wait) in waits.iter().enumerate() {
-                    let next = &waits[(i + 1) % waits.len()];
-                    let cause = match wait.cause {
-                        Cause::Unicast(packet) => packet.describe(fabric),
-                        Cause::Multicast { mlid, source, sl } => {
-                            format!("a packet from {} to group 0x{mlid:04x} with SL {}", end(source), sl.0)
-                        }
-                    };
-                    text += &format!(
-                        "\n  {} VL {}\n    waits for {} VL {} because of {cause}",
-                        fabric.describe_channel(wait.channel),
-                        wait.vl.0,
-                        fabric.describe_channel(next.channel),
-                        next.vl.0,
-                    );
-                }
-                text
+                let cause = |cause: &Cause| match cause {
+                    Cause::Unicast(packet) => packet.describe(fabric),
+                    Cause::Multicast { mlid, source, sl } => {
+                        format!("a packet from {} to group 0x{mlid:04x} with SL {}", end(*source), sl.0)
+                    }
+                };
+                let waits = waits.iter().map(|wait| (wait.channel, wait.vl, cause(&wait.cause)));
+                credit_loop(fabric, &waits.collect::<Vec<_>>())
             }
         }
     }

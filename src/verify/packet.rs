@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fabric::{EndPortId, Fabric, Lid, NodeId, Sl};
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, NodeId, Sl, Vl};
 
 /// A pair, and the SL of its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,23 @@ impl Packet {
             "sl": self.sl.0,
         })
     }
+}
+
+/// A credit loop as text: its virtual channels, each with the packet because of which it waits for the
+/// next one, the last one for the first.
+pub(super) fn credit_loop(fabric: &Fabric, waits: &[(ChannelId, Vl, String)]) -> String {
+    let mut text = format!("{} virtual channels wait for each other in a credit loop:", waits.len());
+    for (i, (channel, vl, cause)) in waits.iter().enumerate() {
+        let (next, next_vl, _) = &waits[(i + 1) % waits.len()];
+        text += &format!(
+            "\n  {} VL {}\n    waits for {} VL {} because of {cause}",
+            fabric.describe_channel(*channel),
+            vl.0,
+            fabric.describe_channel(*next),
+            next_vl.0,
+        );
+    }
+    text
 }
 
 /// A node as JSON.

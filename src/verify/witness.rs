@@ -6,7 +6,7 @@ use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, NodeId, PortNum, Sl, Swit
 use crate::tables::{Routes, SlVlRow};
 
 use super::multicast_fault::McastFault;
-use super::packet::{Packet, node};
+use super::packet::{Packet, credit_loop, node};
 use super::policy::SlPolicy;
 use super::{Destination, bits};
 
@@ -107,20 +107,8 @@ impl Witness {
                 format!("{} loops: {} and again {}", packet.describe(fabric), path.join(" -> "), path[0])
             }
             Self::CreditLoop(waits) => {
-                let mut text =
-                    format!("{} virtual channels wait for each other in a credit loop:", waits.len());
-                for (i, wait) in waits.iter().enumerate() {
-                    let next = &waits[(i + 1) % waits.len()];
-                    text += &format!(
-                        "\n  {} VL {}\n    waits for {} VL {} because of {}",
-                        fabric.describe_channel(wait.channel),
-                        wait.vl.0,
-                        fabric.describe_channel(next.channel),
-                        next.vl.0,
-                        wait.packet.describe(fabric)
-                    );
-                }
-                text
+                let waits = waits.iter().map(|wait| (wait.channel, wait.vl, wait.packet.describe(fabric)));
+                credit_loop(fabric, &waits.collect::<Vec<_>>())
             }
             Self::IllegalVl { wait, data_vls } => format!(
                 "{} travels {} on VL {}, but the link operates only {data_vls} data VLs",
