@@ -34,8 +34,11 @@ impl Plugin {
             let sent = if with_sls { Sent::WithSls } else { Sent::WithoutSls };
             self.sent.store(sent as u8, Ordering::Relaxed);
             self.known_rows.sent_by_another();
-            self.failures.store(0, Ordering::Relaxed);
-            self.failures_at_adapters.store(0, Ordering::Relaxed);
+            for count in
+                [&self.failures, &self.failures_at_adapters, &self.failures_of_tops, &self.failures_of_links]
+            {
+                count.store(0, Ordering::Relaxed);
+            }
             self.retry.cancel();
         }
     }
