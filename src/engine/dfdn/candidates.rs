@@ -8,7 +8,7 @@ use super::tuning::ROUNDS;
 use crate::fabric::SwitchId;
 use crate::ordering::{Rule, Tree};
 use crate::routing::{
-    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, ranked_sssp, search_labels, search_rank,
+    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, ranked_sssp, relieve, search_labels, search_rank,
     stable_sssp,
 };
 
@@ -66,7 +66,15 @@ impl Candidate {
             BalanceBy::ExpectedLoad => stable_sssp,
             BalanceBy::Load => ranked_sssp,
         };
-        route(task.fabric, task.hops, &self.rule, self.lookahead, no_legal_path)
+        let mut forwarding = route(task.fabric, task.hops, &self.rule, self.lookahead, no_legal_path);
+        if forwarding.complete {
+            let goal = match by {
+                BalanceBy::ExpectedLoad => task.reference.load,
+                BalanceBy::Load => 0,
+            };
+            relieve(task.fabric, task.hops, &self.rule, self.lookahead, no_legal_path, goal, &mut forwarding);
+        }
+        forwarding
     }
 
     /// Routes with one SL and detours, with the tree reserved where some switch has no path otherwise.

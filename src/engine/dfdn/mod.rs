@@ -13,26 +13,24 @@
 mod build;
 mod candidates;
 mod estimate;
+mod objective;
 mod orders;
 mod search;
 mod searched;
 mod stable;
 mod tuning;
 
-use rayon::prelude::*;
-
 use self::candidates::BalanceBy;
 use self::estimate::Budget;
+use self::objective::Reference;
 use self::searched::searched_plan;
 use self::stable::stable_plan;
-use self::tuning::{LEAST_WORK, NEAR, NEAR_HOPS, STABLE_DETOURS, STABLE_LOSS, STABLE_VLS};
+use self::tuning::{LEAST_WORK, STABILITY};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings};
-use crate::evaluate::quick_bisection;
-use crate::fabric::{Fabric, SwitchId};
+use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
-use crate::ordering::Dimensions;
-use crate::routing::{Hops, has_core_switches};
+use crate::routing::Hops;
 
 /// What is to be routed, and with what.
 #[derive(Clone, Copy)]
@@ -41,6 +39,13 @@ struct Task<'a> {
     hops: &'a Hops,
     settings: &'a Settings,
     limits: LaneLimits,
+    reference: &'a Reference,
+}
+
+/// A plan with its price.
+struct Priced {
+    plan: Plan,
+    price: f64,
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.
@@ -53,60 +58,43 @@ pub(super) fn dfdn(
     settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
-    let task = Task { fabric, hops, settings, limits };
-    match settings.balance {
+    let reference = Reference::new(fabric, hops);
+    let task = Task { fabric, hops, settings, limits, reference: &reference };
+    let routed = match settings.balance {
         Balance::Full => searched_plan(task, BalanceBy::Load),
         Balance::Stable => stable_plan(task, limit(settings)).or_else(|why_not| {
-            let mut plan = searched_plan(task, BalanceBy::ExpectedLoad)?;
-            plan.remarks.push(format!("a failed link may bring another order of the links ({why_not})"));
-            Ok(plan)
+            let mut searched = searched_plan(task, BalanceBy::ExpectedLoad)?;
+            let remark = format!("a failed link may bring another order of the links ({why_not})");
+            searched.plan.remarks.push(remark);
+            Ok(searched)
         }),
         Balance::Auto => stable_or_searched(task),
-    }
+    };
+    routed.map(|routed| routed.plan)
 }
 
-/// Stable tables where they cost next to nothing, else searched ones.
+/// Stable tables unless searched ones are better by more than [`STABILITY`].
 ///
-/// Grids are searched: that gives one VL and a better balance. Where routing takes hundredths of a second both are
-/// computed. Then stable tables must not take several VLs where one does, nor two more than the searched ones, and
-/// must have nearly their bandwidth. On larger fabrics they may take three VLs, and one on trees.
-fn stable_or_searched(task: Task<'_>) -> Result<Plan, EngineError> {
-    let Task { fabric, hops, settings, .. } = task;
-    let searched = || searched_plan(task, BalanceBy::Load);
-    let because = |plan: Result<Plan, EngineError>, why_not: &str| {
-        let mut plan = plan?;
-        plan.remarks.push(format!("balanced anew whenever the fabric changes (balance stable: {why_not})"));
-        Ok(plan)
+/// On large fabrics there is no search where stable tables are as good as P-SSSP.
+fn stable_or_searched(task: Task<'_>) -> Result<Priced, EngineError> {
+    let stable = stable_plan(task, limit(task.settings));
+    let large = Budget::pass(task.fabric) > LEAST_WORK;
+    if large && stable.as_ref().is_ok_and(|stable| stable.price <= STABILITY) {
+        return stable.map_err(|_| unreachable!("it is there"));
+    }
+    let searched = searched_plan(task, BalanceBy::Load);
+    let why_not = match (stable, &searched) {
+        (Ok(stable), Err(_)) => return Ok(stable),
+        (Ok(stable), Ok(searched)) if stable.price <= searched.price + STABILITY => return Ok(stable),
+        (Ok(stable), Ok(searched)) => {
+            format!("it would cost {:.1} % of the bandwidth", 100.0 * (stable.price - searched.price))
+        }
+        (Err(why_not), _) => why_not,
     };
-    if Dimensions::find(fabric).is_some() {
-        return because(searched(), "a grid has fewer VLs or more bandwidth so");
-    }
-    let near = near_pairs(fabric, hops) > NEAR;
-    let detours = if near { 0.0 } else { limit(settings).min(STABLE_DETOURS) };
-    let compares = Budget::pass(fabric) <= LEAST_WORK;
-    let (stable, other) = rayon::join(|| stable_plan(task, detours), || compares.then(searched));
-    match (stable, other) {
-        (Err(why_not), other) => because(other.unwrap_or_else(searched), &why_not),
-        (Ok(stable), Some(Ok(other))) => {
-            let most = if near || other.vls == 1 { other.vls } else { other.vls + 1 };
-            if stable.vls > most {
-                let why_not = format!("{} VLs instead of {}", stable.vls, other.vls);
-                return because(Ok(other), &why_not);
-            }
-            let ebb = |plan: &Plan| quick_bisection(fabric, &plan.lft);
-            let (kept, best) = rayon::join(|| ebb(&stable), || ebb(&other));
-            let loss = 1.0 - kept / best;
-            if loss > STABLE_LOSS.min(settings.max_loss) {
-                return because(Ok(other), &format!("{:.1} % less bandwidth", 100.0 * loss));
-            }
-            Ok(stable)
-        }
-        (Ok(stable), Some(Err(_))) => Ok(stable),
-        (Ok(stable), None) => {
-            let most = if has_core_switches(fabric) { 1 } else { STABLE_VLS };
-            if stable.vls <= most { Ok(stable) } else { because(searched(), &format!("{} VLs", stable.vls)) }
-        }
-    }
+    let mut searched = searched?;
+    let remark = format!("balanced anew whenever the fabric changes (balance stable: {why_not})");
+    searched.plan.remarks.push(remark);
+    Ok(searched)
 }
 
 /// The largest share of the adapter pairs that one SL may send on detours.
@@ -119,15 +107,9 @@ pub(super) fn limit(settings: &Settings) -> f64 {
     }
 }
 
-/// Share of the pairs of switches with adapters that are at most [`NEAR_HOPS`] apart.
-fn near_pairs(fabric: &Fabric, hops: &Hops) -> f64 {
-    let with: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
-    let near = |&a: &SwitchId| with.iter().filter(|&&b| hops.get(a, b) <= NEAR_HOPS).count();
-    with.par_iter().map(near).sum::<usize>() as f64 / (with.len() * with.len()).max(1) as f64
-}
-
 /// The search alone: the names of its candidates, the best first.
 pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
-    let task = Task { fabric, hops, settings: &Settings::default(), limits };
+    let reference = Reference::new(fabric, hops);
+    let task = Task { fabric, hops, settings: &Settings::default(), limits, reference: &reference };
     search::search(task).candidates.iter().map(candidates::Candidate::name).collect()
 }

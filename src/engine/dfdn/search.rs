@@ -49,8 +49,18 @@ pub(super) fn search(task: Task<'_>) -> Search {
             add(&mut tried, labelled);
         }
     }
+    // Improving or labelling an order may have left it as it was.
+    let mut different: Vec<Candidate> = Vec::new();
+    for candidate in tried {
+        if !different
+            .iter()
+            .any(|other| other.rule == candidate.rule && other.lookahead == candidate.lookahead)
+        {
+            different.push(candidate);
+        }
+    }
     let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
-    Search { candidates: tried, compare: budget.passes(fabric).clamp(1, most) }
+    Search { candidates: different, compare: budget.passes(fabric).clamp(1, most) }
 }
 
 /// The best first.

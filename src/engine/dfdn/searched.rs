@@ -4,17 +4,14 @@ use rayon::prelude::*;
 
 use super::build::{df_dn_plan, one_sl, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
-use super::estimate::worth;
+use super::objective::Measured;
 use super::search::{Search, search};
 use super::tuning::{COMPARED, HOPELESS, TREE_LOSS};
-use super::{Task, limit};
-use crate::engine::plan::Plan;
+use super::{Priced, Task, limit};
 use crate::engine::{EngineError, Prefer};
-use crate::evaluate::quick_bisection;
 use crate::lanes::{Lanes, LanesError};
 use crate::ordering::Rule;
-use crate::routing::{Forwarding, Lookahead, NoLegalPath, ranked_sssp};
-use crate::tables::Lft;
+use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
 /// The first of these that the settings allow and the VLs and SLs suffice for:
 ///
@@ -32,7 +29,7 @@ use crate::tables::Lft;
 ///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
-pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Plan, EngineError> {
+pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let settings = task.settings;
     let search = search(task);
     let mut rejected = None;
@@ -45,7 +42,7 @@ pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Plan, Engin
     }
     let several = |with_tree| several_sls_plan(task, by, &search, with_tree);
     let mut without_tree = match several(false) {
-        Ok(plan) if plan.serves_multicast() => return Ok(plan),
+        Ok(plan) if plan.plan.serves_multicast() => return Ok(plan),
         Ok(plan) => {
             if let Ok(with_tree) = several(true) {
                 return Ok(with_tree);
@@ -56,7 +53,7 @@ pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Plan, Engin
     };
     if without_tree.is_err() {
         if let Ok(plan) = df_dn_plan(task) {
-            if plan.serves_multicast() {
+            if plan.plan.serves_multicast() {
                 return Ok(plan);
             }
             without_tree = Ok(plan);
@@ -65,7 +62,7 @@ pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Plan, Engin
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
         let trial = rejected.unwrap_or_else(|| Trial::new(task, by, &search.candidates[0]));
         let (plan, candidate) = trial.plan(task);
-        if plan.serves_multicast() {
+        if plan.plan.serves_multicast() {
             return Ok(plan);
         }
         return Ok(Trial::with_tree(task, by, candidate).plan(task).0);
@@ -78,11 +75,11 @@ struct Rejected {
     /// It has too many detours or too little bandwidth.
     trial: Trial,
     /// A plan within the limits, but without a multicast tree.
-    without_tree: Option<Plan>,
+    without_tree: Option<Priced>,
 }
 
 /// One SL within the limits: the best candidate by what comes out.
-fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Plan, Box<Rejected>> {
+fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
     let settings = task.settings;
     let (limit, candidates) = (limit(settings), &search.candidates);
     let run = |candidate: &Candidate| Trial::new(task, by, candidate);
@@ -93,33 +90,31 @@ fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Plan, B
         // It is worse than the search expected, so others are compared.
         trials.par_extend(others.par_iter().take(COMPARED - 1).map(run));
     }
-    let best = best_of(task, trials);
-    let slow = settings.prefer == Prefer::Default && best.bandwidth < 1.0 - settings.max_loss;
+    let best = cheapest(task, trials);
+    let slow = settings.prefer == Prefer::Default && best.measured.bisection < 1.0 - settings.max_loss;
     if best.forwarding.nonminimal_share() > limit || slow {
         return Err(Box::new(Rejected { trial: best, without_tree: None }));
     }
-    let (plan, candidate) = best.plan(task);
-    if plan.serves_multicast() {
-        return Ok(plan);
+    let (found, candidate) = best.plan(task);
+    if found.plan.serves_multicast() {
+        return Ok(found);
     }
     let rule = candidate.rule.clone();
     let best = Trial::with_tree(task, by, candidate);
-    let ebb = |lft: &Lft| quick_bisection(task.fabric, lft);
-    let (without, with) = rayon::join(|| ebb(&plan.lft), || ebb(&best.forwarding.lft));
-    if with < (1.0 - TREE_LOSS) * without {
+    if best.price(task) > found.price + TREE_LOSS {
         // The tree concentrates traffic. A candidate whose order has a tree as it is may do better.
         let others = candidates.iter().filter(|candidate| candidate.rule != rule).take(COMPARED);
         let trials = others.map(run).filter(|other| other.forwarding.nonminimal_share() <= limit);
-        let plans = trials.map(|other| other.plan(task).0).filter(Plan::serves_multicast);
-        let judged = plans.map(|plan| (ebb(&plan.lft), plan)).filter(|&(ebb, _)| ebb > with);
-        if let Some((_, plan)) = judged.max_by(|(a, _), (b, _)| a.total_cmp(b)) {
-            return Ok(plan);
+        let plans = trials.map(|other| other.plan(task).0).filter(|other| other.plan.serves_multicast());
+        let cheaper = plans.filter(|other| other.price < best.price(task));
+        if let Some(other) = cheaper.min_by(|a, b| a.price.total_cmp(&b.price)) {
+            return Ok(other);
         }
     }
     if best.forwarding.nonminimal_share() <= limit {
         return Ok(best.plan(task).0);
     }
-    Err(Box::new(Rejected { trial: best, without_tree: Some(plan) }))
+    Err(Box::new(Rejected { trial: best, without_tree: Some(found) }))
 }
 
 /// Several SLs, by the candidate that takes the fewest; its labels are those of SL 0.
@@ -130,7 +125,7 @@ fn several_sls_plan(
     by: BalanceBy,
     search: &Search,
     with_tree: bool,
-) -> Result<Plan, LanesError> {
+) -> Result<Priced, LanesError> {
     let with_labels = |c: &&Candidate| !matches!(c.rule, Rule::OneVl(_) | Rule::Any);
     let candidates: Vec<&Candidate> =
         search.candidates.iter().filter(with_labels).take(search.compare).collect();
@@ -142,10 +137,10 @@ fn several_sls_plan(
         candidate.lookahead = Lookahead::LastOption;
         let forwarding = candidate.route(task, by, NoLegalPath::Break);
         let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
-        Ok((lanes, forwarding.lft, candidate))
+        Ok((lanes, forwarding, candidate))
     });
-    let tried: Vec<Result<(Lanes, Lft, Candidate), LanesError>> = tried.collect();
-    let mut least: Result<(Lanes, Lft, Candidate), LanesError> =
+    let tried: Vec<Result<(Lanes, Forwarding, Candidate), LanesError>> = tried.collect();
+    let mut least: Result<(Lanes, Forwarding, Candidate), LanesError> =
         Err(LanesError::TooFewVls { needed: 2, offered: task.limits.vls });
     for result in tried {
         least = match (result, least) {
@@ -155,50 +150,43 @@ fn several_sls_plan(
             (_, old) => old,
         };
     }
-    let (lanes, lft, candidate) = least?;
-    Ok(several_sls(task, &candidate, lft, lanes))
+    let (lanes, forwarding, candidate) = least?;
+    Ok(several_sls(task, &candidate, forwarding, lanes))
 }
 
 /// A candidate, possibly changed for its tree, and the routing with one SL.
 struct Trial {
     candidate: Candidate,
     forwarding: Forwarding,
-    /// Expected, in relation to P-SSSP without a rule; 1 where nothing was compared.
-    bandwidth: f64,
+    measured: Measured,
 }
 
 impl Trial {
     fn new(task: Task<'_>, by: BalanceBy, candidate: &Candidate) -> Self {
         let mut candidate = candidate.clone();
         let forwarding = candidate.route_one_sl(task, by);
-        Self { candidate, forwarding, bandwidth: 1.0 }
+        Self { candidate, measured: Measured::new(task, &forwarding), forwarding }
     }
 
     fn with_tree(task: Task<'_>, by: BalanceBy, mut candidate: Candidate) -> Self {
         candidate.reserve_tree(task);
         let forwarding = candidate.route_with_tree(task, by);
-        Self { candidate, forwarding, bandwidth: 1.0 }
+        Self { candidate, measured: Measured::new(task, &forwarding), forwarding }
     }
 
     /// The plan, and the candidate that it was made from.
-    fn plan(self, task: Task<'_>) -> (Plan, Candidate) {
-        let plan = one_sl(task, &self.candidate, self.forwarding, Vec::new());
+    fn plan(self, task: Task<'_>) -> (Priced, Candidate) {
+        let plan = one_sl(task, &self.candidate, self.forwarding, self.measured, Vec::new());
         (plan, self.candidate)
     }
 
-    fn worth(&self) -> f64 {
-        worth(self.forwarding.nonminimal_share(), self.bandwidth, &self.candidate.rule)
+    fn price(&self, task: Task<'_>) -> f64 {
+        self.measured.price(task, self.candidate.rule.vls(), 1)
     }
 }
 
-/// The trial that is worth most.
-fn best_of(task: Task<'_>, mut trials: Vec<Trial>) -> Trial {
-    let fabric = task.fabric;
-    if trials.len() > 1 {
-        let break_rule = NoLegalPath::Break;
-        let plain =
-            ranked_sssp(fabric, task.hops, &Rule::Any, Lookahead::Every, break_rule).bandwidth(fabric);
-        trials.par_iter_mut().for_each(|trial| trial.bandwidth = trial.forwarding.bandwidth(fabric) / plain);
-    }
-    trials.into_iter().min_by(|a, b| a.worth().total_cmp(&b.worth())).expect("there is a candidate")
+/// The trial of the least price, the first of several.
+fn cheapest(task: Task<'_>, trials: Vec<Trial>) -> Trial {
+    let price = |trial: &Trial| trial.price(task);
+    trials.into_iter().min_by(|a, b| price(a).total_cmp(&price(b))).expect("there is a candidate")
 }

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use super::Task;
 use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::spread;
+use super::objective::Measured;
 use super::orders::stable;
 use super::tuning::{
     STABLE_BANDWIDTH, STABLE_BROKEN, STABLE_GLANCE, STABLE_HOPELESS, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS,
     STABLE_TARGETS,
 };
-use crate::engine::plan::Plan;
+use super::{Priced, Task};
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
 use crate::routing::{
@@ -29,7 +29,7 @@ const BY: BalanceBy = BalanceBy::ExpectedLoad;
 ///
 /// # Errors
 /// Why there are none, in words.
-pub(super) fn stable_plan(task: Task<'_>, limit: f64) -> Result<Plan, String> {
+pub(super) fn stable_plan(task: Task<'_>, limit: f64) -> Result<Priced, String> {
     let fits = |forwarding: &Forwarding| {
         let share = forwarding.nonminimal_share();
         if !forwarding.complete {
@@ -42,13 +42,14 @@ pub(super) fn stable_plan(task: Task<'_>, limit: f64) -> Result<Plan, String> {
     };
     let plan = |candidate: &Candidate, forwarding: Forwarding| {
         let remark = "a failed link changes few tables (balance stable)".to_owned();
-        one_sl(task, candidate, forwarding, vec![remark])
+        let measured = Measured::new(task, &forwarding);
+        one_sl(task, candidate, forwarding, measured, vec![remark])
     };
     for mut candidate in good_enough(task) {
         let Some(forwarding) = route(task, &mut candidate, limit) else { continue };
         fits(&forwarding)?;
         let found = plan(&candidate, forwarding);
-        if found.serves_multicast() {
+        if found.plan.serves_multicast() {
             return Ok(found);
         }
         reserve_tree(task, &mut candidate);
