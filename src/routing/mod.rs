@@ -26,7 +26,7 @@ pub use textbook::{
     p2sssp, sssp, sssp_of_any_length, updn_roots, updn_trees,
 };
 pub use under_rule::{
-    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, probe, probe_all, ranked_sssp, relieve,
+    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, Relief, probe, probe_all, ranked_sssp, relieve,
     search_labels, search_rank,
 };
 

@@ -1,7 +1,7 @@
 //! Plans from a candidate and its forwarding tables: with one SL, with several, and DF-DN.
 
 use super::candidates::Candidate;
-use super::objective::Measured;
+use super::objective::{Measured, Objective};
 use super::{Priced, Task};
 use crate::engine::plan::{Parts, Plan};
 use crate::fabric::Sl;
@@ -16,12 +16,13 @@ use crate::tables::{Lft, PathSl};
 /// - `measured`: the forwarding.
 /// - `remarks`: further ones.
 pub(super) fn one_sl(
-    task: Task<'_>,
+    objective: &Objective<'_>,
     candidate: &Candidate,
     forwarding: Forwarding,
     measured: Measured,
     remarks: Vec<String>,
 ) -> Priced {
+    let task = objective.task;
     let rule = &candidate.rule;
     let all = u16::MAX >> (Sl::COUNT - usize::from(task.limits.sls));
     let detours = match forwarding.detours {
@@ -37,17 +38,17 @@ pub(super) fn one_sl(
     let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
     let remark = format!("one SL, {lanes_used}, {detours}: {how} ({})", candidate.name());
     let lanes = Lanes { sl2vl: rule.sl2vl(task.fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
-    plan(task, (forwarding.lft, measured), lanes, Some(candidate), remark, remarks)
+    plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, remarks)
 }
 
 /// Several SLs: pairs that violate the rule get SLs of their own, the others SL 0.
 pub(super) fn several_sls(
-    task: Task<'_>,
+    objective: &Objective<'_>,
     candidate: &Candidate,
     forwarding: Forwarding,
     lanes: Lanes,
 ) -> Priced {
-    let measured = Measured::new(task, &forwarding);
+    let measured = objective.measure(&forwarding);
     let remark = format!(
         "{} SLs, {} VLs, all adapter pairs on shortest paths: every path ascends in the order or to a higher \
          VL after its first turn ({})",
@@ -55,7 +56,7 @@ pub(super) fn several_sls(
         lanes.vls,
         candidate.name()
     );
-    plan(task, (forwarding.lft, measured), lanes, Some(candidate), remark, Vec::new())
+    plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, Vec::new())
 }
 
 /// The lanes of [`several_sls`].
@@ -74,21 +75,23 @@ pub(super) fn several_lanes(
 ///
 /// # Errors
 /// Those of [`df_dn`].
-pub(super) fn df_dn_plan(task: Task<'_>) -> Result<Priced, LanesError> {
+pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
+    let task = objective.task;
     let lft = sssp(task.fabric, task.hops);
     let lanes = df_dn(task.fabric, &lft, task.limits)?;
     let remark = "DF-DN: one VL more at each hop".to_owned();
-    Ok(plan(task, (lft, Measured::REFERENCE), lanes, None, remark, Vec::new()))
+    Ok(plan(objective, (lft, Measured::REFERENCE), lanes, None, remark, Vec::new()))
 }
 
 fn plan(
-    task: Task<'_>,
+    objective: &Objective<'_>,
     (lft, measured): (Lft, Measured),
     lanes: Lanes,
     candidate: Option<&Candidate>,
     remark: String,
     more: Vec<String>,
 ) -> Priced {
+    let task = objective.task;
     let mut remarks = vec![remark];
     if let PathSl::Any(_) = lanes.path_sl {
         let text = "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
@@ -101,5 +104,5 @@ fn plan(
     });
     let sls = lanes.sls;
     let plan = Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks });
-    Priced { price: measured.price(task, plan.vls, sls), plan }
+    Priced { price: objective.price(&measured, plan.vls, sls), plan }
 }

@@ -22,9 +22,9 @@ mod tuning;
 
 use self::candidates::BalanceBy;
 use self::estimate::Budget;
-use self::objective::Reference;
+use self::objective::Objective;
 use self::searched::searched_plan;
-use self::stable::stable_plan;
+use self::stable::{route_stable, stable_plan};
 use self::tuning::{LEAST_WORK, STABILITY};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings};
@@ -39,10 +39,9 @@ struct Task<'a> {
     hops: &'a Hops,
     settings: &'a Settings,
     limits: LaneLimits,
-    reference: &'a Reference,
 }
 
-/// A plan with its price.
+/// A plan with its price by the [objective](objective).
 struct Priced {
     plan: Plan,
     price: f64,
@@ -58,17 +57,21 @@ pub(super) fn dfdn(
     settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
-    let reference = Reference::new(fabric, hops);
-    let task = Task { fabric, hops, settings, limits, reference: &reference };
+    let task = Task { fabric, hops, settings, limits };
+    let detours = limit(settings);
+    let stable = || match settings.balance {
+        Balance::Full => Err("not asked for".to_owned()),
+        Balance::Stable | Balance::Auto => route_stable(task, detours),
+    };
+    let (objective, stable) = rayon::join(|| Objective::new(task), stable);
+    let stable = stable.and_then(|stable| stable_plan(&objective, stable, detours));
     let routed = match settings.balance {
-        Balance::Full => searched_plan(task, BalanceBy::Load),
-        Balance::Stable => stable_plan(task, limit(settings)).or_else(|why_not| {
-            let mut searched = searched_plan(task, BalanceBy::ExpectedLoad)?;
-            let remark = format!("a failed link may bring another order of the links ({why_not})");
-            searched.plan.remarks.push(remark);
-            Ok(searched)
+        Balance::Full => searched_plan(&objective, BalanceBy::Load),
+        Balance::Stable => stable.or_else(|why_not| {
+            let searched = searched_plan(&objective, BalanceBy::ExpectedLoad)?;
+            Ok(searched.because(format!("a failed link may bring another order of the links ({why_not})")))
         }),
-        Balance::Auto => stable_or_searched(task),
+        Balance::Auto => stable_or_searched(&objective, stable),
     };
     routed.map(|routed| routed.plan)
 }
@@ -76,25 +79,33 @@ pub(super) fn dfdn(
 /// Stable tables unless searched ones are better by more than [`STABILITY`].
 ///
 /// On large fabrics there is no search where stable tables are as good as P-SSSP.
-fn stable_or_searched(task: Task<'_>) -> Result<Priced, EngineError> {
-    let stable = stable_plan(task, limit(task.settings));
-    let large = Budget::pass(task.fabric) > LEAST_WORK;
-    if large && stable.as_ref().is_ok_and(|stable| stable.price <= STABILITY) {
-        return stable.map_err(|_| unreachable!("it is there"));
-    }
-    let searched = searched_plan(task, BalanceBy::Load);
-    let why_not = match (stable, &searched) {
-        (Ok(stable), Err(_)) => return Ok(stable),
-        (Ok(stable), Ok(searched)) if stable.price <= searched.price + STABILITY => return Ok(stable),
-        (Ok(stable), Ok(searched)) => {
-            format!("it would cost {:.1} % of the bandwidth", 100.0 * (stable.price - searched.price))
-        }
-        (Err(why_not), _) => why_not,
+fn stable_or_searched(
+    objective: &Objective<'_>,
+    stable: Result<Priced, String>,
+) -> Result<Priced, EngineError> {
+    let large = Budget::pass(objective.task.fabric) > LEAST_WORK;
+    let why_not = match stable {
+        Ok(stable) if large && stable.price <= STABILITY => return Ok(stable),
+        Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
+            Ok(searched) if searched.price + STABILITY < stable.price => {
+                let loss = 100.0 * (stable.price - searched.price);
+                return Ok(searched.because(format!("{ANEW} (balance stable: worth {loss:.1} % less)")));
+            }
+            _ => return Ok(stable),
+        },
+        Err(why_not) => why_not,
     };
-    let mut searched = searched?;
-    let remark = format!("balanced anew whenever the fabric changes (balance stable: {why_not})");
-    searched.plan.remarks.push(remark);
-    Ok(searched)
+    Ok(searched_plan(objective, BalanceBy::Load)?.because(format!("{ANEW} (balance stable: {why_not})")))
+}
+
+/// What is remarked of searched tables.
+const ANEW: &str = "balanced anew whenever the fabric changes";
+
+impl Priced {
+    fn because(mut self, remark: String) -> Self {
+        self.plan.remarks.push(remark);
+        self
+    }
 }
 
 /// The largest share of the adapter pairs that one SL may send on detours.
@@ -109,7 +120,6 @@ pub(super) fn limit(settings: &Settings) -> f64 {
 
 /// The search alone: the names of its candidates, the best first.
 pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
-    let reference = Reference::new(fabric, hops);
-    let task = Task { fabric, hops, settings: &Settings::default(), limits, reference: &reference };
+    let task = Task { fabric, hops, settings: &Settings::default(), limits };
     search::search(task).candidates.iter().map(candidates::Candidate::name).collect()
 }

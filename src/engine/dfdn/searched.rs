@@ -4,10 +4,10 @@ use rayon::prelude::*;
 
 use super::build::{df_dn_plan, one_sl, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
-use super::objective::Measured;
+use super::objective::{Measured, Objective};
 use super::search::{Search, search};
 use super::tuning::{COMPARED, HOPELESS, TREE_LOSS};
-use super::{Priced, Task, limit};
+use super::{Priced, limit};
 use crate::engine::{EngineError, Prefer};
 use crate::lanes::{Lanes, LanesError};
 use crate::ordering::Rule;
@@ -29,18 +29,19 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 ///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
-pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
+pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
+    let task = objective.task;
     let settings = task.settings;
     let search = search(task);
     let mut rejected = None;
     let mut without_tree = None;
     if search.candidates[0].probe.broken <= HOPELESS * limit(settings) {
-        match one_sl_plan(task, by, &search) {
+        match one_sl_plan(objective, by, &search) {
             Ok(plan) => return Ok(plan),
             Err(why) => (rejected, without_tree) = (Some(why.trial), why.without_tree),
         }
     }
-    let several = |with_tree| several_sls_plan(task, by, &search, with_tree);
+    let several = |with_tree| several_sls_plan(objective, by, &search, with_tree);
     let mut without_tree = match several(false) {
         Ok(plan) if plan.plan.serves_multicast() => return Ok(plan),
         Ok(plan) => {
@@ -52,7 +53,7 @@ pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Priced, Eng
         Err(needed) => without_tree.ok_or(needed),
     };
     if without_tree.is_err() {
-        if let Ok(plan) = df_dn_plan(task) {
+        if let Ok(plan) = df_dn_plan(objective) {
             if plan.plan.serves_multicast() {
                 return Ok(plan);
             }
@@ -60,12 +61,12 @@ pub(super) fn searched_plan(task: Task<'_>, by: BalanceBy) -> Result<Priced, Eng
         }
     }
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
-        let trial = rejected.unwrap_or_else(|| Trial::new(task, by, &search.candidates[0]));
-        let (plan, candidate) = trial.plan(task);
+        let trial = rejected.unwrap_or_else(|| Trial::new(objective, by, &search.candidates[0]));
+        let (plan, candidate) = trial.plan(objective);
         if plan.plan.serves_multicast() {
             return Ok(plan);
         }
-        return Ok(Trial::with_tree(task, by, candidate).plan(task).0);
+        return Ok(Trial::with_tree(objective, by, candidate).plan(objective).0);
     }
     without_tree.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
@@ -79,10 +80,10 @@ struct Rejected {
 }
 
 /// One SL within the limits: the best candidate by what comes out.
-fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
-    let settings = task.settings;
+fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
+    let settings = objective.task.settings;
     let (limit, candidates) = (limit(settings), &search.candidates);
-    let run = |candidate: &Candidate| Trial::new(task, by, candidate);
+    let run = |candidate: &Candidate| Trial::new(objective, by, candidate);
     let (some, others) = candidates.split_at(search.compare.min(candidates.len()));
     let mut trials: Vec<Trial> = some.par_iter().map(run).collect();
     let worse = |trial: &Trial| trial.forwarding.detours > 0 || trial.candidate.rule != candidates[0].rule;
@@ -90,29 +91,29 @@ fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Priced,
         // It is worse than the search expected, so others are compared.
         trials.par_extend(others.par_iter().take(COMPARED - 1).map(run));
     }
-    let best = cheapest(task, trials);
+    let best = cheapest(objective, trials);
     let slow = settings.prefer == Prefer::Default && best.measured.bisection < 1.0 - settings.max_loss;
     if best.forwarding.nonminimal_share() > limit || slow {
         return Err(Box::new(Rejected { trial: best, without_tree: None }));
     }
-    let (found, candidate) = best.plan(task);
+    let (found, candidate) = best.plan(objective);
     if found.plan.serves_multicast() {
         return Ok(found);
     }
     let rule = candidate.rule.clone();
-    let best = Trial::with_tree(task, by, candidate);
-    if best.price(task) > found.price + TREE_LOSS {
+    let best = Trial::with_tree(objective, by, candidate);
+    if best.price(objective) > found.price + TREE_LOSS {
         // The tree concentrates traffic. A candidate whose order has a tree as it is may do better.
         let others = candidates.iter().filter(|candidate| candidate.rule != rule).take(COMPARED);
         let trials = others.map(run).filter(|other| other.forwarding.nonminimal_share() <= limit);
-        let plans = trials.map(|other| other.plan(task).0).filter(|other| other.plan.serves_multicast());
-        let cheaper = plans.filter(|other| other.price < best.price(task));
+        let plans = trials.map(|other| other.plan(objective).0).filter(|other| other.plan.serves_multicast());
+        let cheaper = plans.filter(|other| other.price < best.price(objective));
         if let Some(other) = cheaper.min_by(|a, b| a.price.total_cmp(&b.price)) {
             return Ok(other);
         }
     }
     if best.forwarding.nonminimal_share() <= limit {
-        return Ok(best.plan(task).0);
+        return Ok(best.plan(objective).0);
     }
     Err(Box::new(Rejected { trial: best, without_tree: Some(found) }))
 }
@@ -121,11 +122,12 @@ fn one_sl_plan(task: Task<'_>, by: BalanceBy, search: &Search) -> Result<Priced,
 ///
 /// - `with_tree`: whether the tree is reserved.
 fn several_sls_plan(
-    task: Task<'_>,
+    objective: &Objective<'_>,
     by: BalanceBy,
     search: &Search,
     with_tree: bool,
 ) -> Result<Priced, LanesError> {
+    let task = objective.task;
     let with_labels = |c: &&Candidate| !matches!(c.rule, Rule::OneVl(_) | Rule::Any);
     let candidates: Vec<&Candidate> =
         search.candidates.iter().filter(with_labels).take(search.compare).collect();
@@ -135,7 +137,8 @@ fn several_sls_plan(
             candidate.reserve_tree(task);
         }
         candidate.lookahead = Lookahead::LastOption;
-        let forwarding = candidate.route(task, by, NoLegalPath::Break);
+        let mut forwarding = candidate.route(task, by, NoLegalPath::Break);
+        objective.relieve(&candidate, by, NoLegalPath::Break, &mut forwarding);
         let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
         Ok((lanes, forwarding, candidate))
     });
@@ -151,7 +154,7 @@ fn several_sls_plan(
         };
     }
     let (lanes, forwarding, candidate) = least?;
-    Ok(several_sls(task, &candidate, forwarding, lanes))
+    Ok(several_sls(objective, &candidate, forwarding, lanes))
 }
 
 /// A candidate, possibly changed for its tree, and the routing with one SL.
@@ -162,31 +165,41 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(task: Task<'_>, by: BalanceBy, candidate: &Candidate) -> Self {
+    fn new(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Self {
         let mut candidate = candidate.clone();
-        let forwarding = candidate.route_one_sl(task, by);
-        Self { candidate, measured: Measured::new(task, &forwarding), forwarding }
+        let forwarding = candidate.route_one_sl(objective.task, by);
+        Self::finish(objective, by, candidate, forwarding)
     }
 
-    fn with_tree(task: Task<'_>, by: BalanceBy, mut candidate: Candidate) -> Self {
-        candidate.reserve_tree(task);
-        let forwarding = candidate.route_with_tree(task, by);
-        Self { candidate, measured: Measured::new(task, &forwarding), forwarding }
+    fn with_tree(objective: &Objective<'_>, by: BalanceBy, mut candidate: Candidate) -> Self {
+        candidate.reserve_tree(objective.task);
+        let forwarding = candidate.route(objective.task, by, candidate.detours());
+        Self::finish(objective, by, candidate, forwarding)
+    }
+
+    fn finish(
+        objective: &Objective<'_>,
+        by: BalanceBy,
+        candidate: Candidate,
+        mut forwarding: Forwarding,
+    ) -> Self {
+        objective.relieve(&candidate, by, candidate.detours(), &mut forwarding);
+        Self { candidate, measured: objective.measure(&forwarding), forwarding }
     }
 
     /// The plan, and the candidate that it was made from.
-    fn plan(self, task: Task<'_>) -> (Priced, Candidate) {
-        let plan = one_sl(task, &self.candidate, self.forwarding, self.measured, Vec::new());
+    fn plan(self, objective: &Objective<'_>) -> (Priced, Candidate) {
+        let plan = one_sl(objective, &self.candidate, self.forwarding, self.measured, Vec::new());
         (plan, self.candidate)
     }
 
-    fn price(&self, task: Task<'_>) -> f64 {
-        self.measured.price(task, self.candidate.rule.vls(), 1)
+    fn price(&self, objective: &Objective<'_>) -> f64 {
+        objective.price(&self.measured, self.candidate.rule.vls(), 1)
     }
 }
 
 /// The trial of the least price, the first of several.
-fn cheapest(task: Task<'_>, trials: Vec<Trial>) -> Trial {
-    let price = |trial: &Trial| trial.price(task);
+fn cheapest(objective: &Objective<'_>, trials: Vec<Trial>) -> Trial {
+    let price = |trial: &Trial| trial.price(objective);
     trials.into_iter().min_by(|a, b| price(a).total_cmp(&price(b))).expect("there is a candidate")
 }

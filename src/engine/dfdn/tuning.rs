@@ -8,6 +8,8 @@
 
 /// What it is worth that a failed link changes few tables.
 pub(super) const STABILITY: f64 = 0.02;
+/// Most passes over the destinations of hot channels; the first one brings most.
+pub(super) const RELIEF_PASSES: usize = 4;
 /// Price of a VL.
 pub(super) const VL_PRICE: f64 = 0.0003;
 

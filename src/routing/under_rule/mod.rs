@@ -13,4 +13,4 @@ pub use label_search::{LabelSearch, search_labels, search_rank};
 pub use load_walk::Lookahead;
 pub use probe::{Probe, probe, probe_all};
 pub use ranked_sssp::{Forwarding, NoLegalPath, ranked_sssp};
-pub use relieve::relieve;
+pub use relieve::{Relief, relieve};

@@ -9,17 +9,19 @@ use crate::routing::minimal_dag::{MinimalDag, for_each_block};
 use crate::routing::{Hops, adapters_by_switch, ends_on};
 use crate::tables::Lft;
 
-/// Passes over the destinations of hot channels at most. Each halves the excess or ends the work.
-const PASSES: usize = 4;
-
-/// The power of a channel's load that counts. High enough that the hottest channels decide, low enough that
-/// many warm channels still count.
-const POWER: i32 = 8;
-
 /// The weight of the hottest channel; a path has fewer than 2^8 of them, and the walk's keys 48 bits.
-const SCALE: f64 = (1_u64 << 36) as f64;
+const HOTTEST: f64 = (1_u64 << 36) as f64;
 
-/// Moves routes to adapters off channels that carry more than `goal` routes, as far as the rule allows it.
+/// How far [`relieve`] goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Relief {
+    /// Channels with at most as many routes are left alone.
+    pub goal: u64,
+    /// Passes over the destinations of hot channels, at most.
+    pub passes: usize,
+}
+
+/// Moves routes to adapters off channels that carry more routes than the goal, as far as the rule allows it.
 ///
 /// Destination by destination, of those with routes over such a channel: its tree is taken out of the load and
 /// chosen anew, as in [`ranked_sssp`](super::ranked_sssp()), where each channel costs the eighth power of its
@@ -28,54 +30,55 @@ const SCALE: f64 = (1_u64 << 36) as f64;
 ///
 /// - `no_legal_path`: as in the routing before.
 /// - `forwarding`: complete tables under the rule.
-/// - `goal`: routes on a channel.
 ///
-/// Cost: at most four passes over the destinations with hot channels, O(S + E) for each of these, with E the
-/// channels of its minimal-path DAG, and O(C) more for one with detours; O(S + C) memory.
+/// Cost: a pass takes O(S + E) for each destination with a hot channel, with E the channels of its minimal-path
+/// DAG, and O(C) more where it has detours; O(S + C) memory.
 pub fn relieve(
     fabric: &Fabric,
     hops: &Hops,
-    rule: &Rule,
-    lookahead: Lookahead,
+    (rule, lookahead): (&Rule, Lookahead),
     no_legal_path: NoLegalPath<'_>,
-    goal: u64,
+    relief: Relief,
     forwarding: &mut Forwarding,
 ) {
+    let Relief { goal, passes } = relief;
     let adapters = adapters_by_switch(fabric);
     let mut walk = LoadWalk::new(fabric, rule, lookahead);
-    for _ in 0..PASSES {
+    for _ in 0..passes {
         let largest = forwarding.load.iter().copied().max().unwrap_or(0);
         if largest <= goal {
             return;
         }
         let by_load = |id: &ChannelId| forwarding.load[id.index()] > goal;
         let hot: Vec<ChannelId> = (0..forwarding.load.len()).map(ChannelId::at).filter(by_load).collect();
-        let mut relief = Relief {
+        let mut pass = Pass {
             fabric,
             hops,
             no_legal_path,
             adapters: &adapters,
             hot: &hot,
-            largest,
+            scale: 1.0 / largest as f64,
             weights: Vec::new(),
             flow: vec![0; adapters.len()],
+            length: vec![0; adapters.len()],
+            order: Vec::new(),
             tree: Vec::new(),
             moved: false,
         };
-        relief.weights = forwarding.load.iter().map(|&load| relief.weight(load) as u64).collect();
+        pass.weights = forwarding.load.iter().map(|&load| pass.weight(load) as u64).collect();
         let concerned =
-            |s: &SwitchId| destinations(fabric, *s).any(|lid| relief.uses_hot(&forwarding.lft, lid));
+            |s: &SwitchId| destinations(fabric, *s).any(|lid| pass.uses_hot(&forwarding.lft, lid));
         let targets: Vec<SwitchId> = fabric.switch_ids().filter(concerned).collect();
         for_each_block(fabric, hops, &targets, |dags| {
             for dag in dags {
                 for lid in destinations(fabric, dag.target) {
-                    if relief.uses_hot(&forwarding.lft, lid) {
-                        relief.reroute(dag, lid, &mut walk, forwarding);
+                    if pass.uses_hot(&forwarding.lft, lid) {
+                        pass.reroute(dag, lid, &mut walk, forwarding);
                     }
                 }
             }
         });
-        if !relief.moved {
+        if !pass.moved {
             return;
         }
     }
@@ -87,29 +90,37 @@ fn destinations(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = Lid> 
     ends.filter(|end| end.is_adapter()).flat_map(|end| end.lids())
 }
 
-/// One pass.
-struct Relief<'a> {
+/// One pass over the destinations.
+struct Pass<'a> {
     fabric: &'a Fabric,
     hops: &'a Hops,
     no_legal_path: NoLegalPath<'a>,
     /// By switch.
     adapters: &'a [u64],
     hot: &'a [ChannelId],
-    /// Routes on the hottest channel as the pass begins.
-    largest: u64,
+    /// One over the routes on the hottest channel as the pass begins.
+    scale: f64,
     /// By channel.
     weights: Vec<u64>,
     /// By switch: routes that it forwards.
     flow: Vec<u64>,
+    /// By switch: hops along the tree that is replaced.
+    length: Vec<u16>,
+    /// The switches of that tree, each after its next hop, with their channels.
+    order: Vec<(SwitchId, ChannelId)>,
     /// The channels of the tree that is replaced, with their routes.
     tree: Vec<(ChannelId, u64)>,
     moved: bool,
 }
 
-impl Relief<'_> {
-    /// What a channel costs.
+impl Pass<'_> {
+    /// What a channel costs: the eighth power of its load. That is high enough that the hottest channels decide,
+    /// and low enough that many warm ones still count.
     fn weight(&self, load: u64) -> f64 {
-        SCALE * (load as f64 / self.largest as f64).powi(POWER)
+        let share = load as f64 * self.scale;
+        let square = share * share;
+        let fourth = square * square;
+        HOTTEST * (fourth * fourth)
     }
 
     /// Whether routes to a LID take a hot channel.
@@ -172,12 +183,12 @@ impl Relief<'_> {
     fn read_tree(&mut self, dag: &MinimalDag, ports: &[u8]) -> Option<u64> {
         let channels = self.fabric.channels();
         self.tree.clear();
-        // By switch: its distance along the tree.
         let row = self.hops.row(dag.target);
         let mut detours = 0;
-        let mut length: Vec<u16> = vec![u16::MAX; ports.len()];
+        let length = &mut self.length;
+        length.fill(u16::MAX);
         length[dag.target.index()] = 0;
-        let mut order = Vec::with_capacity(ports.len());
+        self.order.clear();
         let mut trail = Vec::new();
         for &s in &dag.order {
             let mut at = s;
@@ -193,14 +204,14 @@ impl Relief<'_> {
             while let Some((at, channel)) = trail.pop() {
                 hops += 1;
                 length[at.index()] = hops;
-                order.push((at, channel));
+                self.order.push((at, channel));
             }
             if length[s.index()] > u16::from(row[s.index()]) {
                 detours += self.adapters[s.index()];
             }
         }
         self.flow.copy_from_slice(self.adapters);
-        for &(s, channel) in order.iter().rev() {
+        for &(s, channel) in self.order.iter().rev() {
             let routes = self.flow[s.index()];
             self.flow[channels.get(channel).to.index()] += routes;
             self.tree.push((channel, routes));
