@@ -19,8 +19,8 @@
 use super::Task;
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
-use super::tuning::VL_PRICE;
-use crate::engine::Traffic;
+use super::tuning::{STABLE_LOAD, STABLE_LOAD_BY_DEFAULT, VL_PRICE};
+use crate::engine::{Balance, Traffic};
 use crate::evaluate::quick_bisection;
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath, Relief, ranked_sssp, relieve};
@@ -32,6 +32,8 @@ pub(super) struct Objective<'a> {
     load: u64,
     /// Effective bisection bandwidth of P-SSSP.
     bandwidth: f64,
+    /// Largest load that stable tables may have, in relation to P-SSSP.
+    stable_load: f64,
 }
 
 /// What tables come to, in relation to P-SSSP.
@@ -55,28 +57,26 @@ impl<'a> Objective<'a> {
     pub(super) fn new(task: Task<'a>) -> Self {
         let Task { fabric, hops, .. } = task;
         let plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
-        Self { task, load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft) }
+        let stable_load = match task.settings.balance {
+            Balance::Stable => STABLE_LOAD,
+            Balance::Auto | Balance::Full => STABLE_LOAD_BY_DEFAULT,
+        };
+        Self { task, load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft), stable_load }
     }
 
-    /// Moves routes off the hottest channels of a candidate's tables: of stable ones only until these are no
-    /// hotter than with P-SSSP, so that few entries move.
+    /// Moves routes off the hottest channels of a candidate's tables: of stable ones only down to a limit, so that
+    /// few entries move.
     ///
     /// Cost: up to four passes of P-SSSP, one where that takes long.
-    pub(super) fn relieve(
-        &self,
-        candidate: &Candidate,
-        by: BalanceBy,
-        no_legal_path: NoLegalPath<'_>,
-        forwarding: &mut Forwarding,
-    ) {
+    pub(super) fn relieve(&self, candidate: &Candidate, by: BalanceBy, forwarding: &mut Forwarding) {
         let Task { fabric, hops, .. } = self.task;
         let goal = match by {
-            BalanceBy::ExpectedLoad => self.load,
+            BalanceBy::ExpectedLoad => (self.load as f64 * self.stable_load) as u64,
             BalanceBy::Load => 0,
         };
         if forwarding.complete {
             let relief = Relief { goal, passes: Budget::relief_passes(fabric) };
-            relieve(fabric, hops, (&candidate.rule, candidate.lookahead), no_legal_path, relief, forwarding);
+            relieve(fabric, hops, &candidate.rule, relief, forwarding);
         }
     }
 

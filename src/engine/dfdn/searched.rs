@@ -138,7 +138,7 @@ fn several_sls_plan(
         }
         candidate.lookahead = Lookahead::LastOption;
         let mut forwarding = candidate.route(task, by, NoLegalPath::Break);
-        objective.relieve(&candidate, by, NoLegalPath::Break, &mut forwarding);
+        objective.relieve(&candidate, by, &mut forwarding);
         let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
         Ok((lanes, forwarding, candidate))
     });
@@ -183,7 +183,7 @@ impl Trial {
         candidate: Candidate,
         mut forwarding: Forwarding,
     ) -> Self {
-        objective.relieve(&candidate, by, candidate.detours(), &mut forwarding);
+        objective.relieve(&candidate, by, &mut forwarding);
         Self { candidate, measured: objective.measure(&forwarding), forwarding }
     }
 

@@ -50,7 +50,7 @@ pub(super) fn route_stable(task: Task<'_>, limit: f64) -> Result<Stable, String>
 /// As for [`route_stable`].
 pub(super) fn stable_plan(objective: &Objective<'_>, stable: Stable, limit: f64) -> Result<Priced, String> {
     let plan = |candidate: &Candidate, mut forwarding: Forwarding| {
-        objective.relieve(candidate, BY, candidate.detours(), &mut forwarding);
+        objective.relieve(candidate, BY, &mut forwarding);
         let remark = "a failed link changes few tables (balance stable)".to_owned();
         let measured = objective.measure(&forwarding);
         one_sl(objective, candidate, forwarding, measured, vec![remark])

@@ -198,14 +198,6 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
         }
     }
 
-    /// Computes the routes that each switch forwards to the target.
-    pub(super) fn flow_to_target(&mut self, adapters: &[u64]) {
-        self.flow.copy_from_slice(adapters);
-        for &s in self.outward_order[1..].iter().rev() {
-            self.flow[self.paths[s.index()].to.index()] += self.flow[s.index()];
-        }
-    }
-
     /// Adds the routes of all adapters to the target, `times` over, to the load.
     pub(in crate::routing) fn count(&mut self, adapters: &[u64], times: u64, load: &mut [u64]) {
         self.flow.copy_from_slice(adapters);

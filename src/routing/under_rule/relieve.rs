@@ -1,16 +1,11 @@
-//! Moves routes off the hottest channels of tables under a rule.
+//! Moves routes off the hottest channels of tables under a rule, one table entry at a time.
 
-use super::load_walk::{LoadWalk, Lookahead};
-use super::paths::Walk;
-use super::{Forwarding, NoLegalPath};
+use std::collections::HashSet;
+
+use super::Forwarding;
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
-use crate::routing::minimal_dag::{MinimalDag, for_each_block};
 use crate::routing::{Hops, adapters_by_switch, ends_on};
-use crate::tables::Lft;
-
-/// The weight of the hottest channel; a path has fewer than 2^8 of them, and the walk's keys 48 bits.
-const HOTTEST: f64 = (1_u64 << 36) as f64;
 
 /// How far [`relieve`] goes.
 #[derive(Clone, Copy, Debug)]
@@ -21,201 +16,273 @@ pub struct Relief {
     pub passes: usize,
 }
 
-/// Moves routes to adapters off channels that carry more routes than the goal, as far as the rule allows it.
+/// Moves routes to adapters off the channels that carry more than the goal, as far as the rule allows it.
 ///
-/// Destination by destination, of those with routes over such a channel: its tree is taken out of the load and
-/// chosen anew, as in [`ranked_sssp`](super::ranked_sssp()), where each channel costs the eighth power of its
-/// load. The new tree stays if it has no more detours and the sum of these powers over all channels falls. So
-/// the largest load hardly grows, and mostly falls.
+/// A channel is hot if its load is above the goal, and in the upper half between the mean and the largest load.
+/// Destination by destination, of those with routes over a hot channel, the switch at its beginning tries its
+/// other channels: those that lead to the destination over no more hops, by the paths that the next switches have,
+/// and that leave its own path and those over it legal. The best one is taken if it lowers the sum over all channels
+/// of the eighth power of the load: that power is high enough that the hottest channels decide, and low enough
+/// that many warm ones still count. Where none does, the switches that send to it try theirs, and so on. So each
+/// move changes one entry, and the largest load falls pass by pass.
 ///
-/// - `no_legal_path`: as in the routing before.
+/// Destinations with paths that violate the rule keep theirs.
+///
 /// - `forwarding`: complete tables under the rule.
 ///
-/// Cost: a pass takes O(S + E) for each destination with a hot channel, with E the channels of its minimal-path
-/// DAG, and O(C) more where it has detours; O(S + C) memory.
-pub fn relieve(
-    fabric: &Fabric,
-    hops: &Hops,
-    (rule, lookahead): (&Rule, Lookahead),
-    no_legal_path: NoLegalPath<'_>,
-    relief: Relief,
-    forwarding: &mut Forwarding,
-) {
-    let Relief { goal, passes } = relief;
+/// Cost: a pass takes O(D H) with D destination LIDs and H hot channels, and for each destination with hot
+/// channels O(S) and O(d h) for each switch that tries, with d the channels of a switch and h the hops of a path;
+/// O(S + C) memory.
+pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwarding: &mut Forwarding) {
     let adapters = adapters_by_switch(fabric);
-    let mut walk = LoadWalk::new(fabric, rule, lookahead);
-    for _ in 0..passes {
-        let largest = forwarding.load.iter().copied().max().unwrap_or(0);
-        if largest <= goal {
-            return;
-        }
-        let by_load = |id: &ChannelId| forwarding.load[id.index()] > goal;
-        let hot: Vec<ChannelId> = (0..forwarding.load.len()).map(ChannelId::at).filter(by_load).collect();
-        let mut pass = Pass {
-            fabric,
-            hops,
-            no_legal_path,
-            adapters: &adapters,
-            hot: &hot,
-            scale: 1.0 / largest as f64,
-            weights: Vec::new(),
-            flow: vec![0; adapters.len()],
-            length: vec![0; adapters.len()],
-            order: Vec::new(),
-            tree: Vec::new(),
-            moved: false,
-        };
-        pass.weights = forwarding.load.iter().map(|&load| pass.weight(load) as u64).collect();
-        let concerned =
-            |s: &SwitchId| destinations(fabric, *s).any(|lid| pass.uses_hot(&forwarding.lft, lid));
-        let targets: Vec<SwitchId> = fabric.switch_ids().filter(concerned).collect();
-        for_each_block(fabric, hops, &targets, |dags| {
-            for dag in dags {
-                for lid in destinations(fabric, dag.target) {
-                    if pass.uses_hot(&forwarding.lft, lid) {
-                        pass.reroute(dag, lid, &mut walk, forwarding);
-                    }
-                }
+    let violating: HashSet<Lid> = forwarding.broken.iter().map(|&(_, lid)| lid).collect();
+    let ends: Vec<(SwitchId, Lid)> = fabric.switch_ids().flat_map(|s| destinations(fabric, s)).collect();
+    let ends: Vec<_> = ends.into_iter().filter(|(_, lid)| !violating.contains(lid)).collect();
+    let mut tree = Tree::new(fabric, rule, &adapters);
+    for _ in 0..relief.passes {
+        let load = &mut forwarding.load;
+        let largest = load.iter().copied().max().unwrap_or(0);
+        let mean = load.iter().sum::<u64>() / (load.len() as u64).max(1);
+        let warm = relief.goal.max(mean + (largest - mean) / 2);
+        let hot: Vec<ChannelId> =
+            (0..load.len()).map(ChannelId::at).filter(|c| load[c.index()] > warm).collect();
+        tree.scale = 1.0 / largest.max(1) as f64;
+        let mut moved = false;
+        for &(target, lid) in &ends {
+            let ports = forwarding.lft.to(lid);
+            let uses = |id: &ChannelId| {
+                let c = fabric.channels().get(*id);
+                load[id.index()] > warm && ports[c.from.index()] == c.out_port.0
+            };
+            let from: Vec<SwitchId> =
+                hot.iter().filter(|id| uses(id)).map(|&id| fabric.channels().get(id).from).collect();
+            if from.is_empty() || !tree.read(target, ports) {
+                continue;
             }
-        });
-        if !pass.moved {
+            let detours = tree.detours(hops);
+            let mut changed = false;
+            for s in from {
+                changed |= tree.relieve(tree.next[s.index()], warm, load);
+            }
+            if changed {
+                tree.write(forwarding.lft.to_mut(lid));
+                tree.measure();
+                forwarding.detours -= detours - tree.detours(hops);
+                moved = true;
+            }
+        }
+        if !moved {
             return;
         }
     }
 }
 
-/// The LIDs of the adapters on a switch.
-fn destinations(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = Lid> {
-    let ends = ends_on(fabric, switch).into_iter().map(|(end, _)| end);
-    ends.filter(|end| end.is_adapter()).flat_map(|end| end.lids())
+/// The LIDs of the adapters on a switch, with the switch.
+fn destinations(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = (SwitchId, Lid)> {
+    let ends = ends_on(fabric, switch).into_iter().map(|(end, _)| end).filter(|end| end.is_adapter());
+    ends.flat_map(move |end| end.lids().map(move |lid| (switch, lid)))
 }
 
-/// One pass over the destinations.
-struct Pass<'a> {
+/// The paths of all switches to one destination.
+struct Tree<'a> {
     fabric: &'a Fabric,
-    hops: &'a Hops,
-    no_legal_path: NoLegalPath<'a>,
+    rule: &'a Rule,
     /// By switch.
     adapters: &'a [u64],
-    hot: &'a [ChannelId],
-    /// One over the routes on the hottest channel as the pass begins.
+    /// One over the routes on the hottest channel as a pass begins.
     scale: f64,
-    /// By channel.
-    weights: Vec<u64>,
+    target: SwitchId,
+    /// By switch: the channel that it takes; meaningless at the target.
+    next: Vec<ChannelId>,
+    /// By switch: hops to the target.
+    length: Vec<u16>,
     /// By switch: routes that it forwards.
     flow: Vec<u64>,
-    /// By switch: hops along the tree that is replaced.
-    length: Vec<u16>,
-    /// The switches of that tree, each after its next hop, with their channels.
-    order: Vec<(SwitchId, ChannelId)>,
-    /// The channels of the tree that is replaced, with their routes.
-    tree: Vec<(ChannelId, u64)>,
-    moved: bool,
+    /// The switches but the target, each after its next hop.
+    order: Vec<SwitchId>,
 }
 
-impl Pass<'_> {
-    /// What a channel costs: the eighth power of its load. That is high enough that the hottest channels decide,
-    /// and low enough that many warm ones still count.
-    fn weight(&self, load: u64) -> f64 {
-        let share = load as f64 * self.scale;
-        let square = share * share;
-        let fourth = square * square;
-        HOTTEST * (fourth * fourth)
-    }
-
-    /// Whether routes to a LID take a hot channel.
-    fn uses_hot(&self, lft: &Lft, lid: Lid) -> bool {
-        let ports = lft.to(lid);
-        self.hot
-            .iter()
-            .map(|&id| self.fabric.channels().get(id))
-            .any(|c| ports[c.from.index()] == c.out_port.0)
-    }
-
-    /// Chooses the tree of one destination anew, and keeps the better one.
-    fn reroute(&mut self, dag: &MinimalDag, lid: Lid, walk: &mut LoadWalk<'_>, forwarding: &mut Forwarding) {
-        let Some(detours) = self.read_tree(dag, forwarding.lft.to(lid)) else { return };
-        let old = std::mem::take(&mut self.tree);
-        let load = &mut forwarding.load;
-        let price = |this: &Self, tree: &[(ChannelId, u64)], load: &[u64]| -> f64 {
-            tree.iter().map(|(c, _)| this.weight(load[c.index()])).sum()
-        };
-        let with_old = price(self, &old, load);
-        self.shift(&old, load, u64::wrapping_sub);
-        let gain = with_old - price(self, &old, load);
-        walk.choose(dag, &self.weights);
-        let legal = !walk.any_violation()
-            || match self.no_legal_path {
-                NoLegalPath::Break => false,
-                NoLegalPath::Detour(tree) => walk.detour(dag, self.hops, &self.weights, tree),
-            };
-        let longer: u64 = walk.paths().detours(self.hops).map(|s| self.adapters[s.index()]).sum();
-        if legal && longer <= detours {
-            walk.paths_mut().flow_to_target(self.adapters);
-            let paths = walk.paths();
-            let new: Vec<(ChannelId, u64)> =
-                paths.outward().map(|(s, c)| (c, paths.flow[s.index()])).collect();
-            let without_new = price(self, &new, load);
-            self.shift(&new, load, u64::wrapping_add);
-            if price(self, &new, load) - without_new < gain {
-                paths.write(forwarding.lft.to_mut(lid));
-                forwarding.detours -= detours - longer;
-                self.moved = true;
-                self.tree = old;
-                return;
-            }
-            self.shift(&new, load, u64::wrapping_sub);
-        }
-        self.shift(&old, load, u64::wrapping_add);
-        self.tree = old;
-    }
-
-    /// Adds the routes of a tree to the load, or takes them away.
-    fn shift(&mut self, tree: &[(ChannelId, u64)], load: &mut [u64], by: fn(u64, u64) -> u64) {
-        for &(c, routes) in tree {
-            load[c.index()] = by(load[c.index()], routes);
-            self.weights[c.index()] = self.weight(load[c.index()]) as u64;
+impl<'a> Tree<'a> {
+    fn new(fabric: &'a Fabric, rule: &'a Rule, adapters: &'a [u64]) -> Self {
+        let n = fabric.num_switches();
+        Self {
+            fabric,
+            rule,
+            adapters,
+            scale: 1.0,
+            target: SwitchId(0),
+            next: vec![ChannelId(0); n],
+            length: vec![0; n],
+            flow: vec![0; n],
+            order: Vec::with_capacity(n),
         }
     }
 
-    /// Lists the channels of the tree in force with their routes. Returns how many adapters take a detour; `None`
-    /// where some switch has no path.
-    fn read_tree(&mut self, dag: &MinimalDag, ports: &[u8]) -> Option<u64> {
+    /// Reads the paths in force. Returns false where some switch has none.
+    fn read(&mut self, target: SwitchId, ports: &[u8]) -> bool {
         let channels = self.fabric.channels();
-        self.tree.clear();
-        let row = self.hops.row(dag.target);
-        let mut detours = 0;
-        let length = &mut self.length;
-        length.fill(u16::MAX);
-        length[dag.target.index()] = 0;
+        self.target = target;
+        for s in self.fabric.switch_ids().filter(|&s| s != target) {
+            let Some(channel) = channels.at_port(s, PortNum(ports[s.index()])) else { return false };
+            self.next[s.index()] = channel;
+        }
+        self.measure();
+        self.order.len() + 1 == ports.len()
+    }
+
+    /// Computes lengths, order and flows from the next hops. Switches on a loop are left out of the order.
+    fn measure(&mut self) {
+        const UNKNOWN: u16 = u16::MAX;
+        let channels = self.fabric.channels();
+        self.length.fill(UNKNOWN);
+        self.length[self.target.index()] = 0;
         self.order.clear();
         let mut trail = Vec::new();
-        for &s in &dag.order {
+        for s in self.fabric.switch_ids() {
             let mut at = s;
-            while length[at.index()] == u16::MAX {
-                let channel = channels.at_port(at, PortNum(ports[at.index()]))?;
-                trail.push((at, channel));
-                at = channels.get(channel).to;
-                if trail.len() > ports.len() {
-                    return None;
-                }
+            while self.length[at.index()] == UNKNOWN && trail.len() < self.length.len() {
+                trail.push(at);
+                at = channels.get(self.next[at.index()]).to;
             }
-            let mut hops = length[at.index()];
-            while let Some((at, channel)) = trail.pop() {
-                hops += 1;
-                length[at.index()] = hops;
-                self.order.push((at, channel));
+            if self.length[at.index()] == UNKNOWN {
+                trail.clear();
+                continue;
             }
-            if length[s.index()] > u16::from(row[s.index()]) {
-                detours += self.adapters[s.index()];
+            let mut length = self.length[at.index()];
+            while let Some(at) = trail.pop() {
+                length += 1;
+                self.length[at.index()] = length;
+                self.order.push(at);
             }
         }
         self.flow.copy_from_slice(self.adapters);
-        for &(s, channel) in self.order.iter().rev() {
-            let routes = self.flow[s.index()];
-            self.flow[channels.get(channel).to.index()] += routes;
-            self.tree.push((channel, routes));
+        for &s in self.order.iter().rev() {
+            let to = channels.get(self.next[s.index()]).to;
+            self.flow[to.index()] += self.flow[s.index()];
         }
-        Some(detours)
+    }
+
+    /// How many adapters take a detour.
+    fn detours(&self, hops: &Hops) -> u64 {
+        let row = hops.row(self.target);
+        let longer = self.order.iter().filter(|s| self.length[s.index()] > u16::from(row[s.index()]));
+        longer.map(|s| self.adapters[s.index()]).sum()
+    }
+
+    fn to(&self, channel: ChannelId) -> SwitchId {
+        self.fabric.channels().get(channel).to
+    }
+
+    /// The channel over which a switch goes on; `None` at the target.
+    fn after(&self, switch: SwitchId) -> Option<ChannelId> {
+        (switch != self.target).then(|| self.next[switch.index()])
+    }
+
+    /// See [`Rule::position_of`]; [`Rule::END`] at the target.
+    fn position(&self, switch: SwitchId) -> u32 {
+        let Some(channel) = self.after(switch) else { return Rule::END };
+        self.rule.position_of(channel, self.after(self.to(channel)))
+    }
+
+    /// Whether a switch may go on over another channel: its path and all paths over it stay legal.
+    fn legal(&self, switch: SwitchId, channel: ChannelId) -> bool {
+        let to = self.to(channel);
+        let position = self.rule.position_of(channel, self.after(to));
+        Rule::legal(position, self.position(to))
+            && self.predecessors(switch).all(|(from, before)| {
+                let changed = self.rule.position_of(before, Some(channel));
+                Rule::legal(changed, position)
+                    && (!self.rule.depends_on_next()
+                        || self.predecessors(from).all(|(_, first)| {
+                            Rule::legal(self.rule.position_of(first, Some(before)), changed)
+                        }))
+            })
+    }
+
+    /// The switches that go on to a switch, with their channels to it.
+    fn predecessors(&self, switch: SwitchId) -> impl Iterator<Item = (SwitchId, ChannelId)> {
+        let into = self.fabric.channels().out(switch).map(|(_, c)| (c.to, c.reverse));
+        into.filter(|&(from, channel)| from != self.target && self.next[from.index()] == channel)
+    }
+
+    /// The price of a load.
+    fn price(&self, load: u64) -> f64 {
+        let share = load as f64 * self.scale;
+        let square = share * share;
+        let fourth = square * square;
+        fourth * fourth
+    }
+
+    /// Moves routes off a channel until it has at most `warm` of them: those of the switch before it, or else those
+    /// of the switches that send to that one, and so on. Returns whether any has moved.
+    fn relieve(&mut self, hot: ChannelId, warm: u64, load: &mut [u64]) -> bool {
+        let mut moved = false;
+        let mut upstream = vec![self.fabric.channels().get(hot).from];
+        while let Some(s) = upstream.pop() {
+            if load[hot.index()] <= warm {
+                break;
+            }
+            if self.reroute(s, load) {
+                moved = true;
+            } else {
+                let before: Vec<SwitchId> = self.predecessors(s).map(|(from, _)| from).collect();
+                upstream.extend(before);
+            }
+        }
+        moved
+    }
+
+    /// Gives a switch another channel, the best one, if that lowers the price of all channels.
+    fn reroute(&mut self, switch: SwitchId, load: &mut [u64]) -> bool {
+        let flow = self.flow[switch.index()];
+        let here = self.next[switch.index()];
+        let old: Vec<ChannelId> = self.path(here).collect();
+        let mut best: Option<(f64, ChannelId)> = None;
+        for (channel, c) in self.fabric.channels().out(switch).filter(|&(channel, _)| channel != here) {
+            if self.length[c.to.index()] >= self.length[switch.index()] || self.passes(c.to, switch) {
+                continue;
+            }
+            let new: Vec<ChannelId> = self.path(channel).collect();
+            // Both paths have the same end.
+            let same = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+            let change = |path: &[ChannelId], by: fn(u64, u64) -> u64| -> f64 {
+                let channels = path[..path.len() - same].iter().map(|c| load[c.index()]);
+                channels.map(|load| self.price(by(load, flow)) - self.price(load)).sum()
+            };
+            let change = change(&new, |load, flow| load + flow) + change(&old, |load, flow| load - flow);
+            if change < best.map_or(0.0, |(least, _)| least) && self.legal(switch, channel) {
+                best = Some((change, channel));
+            }
+        }
+        let Some((_, channel)) = best else { return false };
+        for c in old {
+            load[c.index()] -= flow;
+            let to = self.to(c);
+            self.flow[to.index()] -= flow;
+        }
+        self.next[switch.index()] = channel;
+        let new: Vec<ChannelId> = self.path(channel).collect();
+        for c in new {
+            load[c.index()] += flow;
+            let to = self.to(c);
+            self.flow[to.index()] += flow;
+        }
+        true
+    }
+
+    /// A channel and those that follow it to the target.
+    fn path(&self, channel: ChannelId) -> impl Iterator<Item = ChannelId> {
+        std::iter::successors(Some(channel), |&c| self.after(self.to(c)))
+    }
+
+    /// Whether the path of a switch leads over another one.
+    fn passes(&self, from: SwitchId, over: SwitchId) -> bool {
+        from == over || self.after(from).is_some_and(|c| self.path(c).any(|c| self.to(c) == over))
+    }
+
+    fn write(&self, ports: &mut [u8]) {
+        for &s in &self.order {
+            ports[s.index()] = self.fabric.channels().get(self.next[s.index()]).out_port.0;
+        }
     }
 }
