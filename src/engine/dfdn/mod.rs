@@ -85,7 +85,7 @@ fn stable_or_searched(
 ) -> Result<Priced, EngineError> {
     let large = Budget::pass(objective.task.fabric) > LEAST_WORK;
     let why_not = match stable {
-        Ok(stable) if large && stable.price <= STABILITY => return Ok(stable),
+        Ok(stable) if large && stable.price <= 0.0 => return Ok(stable),
         Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
             Ok(searched) if searched.price + STABILITY < stable.price => {
                 let loss = 100.0 * (stable.price - searched.price);

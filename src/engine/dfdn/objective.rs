@@ -12,15 +12,16 @@
 //! | more than one SL | the setting `max_loss`: hosts have to query PathRecords |
 //!
 //! With the setting `traffic` one of the first two counts whole and the other not. A tenth more load on the
-//! hottest channel costs about 5 %, and so does a tenth less bandwidth in bisections. Detours of some tenths of a
-//! percent cost as little as they hurt. A gain is a negative price. Tables that a failed link changes little are
+//! hottest channel costs about 5 %, and so does a tenth less bandwidth in bisections. What is better than P-SSSP is a
+//! negative price and counts half: a loss hurts more than a gain helps. Detours of some tenths of a percent cost as
+//! little as they hurt. Tables that a failed link changes little are
 //! worth [`STABILITY`](super::tuning::STABILITY) more.
 
 use super::Task;
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
-use super::tuning::{STABLE_LOAD, STABLE_LOAD_BY_DEFAULT, VL_PRICE};
-use crate::engine::{Balance, Traffic};
+use super::tuning::VL_PRICE;
+use crate::engine::Traffic;
 use crate::evaluate::quick_bisection;
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath, Relief, ranked_sssp, relieve};
@@ -32,8 +33,6 @@ pub(super) struct Objective<'a> {
     load: u64,
     /// Effective bisection bandwidth of P-SSSP.
     bandwidth: f64,
-    /// Largest load that stable tables may have, in relation to P-SSSP.
-    stable_load: f64,
 }
 
 /// What tables come to, in relation to P-SSSP.
@@ -57,21 +56,17 @@ impl<'a> Objective<'a> {
     pub(super) fn new(task: Task<'a>) -> Self {
         let Task { fabric, hops, .. } = task;
         let plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
-        let stable_load = match task.settings.balance {
-            Balance::Stable => STABLE_LOAD,
-            Balance::Auto | Balance::Full => STABLE_LOAD_BY_DEFAULT,
-        };
-        Self { task, load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft), stable_load }
+        Self { task, load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft) }
     }
 
-    /// Moves routes off the hottest channels of a candidate's tables: of stable ones only down to a limit, so that
-    /// few entries move.
+    /// Moves routes off the hottest channels of a candidate's tables: of stable ones only until these are no
+    /// hotter than with P-SSSP, so that few entries move.
     ///
     /// Cost: up to four passes of P-SSSP, one where that takes long.
     pub(super) fn relieve(&self, candidate: &Candidate, by: BalanceBy, forwarding: &mut Forwarding) {
         let Task { fabric, hops, .. } = self.task;
         let goal = match by {
-            BalanceBy::ExpectedLoad => (self.load as f64 * self.stable_load) as u64,
+            BalanceBy::ExpectedLoad => self.load,
             BalanceBy::Load => 0,
         };
         if forwarding.complete {
@@ -100,7 +95,8 @@ impl<'a> Objective<'a> {
             Traffic::Bisection => (0.0, 1.0),
         };
         let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
-        measured.detours - all_to_all * measured.all_to_all.ln() - bisection * measured.bisection.ln()
+        let gain = |ratio: f64| if ratio > 1.0 { 0.5 * ratio.ln() } else { ratio.ln() };
+        measured.detours - all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
             + VL_PRICE * f64::from(vls)
             + queries
     }

@@ -6,15 +6,10 @@
 
 // The objective (`objective.rs`), in shares of bandwidth.
 
-/// What it is worth that a failed link changes few tables.
-pub(super) const STABILITY: f64 = 0.02;
+/// What it is worth that a failed link changes few tables, a tenth of them or less.
+pub(super) const STABILITY: f64 = 0.08;
 /// Most passes over the destinations of hot channels; the first one brings most.
 pub(super) const RELIEF_PASSES: usize = 4;
-/// Largest load of stable tables in relation to P-SSSP. Each entry that moves for its sake may have to move back
-/// when a link fails.
-pub(super) const STABLE_LOAD: f64 = 1.25;
-/// The same by default.
-pub(super) const STABLE_LOAD_BY_DEFAULT: f64 = 1.1;
 /// Price of a VL.
 pub(super) const VL_PRICE: f64 = 0.0003;
 

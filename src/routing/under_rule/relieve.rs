@@ -286,3 +286,111 @@ impl<'a> Tree<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::up_down_rank;
+    use crate::routing::{Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
+    use crate::topology::{FatTree, Ring, fail_links, small_members};
+
+    fn largest(forwarding: &Forwarding) -> u64 {
+        forwarding.load.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The routes by channel, and the adapter pairs on detours, found by walking every path.
+    fn walked(f: &Fabric, hops: &Hops, forwarding: &Forwarding) -> (Vec<u64>, u64) {
+        let (mut load, mut detours) = (vec![0; f.channels().len()], 0);
+        for (target, lid) in f.switch_ids().flat_map(|s| destinations(f, s)) {
+            for source in f.switch_ids().filter(|&s| s != target) {
+                let routes = f.num_adapters_on(source) as u64;
+                let (mut at, mut length) = (source, 0);
+                while at != target {
+                    let c = f.channels().at_port(at, forwarding.lft.get(at, lid).unwrap()).unwrap();
+                    load[c.index()] += routes;
+                    at = f.channels().get(c).to;
+                    length += 1;
+                    assert!(length < f.num_switches(), "a loop");
+                }
+                if length > usize::from(hops.get(source, target)) {
+                    detours += routes;
+                }
+            }
+        }
+        (load, detours)
+    }
+
+    fn paths_are_legal(f: &Fabric, rule: &Rule, forwarding: &Forwarding) -> bool {
+        let adapters = adapters_by_switch(f);
+        let mut tree = Tree::new(f, rule, &adapters);
+        f.switch_ids().flat_map(|s| destinations(f, s)).all(|(target, lid)| {
+            assert!(tree.read(target, forwarding.lft.to(lid)));
+            let legal =
+                |s: &SwitchId| Rule::legal(tree.position(*s), tree.position(tree.to(tree.next[s.index()])));
+            tree.order.iter().all(legal)
+        })
+    }
+
+    #[test]
+    fn the_largest_load_falls_and_what_is_counted_is_true() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let rank = up_down_rank(&f, SwitchId(0));
+            for rule in [Rule::Any, Rule::OneVl(rank.clone()), Rule::FirstTurnFree(rank)] {
+                let detour = NoLegalPath::Detour(None);
+                for route in [ranked_sssp, stable_sssp] {
+                    let mut forwarding = route(&f, &hops, &rule, Lookahead::Every, detour);
+                    if !forwarding.complete {
+                        continue;
+                    }
+                    let (before, detours) = (largest(&forwarding), forwarding.detours);
+                    relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4 }, &mut forwarding);
+                    assert!(largest(&forwarding) <= before, "{name}");
+                    assert!(forwarding.detours <= detours, "{name}");
+                    assert!(
+                        walked(&f, &hops, &forwarding) == (forwarding.load.clone(), forwarding.detours),
+                        "{name}"
+                    );
+                    assert!(paths_are_legal(&f, &rule, &forwarding), "{name}");
+                }
+            }
+        }
+    }
+
+    /// Stable tables of a damaged fat tree have a channel with half as many routes again as P-SSSP.
+    #[test]
+    fn a_damaged_tree_comes_down_to_the_goal_by_few_moves() {
+        let whole = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+        let f = fail_links(&whole, 26, 1).unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let rule = Rule::OneVl(up_down_rank(&f, SwitchId(0)));
+        let route = |rule| ranked_sssp(&f, &hops, rule, Lookahead::Every, NoLegalPath::Detour(None));
+        let goal = largest(&route(&Rule::Any));
+        let mut tables = stable_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Detour(None));
+        let before = tables.lft.clone();
+        assert!(10 * largest(&tables) > 13 * goal);
+        relieve(&f, &hops, &rule, Relief { goal, passes: 4 }, &mut tables);
+        assert!(largest(&tables) <= goal);
+        let entries = |f: &Fabric| f.adapters().count() * f.num_switches();
+        let moved = f.adapters().flat_map(|(_, end)| before.to(end.lid).iter().zip(tables.lft.to(end.lid)));
+        let moved = moved.filter(|(a, b)| a != b).count();
+        assert!(moved > 0 && 20 * moved < entries(&f), "{moved} of {}", entries(&f));
+        // Nothing is above the goal any more.
+        let after = tables.lft.clone();
+        relieve(&f, &hops, &rule, Relief { goal, passes: 4 }, &mut tables);
+        assert!(tables.lft == after);
+    }
+
+    #[test]
+    fn destinations_that_violate_the_rule_stay_as_they_are() {
+        let f = Ring { switches: 9, cas: 2 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let rule = Rule::OneVl(up_down_rank(&f, SwitchId(0)));
+        let mut tables = ranked_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Break);
+        let broken: HashSet<Lid> = tables.broken.iter().map(|&(_, lid)| lid).collect();
+        assert!(!broken.is_empty());
+        let before = tables.lft.clone();
+        relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4 }, &mut tables);
+        assert!(broken.iter().all(|&lid| before.to(lid) == tables.lft.to(lid)));
+    }
+}
