@@ -21,11 +21,10 @@ mod stable;
 mod tuning;
 
 use self::candidates::BalanceBy;
-use self::estimate::Budget;
 use self::objective::Objective;
 use self::searched::searched_plan;
 use self::stable::{route_stable, stable_plan};
-use self::tuning::{LEAST_WORK, STABILITY};
+use self::tuning::{STABILITY, VL_PRICE};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings};
 use crate::fabric::Fabric;
@@ -78,14 +77,13 @@ pub(super) fn dfdn(
 
 /// Stable tables unless searched ones are better by more than [`STABILITY`].
 ///
-/// On large fabrics there is no search where stable tables are as good as P-SSSP.
+/// Where stable tables are as good as P-SSSP there is no search.
 fn stable_or_searched(
     objective: &Objective<'_>,
     stable: Result<Priced, String>,
 ) -> Result<Priced, EngineError> {
-    let large = Budget::pass(objective.task.fabric) > LEAST_WORK;
     let why_not = match stable {
-        Ok(stable) if large && stable.price <= 0.0 => return Ok(stable),
+        Ok(stable) if stable.price <= AS_GOOD => return Ok(stable),
         Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
             Ok(searched) if searched.price + STABILITY < stable.price => {
                 let loss = 100.0 * (stable.price - searched.price);
@@ -97,6 +95,9 @@ fn stable_or_searched(
     };
     Ok(searched_plan(objective, BalanceBy::Load)?.because(format!("{ANEW} (balance stable: {why_not})")))
 }
+
+/// The price of tables that are as good as those of P-SSSP, on two VLs.
+const AS_GOOD: f64 = 2.0 * VL_PRICE;
 
 /// What is remarked of searched tables.
 const ANEW: &str = "balanced anew whenever the fabric changes";

@@ -12,15 +12,15 @@
 //! | more than one SL | the setting `max_loss`: hosts have to query PathRecords |
 //!
 //! With the setting `traffic` one of the first two counts whole and the other not. A tenth more load on the
-//! hottest channel costs about 5 %, and so does a tenth less bandwidth in bisections. What is better than P-SSSP is a
-//! negative price and counts half: a loss hurts more than a gain helps. Detours of some tenths of a percent cost as
+//! hottest channel costs about 5 %, and so does a tenth less bandwidth in bisections. What is better than P-SSSP has a
+//! negative price and counts an eighth: a loss hurts more than a gain helps. Detours of some tenths of a percent cost as
 //! little as they hurt. Tables that a failed link changes little are
 //! worth [`STABILITY`](super::tuning::STABILITY) more.
 
 use super::Task;
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
-use super::tuning::VL_PRICE;
+use super::tuning::{GAIN, VL_PRICE};
 use crate::engine::Traffic;
 use crate::evaluate::quick_bisection;
 use crate::ordering::Rule;
@@ -95,7 +95,7 @@ impl<'a> Objective<'a> {
             Traffic::Bisection => (0.0, 1.0),
         };
         let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
-        let gain = |ratio: f64| if ratio > 1.0 { 0.5 * ratio.ln() } else { ratio.ln() };
+        let gain = |ratio: f64| if ratio > 1.0 { GAIN * ratio.ln() } else { ratio.ln() };
         measured.detours - all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
             + VL_PRICE * f64::from(vls)
             + queries

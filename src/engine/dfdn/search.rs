@@ -11,8 +11,8 @@ use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, worth};
 use super::orders::{LinkOrder, orders};
 use super::tuning::{
-    COMPARED, COMPARED_IF_ENOUGH, FINALISTS, IMPROVE_WORK, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS,
-    LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS, ROUNDS, TELLING,
+    FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS, LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS,
+    ROUNDS, TELLING,
 };
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
@@ -59,8 +59,7 @@ pub(super) fn search(task: Task<'_>) -> Search {
             different.push(candidate);
         }
     }
-    let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
-    Search { candidates: different, compare: budget.passes(fabric).clamp(1, most) }
+    Search { candidates: different, compare: budget.compared(fabric) }
 }
 
 /// The best first.
@@ -227,7 +226,7 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
             starts.push(candidate);
         }
     }
-    let round = IMPROVE_WORK * judged.targets.len();
+    let round = judged.targets.len();
     starts.truncate(budget.rounds(round * LEAST_ROUNDS).clamp(1, IMPROVED));
     let rounds = (budget.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
     budget.spend(starts.len() * round * rounds);

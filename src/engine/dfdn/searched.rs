@@ -6,7 +6,6 @@ use super::build::{df_dn_plan, one_sl, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
-use super::tuning::{COMPARED, HOPELESS, TREE_LOSS};
 use super::{Priced, limit};
 use crate::engine::{EngineError, Prefer};
 use crate::lanes::{Lanes, LanesError};
@@ -33,13 +32,10 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
     let task = objective.task;
     let settings = task.settings;
     let search = search(task);
-    let mut rejected = None;
-    let mut without_tree = None;
-    if search.candidates[0].probe.broken <= HOPELESS * limit(settings) {
-        match one_sl_plan(objective, by, &search) {
-            Ok(plan) => return Ok(plan),
-            Err(why) => (rejected, without_tree) = (Some(why.trial), why.without_tree),
-        }
+    let (rejected, without_tree);
+    match one_sl_plan(objective, by, &search) {
+        Ok(plan) => return Ok(plan),
+        Err(why) => (rejected, without_tree) = (why.trial, why.without_tree),
     }
     let several = |with_tree| several_sls_plan(objective, by, &search, with_tree);
     let mut without_tree = match several(false) {
@@ -61,8 +57,7 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
         }
     }
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
-        let trial = rejected.unwrap_or_else(|| Trial::new(objective, by, &search.candidates[0]));
-        let (plan, candidate) = trial.plan(objective);
+        let (plan, candidate) = rejected.plan(objective);
         if plan.plan.serves_multicast() {
             return Ok(plan);
         }
@@ -83,14 +78,9 @@ struct Rejected {
 fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
     let settings = objective.task.settings;
     let (limit, candidates) = (limit(settings), &search.candidates);
-    let run = |candidate: &Candidate| Trial::new(objective, by, candidate);
-    let (some, others) = candidates.split_at(search.compare.min(candidates.len()));
-    let mut trials: Vec<Trial> = some.par_iter().map(run).collect();
-    let worse = |trial: &Trial| trial.forwarding.detours > 0 || trial.candidate.rule != candidates[0].rule;
-    if candidates[0].probe.broken == 0.0 && trials.len() == 1 && worse(&trials[0]) {
-        // It is worse than the search expected, so others are compared.
-        trials.par_extend(others.par_iter().take(COMPARED - 1).map(run));
-    }
+    let trials =
+        candidates.par_iter().take(search.compare).map(|candidate| Trial::new(objective, by, candidate));
+    let trials: Vec<Trial> = trials.collect();
     let best = cheapest(objective, trials);
     let slow = settings.prefer == Prefer::Default && best.measured.bisection < 1.0 - settings.max_loss;
     if best.forwarding.nonminimal_share() > limit || slow {
@@ -102,11 +92,12 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
     }
     let rule = candidate.rule.clone();
     let best = Trial::with_tree(objective, by, candidate);
-    if best.price(objective) > found.price + TREE_LOSS {
+    if best.price(objective) > found.price {
         // The tree concentrates traffic. A candidate whose order has a tree as it is may do better.
-        let others = candidates.iter().filter(|candidate| candidate.rule != rule).take(COMPARED);
-        let trials = others.map(run).filter(|other| other.forwarding.nonminimal_share() <= limit);
-        let plans = trials.map(|other| other.plan(objective).0).filter(|other| other.plan.serves_multicast());
+        let others = candidates.iter().filter(|candidate| candidate.rule != rule).take(search.compare);
+        let trials = others.map(|other| Trial::new(objective, by, other));
+        let plans = trials.filter(|other| other.forwarding.nonminimal_share() <= limit);
+        let plans = plans.map(|other| other.plan(objective).0).filter(|other| other.plan.serves_multicast());
         let cheaper = plans.filter(|other| other.price < best.price(objective));
         if let Some(other) = cheaper.min_by(|a, b| a.price.total_cmp(&b.price)) {
             return Ok(other);

@@ -10,16 +10,11 @@ use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::spread;
 use super::objective::Objective;
 use super::orders::stable;
-use super::tuning::{
-    STABLE_BANDWIDTH, STABLE_BROKEN, STABLE_GLANCE, STABLE_HOPELESS, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS,
-    STABLE_TARGETS,
-};
+use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
 use super::{Priced, Task};
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
-use crate::routing::{
-    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, probe, probe_all, search_labels,
-};
+use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, probe, search_labels};
 
 const BY: BalanceBy = BalanceBy::ExpectedLoad;
 
@@ -77,42 +72,19 @@ fn fits(forwarding: &Forwarding, limit: f64) -> Result<(), String> {
     }
 }
 
-/// The candidates that leave nearly all adapter pairs a legal minimal path, and nearly all bandwidth.
+/// The candidates that leave nearly all adapter pairs a legal minimal path.
 ///
-/// Cost: that of routing to 256 destination switches, once for each candidate that is not hopeless.
+/// Cost: that of routing to at most 256 destination switches for each candidate, twice where it has to.
 fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
     let Task { fabric, hops, limits, .. } = task;
-    let few = spread(fabric, STABLE_GLANCE);
-    let many = spread(fabric, STABLE_TARGETS);
-    let mut plain: Option<Probe> = None;
+    let targets = spread(fabric, STABLE_TARGETS);
     let affordable = stable(fabric).filter(move |(_, rule)| rule.vls() <= limits.vls);
     affordable.filter_map(move |(order, rule)| {
-        if probe(fabric, hops, &rule, Lookahead::Every, &few, 1).broken > STABLE_HOPELESS {
-            return None;
-        }
-        for lookahead in [Lookahead::Every, Lookahead::LastOption] {
-            let (this, without) = ((&rule, lookahead), (&Rule::Any, Lookahead::Every));
-            let (probe, plain) = match plain {
-                Some(plain) => (probe_all(fabric, hops, &[this], &many, 1)[0], plain),
-                None => {
-                    let both = probe_all(fabric, hops, &[this, without], &many, 1);
-                    (both[0], *plain.insert(both[1]))
-                }
-            };
-            if probe.broken <= STABLE_BROKEN && probe.bandwidth >= STABLE_BANDWIDTH * plain.bandwidth {
-                let (order, refinement) = (Arc::new(order), Refinement::None);
-                return Some(Candidate {
-                    order,
-                    refinement,
-                    rule,
-                    lookahead,
-                    tree_reserved: false,
-                    probe,
-                    price: 0.0,
-                });
-            }
-        }
-        None
+        let probed = |lookahead| (lookahead, probe(fabric, hops, &rule, lookahead, &targets, 1));
+        let found = [Lookahead::Every, Lookahead::LastOption].into_iter().map(probed);
+        let (lookahead, probe) = found.into_iter().find(|(_, probe)| probe.broken <= STABLE_BROKEN)?;
+        let (order, refinement) = (Arc::new(order), Refinement::None);
+        Some(Candidate { order, refinement, rule, lookahead, tree_reserved: false, probe, price: 0.0 })
     })
 }
 

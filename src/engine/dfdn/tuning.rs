@@ -7,7 +7,10 @@
 // The objective (`objective.rs`), in shares of bandwidth.
 
 /// What it is worth that a failed link changes few tables, a tenth of them or less.
-pub(super) const STABILITY: f64 = 0.08;
+pub(super) const STABILITY: f64 = 0.025;
+/// What counts of being better than P-SSSP. Were it more, Dragonflies with a failed link would be searched for
+/// the sake of a load that is below that of P-SSSP anyway.
+pub(super) const GAIN: f64 = 0.125;
 /// Most passes over the destinations of hot channels; the first one brings most.
 pub(super) const RELIEF_PASSES: usize = 4;
 /// Price of a VL.
@@ -17,14 +20,8 @@ pub(super) const VL_PRICE: f64 = 0.0003;
 
 /// Share of the pairs without a legal minimal path up to which detours will do.
 pub(super) const STABLE_BROKEN: f64 = 0.01;
-/// Share of the bandwidth without a rule that a rule has to leave.
-pub(super) const STABLE_BANDWIDTH: f64 = 0.98;
 /// Destination switches by which a rule is judged: more would not change a verdict on the measured fabrics.
 pub(super) const STABLE_TARGETS: usize = 256;
-/// Destination switches by which a hopeless rule is dropped first.
-pub(super) const STABLE_GLANCE: usize = 16;
-/// Share of broken pairs on those from which on a rule is hopeless.
-pub(super) const STABLE_HOPELESS: f64 = 5.0 * STABLE_BROKEN;
 /// Rounds of a search for labels: fewer than in the search, so that a failed link seldom changes them.
 pub(super) const STABLE_LABEL_ROUNDS: usize = 8;
 /// Most VLs with labels, as [`ONE_SL_VLS`].
@@ -32,15 +29,8 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 
 // One SL or several (`searched.rs`).
 
-/// Skip one-SL routing if the sampled share of detours exceeds its limit by this factor.
-pub(super) const HOPELESS: f64 = 2.0;
-/// Share of the effective bisection bandwidth that a multicast tree may cost before other candidates are tried:
-/// trees of tori and sparse random graphs concentrate traffic.
-pub(super) const TREE_LOSS: f64 = 0.02;
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;
-/// The same where the first one leaves nothing to be desired on the sample.
-pub(super) const COMPARED_IF_ENOUGH: usize = 1;
 
 // The search (`search.rs`).
 
@@ -59,8 +49,6 @@ pub(super) const TELLING: usize = 10;
 pub(super) const IMPROVED: usize = 2;
 /// Candidates with labels that get the full number of rounds.
 pub(super) const FINALISTS: usize = 2;
-/// Work of a round of improving a rank, in tries of a rule.
-pub(super) const IMPROVE_WORK: usize = 2;
 /// Work of a round of labels, in tries of a rule.
 pub(super) const LABEL_WORK: usize = 4;
 /// Share of the bandwidth that may be lost before labels are searched although no pair is broken.
