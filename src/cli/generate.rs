@@ -9,8 +9,9 @@ use super::{Failure, Outcome, output};
 use dfdn::fabric::Fabric;
 use dfdn::formats::{ibnetdiscover, json as json_format};
 use dfdn::topology::{
-    Candidates, Deimos, Director, Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Odin, Oft, Random,
-    RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, fail_links, fail_switches,
+    Candidates, Deimos, Director, Dragonfly, FatTree, Grown, HyperX, Hypercube, Kautz, Megafly, Mesh, Odin,
+    Oft, Random, RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, fail_links,
+    fail_switches,
 };
 
 /// Write a fabric of a family, as ibsim and `dfdn` read it
@@ -140,6 +141,30 @@ enum Family {
         #[arg(long, default_value_t = 24)]
         ports: u32,
     },
+    /// Dragonfly+: groups of leaves and spines, the spines of all groups linked
+    Megafly {
+        /// Groups
+        #[arg(long)]
+        groups: u32,
+        /// Leaves of a group
+        #[arg(long)]
+        leaves: u32,
+        /// Spines of a group
+        #[arg(long)]
+        spines: u32,
+        /// Links of a spine to other groups
+        #[arg(long)]
+        h: u32,
+    },
+    /// A cluster as it grows: islands of different oversubscription, cross links, missing cables
+    Grown {
+        /// Islands
+        #[arg(long)]
+        islands: u32,
+        /// Switches of the core
+        #[arg(long, default_value_t = 8)]
+        spines: u32,
+    },
     /// One cycle
     Ring {
         /// Switches
@@ -181,6 +206,12 @@ impl Args {
             Family::Random { switches, degree } => Random { switches, degree, cas: each, seed }.into(),
             Family::RandomIrregular { switches, ports } => {
                 RandomIrregular { switches, ports, cas: cas.unwrap_or(ports / 2), seed }.into()
+            }
+            Family::Megafly { groups, leaves, spines, h } => {
+                Megafly { groups, leaves, spines, h, cas: cas.unwrap_or(spines) }.into()
+            }
+            Family::Grown { islands, spines } => {
+                Grown { islands, spines, cas: cas.unwrap_or(20), seed }.into()
             }
             Family::Ring { switches } => Ring { switches, cas: each }.into(),
             Family::Director { ports } => Director { ports, adapters: cas }.into(),

@@ -13,7 +13,7 @@
 //!
 //! With the setting `traffic` one of the first two counts whole and the other not. A tenth more load on the
 //! hottest channel costs about 5 %, and so does a tenth less bandwidth in bisections. What is better than P-SSSP has a
-//! negative price and counts an eighth: a loss hurts more than a gain helps. Detours of some tenths of a percent cost as
+//! negative price and counts a thirty-second: a loss hurts more than a gain helps. Detours of some tenths of a percent cost as
 //! little as they hurt. Tables that a failed link changes little are
 //! worth [`STABILITY`](super::tuning::STABILITY) more.
 
@@ -41,7 +41,7 @@ pub(super) struct Measured {
     /// Largest load of P-SSSP over the largest load: what an all-to-all gains, or loses below 1.
     all_to_all: f64,
     /// Effective bisection bandwidth over that of P-SSSP.
-    pub(super) bisection: f64,
+    bisection: f64,
     /// Share of the adapter pairs on detours.
     detours: f64,
 }

@@ -7,10 +7,10 @@
 // The objective (`objective.rs`), in shares of bandwidth.
 
 /// What it is worth that a failed link changes few tables, a tenth of them or less.
-pub(super) const STABILITY: f64 = 0.025;
+pub(super) const STABILITY: f64 = 0.008;
 /// What counts of being better than P-SSSP. Were it more, Dragonflies with a failed link would be searched for
 /// the sake of a load that is below that of P-SSSP anyway.
-pub(super) const GAIN: f64 = 0.125;
+pub(super) const GAIN: f64 = 0.03125;
 /// Most passes over the destinations of hot channels; the first one brings most.
 pub(super) const RELIEF_PASSES: usize = 4;
 /// Price of a VL.
