@@ -8,6 +8,7 @@
 //! them. Traffic to and from switches is left out. Virtual lanes share the bandwidth of their
 //! channel, so they make no difference here.
 
+mod alternatives;
 mod bisection;
 mod bounds;
 mod faults;
@@ -24,6 +25,7 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use alternatives::{Alternatives, path_difference};
 pub use bisection::{Bisection, quick_bisection};
 pub use bounds::Bounds;
 pub use faults::FaultTolerance;
