@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 
 use super::output::line;
@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use dfdn::engine;
-use dfdn::evaluate::{Alternatives, Bounds, Evaluation, Options, evaluate};
+use dfdn::evaluate::{Alternatives, Bounds, Evaluation, LidChoice, Options, evaluate};
 use dfdn::fabric::Fabric;
 use dfdn::formats;
 use dfdn::tables::Routes;
@@ -50,14 +50,28 @@ pub(super) struct Patterns {
     /// Random bisections for the effective bisection bandwidth
     #[arg(long, default_value = "1000")]
     patterns: NonZeroU32,
-    /// Seed of the bisections
+    /// Seed of the bisections, and of '--lids shortest'
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The LIDs of a receiver that senders use: the first, or one with the shortest path, drawn once per pair
+    #[arg(long, value_enum, default_value_t = Lids::Base)]
+    lids: Lids,
+}
+
+/// [`LidChoice`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Lids {
+    Base,
+    Shortest,
 }
 
 impl Patterns {
     pub(super) fn options(self) -> Options {
-        Options { patterns: self.patterns, seed: self.seed }
+        let lids = match self.lids {
+            Lids::Base => LidChoice::Base,
+            Lids::Shortest => LidChoice::Shortest,
+        };
+        Options { patterns: self.patterns, seed: self.seed, lids }
     }
 }
 

@@ -12,9 +12,9 @@ use super::*;
 use crate::fabric::{
     ChannelId, EndPort, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, SwitchId,
 };
-use crate::routing::{Hops, minhop, sssp};
+use crate::routing::{Hops, minhop, sssp, updn_trees};
 use crate::tables::Lft;
-use crate::topology::{Dragonfly, FatTree, Hypercube, Mesh};
+use crate::topology::{Dragonfly, FatTree, Hypercube, Mesh, RandomIrregular};
 
 /// Switches with cables between them, and one adapter on each switch of `homes`.
 fn network(switches: usize, cables: &[(usize, usize)], homes: &[usize], lmc: u8) -> Fabric {
@@ -304,6 +304,44 @@ fn fault_tolerance_of_two_ways_round_a_ring() {
     // For each link, adapter 0 has an alternative path and adapter 1 has none.
     let found = judge(&fabric, &lft).expect("sound tables");
     assert_eq!(found.faults, FaultTolerance { fault_tolerance: 0.5, mean_pairs_cut: 1.0, max_pairs_cut: 2 });
+}
+
+/// Flich et al.: a pair draws its LID from the shortest paths of all trees. Against a count of all pairs.
+#[test]
+fn pairs_draw_among_the_shortest_paths() {
+    let fabric = RandomIrregular { switches: 24, ports: 8, cas: 4, seed: 3 }.build().expect("a fabric");
+    let mut builder = FabricBuilder::from_fabric(&fabric);
+    builder.forget_lids();
+    let fabric = builder.finish(Lmc::new(2).expect("a small LMC")).expect("a sound network");
+    let hops = Hops::new(&fabric).expect("connected");
+    let tables = routes(&fabric, updn_trees(&fabric, &hops, 3).lft);
+    let with = |lids, seed| {
+        evaluate(&fabric, &tables, &Options { lids, seed, ..patterns(200) }).expect("sound tables")
+    };
+    let (base, drawn) = (with(LidChoice::Base, 1), with(LidChoice::Shortest, 1));
+    let ends = adapters(&fabric);
+    let mut least = 0;
+    for (from, to) in
+        ends.iter().flat_map(|a| ends.iter().map(move |b| (a, b))).filter(|(a, b)| a.lid != b.lid)
+    {
+        let length = |lid| {
+            let (mut at, mut length) = (home(from).0, 0);
+            while at != home(to).0 {
+                let port = tables.lft.get(at, lid).expect("a route");
+                at = fabric.channels().get(fabric.channels().at_port(at, port).expect("a channel")).to;
+                length += 1;
+            }
+            length
+        };
+        least += to.lids().map(length).min().expect("a LID");
+    }
+    let total: u64 = drawn.lengths.hop_histogram.iter().zip(0..).map(|(pairs, hops)| pairs * hops).sum();
+    assert_eq!(total, least);
+    assert!(drawn.lengths.mean_hops < base.lengths.mean_hops);
+    assert_eq!(drawn.load.channel_load.iter().sum::<u64>(), total);
+    assert!(drawn.bisection.ebb > base.bisection.ebb);
+    assert_eq!(drawn, with(LidChoice::Shortest, 1));
+    assert_ne!(drawn.load, with(LidChoice::Shortest, 2).load);
 }
 
 /// By hand: a route of two channels on a square with one diagonal, and a triangle whose detour is too long.
