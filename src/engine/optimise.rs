@@ -61,8 +61,8 @@ pub(super) fn optimise(
     };
     let climb = hill_climb(fabric, lft, allow, picks);
     remarks.push(format!(
-        "{} of {} exchanges of equally long paths made the load of the channels more even: its standard deviation is {:.2}, \
-         it was {:.2}",
+        "{} of {} exchanges of equally long paths made the load of the channels more even: its standard \
+         deviation is {:.2}, it was {:.2}",
         climb.moves,
         climb.trials,
         climb.after.sqrt(),

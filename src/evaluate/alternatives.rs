@@ -11,10 +11,11 @@ use crate::tables::Routes;
 /// Alternatives of tables of which only the entries are known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Alternatives {
-    /// [`path_difference`] where an alternative may turn anywhere: what the cables offer to a routing that needs no order.
+    /// [`path_difference`] where an alternative may turn anywhere: what the cables offer to a routing that needs no
+    /// order.
     pub path_difference_any_turn: f64,
-    /// [`path_difference`] where an alternative turns only as routes between adapters do already, whatever their VL. Such
-    /// a path adds nothing to the channel dependency graph of tables on one VL.
+    /// [`path_difference`] where an alternative turns only as routes between adapters do already, whatever their VL.
+    /// Such a path adds nothing to the channel dependency graph of tables on one VL.
     pub path_difference_own_turns: f64,
 }
 
@@ -205,7 +206,7 @@ impl<'a, 'f, F: Fn(ChannelId, ChannelId) -> bool> Search<'a, 'f, F> {
         for hops in 1..=most {
             std::mem::swap(&mut self.open, &mut self.next);
             self.next.clear();
-            // What is reached in this step is read from `found`, as a channel may be reached again in the next one.
+            // Copied, as a channel may be reached again in the next step.
             let found: Vec<(ChannelId, u16)> =
                 self.open.iter().map(|&id| (id, self.shared[id.index()])).collect();
             self.steps += 1;

@@ -5,8 +5,8 @@
 //! ordered pair of different adapter end ports (adapters and routers attached to a switch), from
 //! the first to the **base LID** of the second, as switch-to-switch channels. The other LIDs of an
 //! LMC range are alternatives: they must be reachable too, but only the fault tolerance counts
-//! them, unless each pair draws one ([`LidChoice`]). Traffic to and from switches is left out. Virtual lanes share the bandwidth of their
-//! channel, so they make no difference here.
+//! them, unless each pair draws one ([`LidChoice`]). Traffic to and from switches is left out. Virtual
+//! lanes share the bandwidth of their channel, so they make no difference here.
 
 mod alternatives;
 mod bisection;

@@ -48,7 +48,10 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, La
             let channels = walk.turns_from(source, &mut turns);
             if channels > usize::from(limits.vls) {
                 let needed = lids.iter().map(|&(lid, _)| deepest(fabric.channels(), lft.to(lid))).max();
-                return Err(LanesError::TooFewVls { needed: needed.unwrap_or(channels), offered: limits.vls });
+                return Err(LanesError::TooFewVls {
+                    needed: needed.unwrap_or(channels),
+                    offered: limits.vls,
+                });
             }
             longest = longest.max(channels);
             let sl = planes.assign(&turns);
