@@ -20,13 +20,12 @@ use super::plan::{Plan, Size};
 /// Cost: O(C + (S + A) log S) with S switches, C channels and A adapters.
 pub fn attach_adapters(fabric: &Fabric, adapters: u32) -> Result<Fabric, TopologyError> {
     let switches = fabric.num_switches();
+    let size = |ports| Size { switches: switches as u128, adapters: adapters.into(), ports };
+    // Too many are refused before they are counted out.
+    Plan::new(&size(0))?;
     let degrees = fabric.switch_ids().map(|s| fabric.channels().out(s).len() as u32);
     let mut fewest: BinaryHeap<Reverse<(u32, usize)>> =
         degrees.enumerate().map(|(s, degree)| Reverse((degree, s))).collect();
-    let most = fewest.iter().map(|&Reverse((degree, _))| u128::from(degree)).max().unwrap_or(0);
-    // If all adapters fit without a larger switch, the largest keeps its size.
-    let size = Size { switches: switches as u128, adapters: adapters.into(), ports: most };
-    let mut plan = Plan::new(&size)?;
     let mut cas = vec![0; switches];
     for _ in 0..adapters {
         let Some(mut top) = fewest.peek_mut() else { break };
@@ -34,6 +33,8 @@ pub fn attach_adapters(fabric: &Fabric, adapters: u32) -> Result<Fabric, Topolog
         cas[s] += 1;
         *top = Reverse((degree + 1, s));
     }
+    let ports = fewest.iter().map(|&Reverse((degree, _))| degree.into()).max().unwrap_or(0);
+    let mut plan = Plan::new(&size(ports))?;
     for (s, &cas) in fabric.switch_ids().zip(&cas) {
         plan.switch(fabric.switch(s).description.clone(), cas);
     }
@@ -75,6 +76,6 @@ mod tests {
         let names = |f: &Fabric| f.switch_ids().map(|s| f.switch(s).description.clone()).collect::<Vec<_>>();
         assert_eq!(names(&f), names(&other));
         assert!(matches!(attach_adapters(&f, 50_000), Err(TopologyError::TooLarge { .. })));
-        assert!(matches!(attach_adapters(&f, 5000), Err(TopologyError::TooManyPorts { ports: 255 })));
+        assert!(matches!(attach_adapters(&f, 5000), Err(TopologyError::TooManyPorts { ports: 1002 })));
     }
 }
