@@ -163,7 +163,7 @@ fn every_engine_can_be_optimised() {
                 let routed = run(optimise).unwrap_or_else(|e| panic!("{} on {name}: {e}", engine.name));
                 let [before, after] = [&plain, &routed].map(|r| &r.verdict);
                 assert_eq!(before.mean_hops, after.mean_hops, "{} on {name}", engine.name);
-                assert_eq!((before.vls, before.sls), (after.vls, after.sls), "{} on {name}", engine.name);
+                assert!(after.is_safe() || !engine.deadlock_free, "{} on {name}", engine.name);
                 let remark = routed.routes.remarks.iter().find(|r| r.contains("standard deviation"));
                 assert!(remark.is_some(), "{} on {name}", engine.name);
                 let cv = |r: &Routed| {
