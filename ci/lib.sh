@@ -91,7 +91,7 @@ simulate() {
   exec {console}<>"$d/console"
   IBSIM_SOCKNAME=$socket ibsim -s -N 65536 -S 8192 -P 262144 "$fabric" <&"$console" >"$d/ibsim.log" 2>&1 &
   pids+=("$!")
-  within 60 'simulator ready' "$d/ibsim.log" || die "ibsim does not start: $(tail -3 "$d/ibsim.log")"
+  within 300 'simulator ready' "$d/ibsim.log" || die "ibsim does not start: $(tail -3 "$d/ibsim.log")"
   # shellcheck disable=SC2034 # the scripts that source this use it
   simulated=(env -C "$d" "IBSIM_SOCKNAME=$socket" "SIM_HOST=$host" "LD_PRELOAD=$umad2sim"
     "OSM_TMP_DIR=$d" "OSM_CACHE_DIR=$d")

@@ -10,8 +10,8 @@ use dfdn::fabric::Fabric;
 use dfdn::formats::{ibnetdiscover, json as json_format};
 use dfdn::topology::{
     Candidates, Deimos, Director, Dragonfly, FatTree, Grown, HyperX, Hypercube, Kautz, Megafly, Mesh, Odin,
-    Oft, Random, RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, fail_links,
-    fail_switches,
+    Oft, Random, RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, attach_adapters,
+    fail_links, fail_switches,
 };
 
 /// Write a fabric of a family, as ibsim and `dfdn` read it
@@ -26,6 +26,9 @@ pub(super) struct Args {
     /// Adapters on each switch that has adapters
     #[arg(long, global = true)]
     cas: Option<u32>,
+    /// Adapters in all, each on the switch with the fewest links and adapters so far
+    #[arg(long, global = true, value_name = "N", conflicts_with = "cas")]
+    adapters: Option<u32>,
     /// Remove this many links between switches; all adapters stay connected
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     fail_links: usize,
@@ -222,6 +225,9 @@ impl Args {
 
     fn build(&self) -> Result<Fabric, TopologyError> {
         let mut fabric = self.topology().build()?;
+        if let Some(adapters) = self.adapters {
+            fabric = attach_adapters(&fabric, adapters)?;
+        }
         if self.fail_switches > 0 {
             let spare = fabric.switch_ids().any(|s| fabric.num_adapters_on(s) == 0);
             let candidates = if spare { Candidates::WithoutAdapters } else { Candidates::Any };

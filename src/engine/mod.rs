@@ -12,6 +12,7 @@ mod dfdn;
 mod fitting;
 mod ignored_options;
 mod narrow;
+mod optimise;
 mod papers;
 mod plan;
 mod untrusted;
@@ -28,6 +29,7 @@ pub use config::{ConfigError, KEYS, Key, Values};
 pub use config_file::template;
 pub use fitting::{Fitted, route_fitting};
 pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
+pub use optimise::Optimise;
 
 use self::plan::Plan;
 use crate::fabric::{Fabric, Sl, Vl};
@@ -169,8 +171,12 @@ pub struct Settings {
     pub weights: Weights,
     /// The order of the pairs of `p2sssp`.
     pub pairs: Pairs,
-    /// The seed of the random order of the pairs.
-    pub pair_seed: u8,
+    /// How the tables of every engine but `dfdn` are balanced further.
+    pub optimise: Optimise,
+    /// Tries in a row without success after which random exchanges end, as a multiple of the exchanges there are.
+    pub patience: f64,
+    /// The seed of what is drawn at random: the order of the pairs, and exchanges.
+    pub draw_seed: u8,
 }
 
 /// One SL for every pair, or a shortest path for every pair. As text: `default`, `one-sl` and `minimal`.
@@ -261,7 +267,9 @@ impl Default for Settings {
             traffic: Traffic::default(),
             weights: Weights::default(),
             pairs: Pairs::default(),
-            pair_seed: 1,
+            optimise: Optimise::default(),
+            patience: 1.0,
+            draw_seed: 1,
         }
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! What exceeds InfiniBand's limits (49,151 LIDs, 254 ports) is refused before it is built.
 
+mod attach;
 mod chiu;
 mod coordinates;
 mod deimos;
@@ -40,6 +41,7 @@ mod slim_fly;
 mod torus;
 mod xgft;
 
+pub use attach::attach_adapters;
 pub use chiu::chiu_table1;
 pub use deimos::Deimos;
 pub use director::Director;

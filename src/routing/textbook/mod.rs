@@ -13,7 +13,7 @@ mod updn_trees;
 
 pub use apot::apot;
 pub use bfot::{bfot, bfot_plus};
-pub use hill_climb::{Climb, hill_climb};
+pub use hill_climb::{Climb, Picks, hill_climb};
 pub use minhop::minhop;
 pub use ordered_paths::OrderedPaths;
 pub use p2sssp::{P2SSSP_LIMIT, PairOrder, p2sssp};
