@@ -3,7 +3,7 @@ use crate::topology::{FatTree, Mesh, Ring};
 
 /// Times on links crossed by the head, cables and switches, and the tail.
 fn zero_load(model: &Model, switches: u64, bytes: u64, slowest: u64) -> u64 {
-    (switches + 1) * model.flight + switches * model.switch_delay + bytes * slowest / 1000
+    (switches + 1) * model.flight + switches * (model.switch_delay + model.setup) + bytes * slowest / 1000
 }
 
 fn one_message(fabric: &Fabric, routes: &Routes, settings: &Settings) -> u64 {
