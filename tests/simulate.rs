@@ -1,6 +1,7 @@
 //! `dfdn simulate`: what scripts may rely on.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,10 +10,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A folder with `fabric.net` and `tables`.
-struct Desk(TempDir);
+pub(crate) struct Desk(TempDir);
 
 impl Desk {
-    fn new(fabric: &str, route: &str) -> Self {
+    pub(crate) fn new(fabric: &str, route: &str) -> Self {
         let desk = Self(tempfile::tempdir().expect("a temporary folder"));
         for words in
             [format!("generate {fabric} -o fabric.net"), format!("route fabric.net -o tables {route}")]
@@ -26,6 +27,10 @@ impl Desk {
         desk
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
     fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dfdn"));
         command.args(words.split_whitespace()).current_dir(&self.0).env_remove("DFDN_LOG");
@@ -36,7 +41,7 @@ impl Desk {
         self.command(words).output().expect("dfdn starts")
     }
 
-    fn json(&self, words: &str, code: i32) -> Value {
+    pub(crate) fn json(&self, words: &str, code: i32) -> Value {
         let ran = self.run(&format!("simulate {words} --json"));
         assert_eq!(ran.status.code(), Some(code), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
         serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{words}: {e}"))
@@ -51,13 +56,13 @@ impl Desk {
         }
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.0.path().join(name), text).expect("a file is written");
     }
 }
 
 /// Everything except wall-clock time depends on the input alone.
-fn timeless(mut value: Value) -> String {
+pub(crate) fn timeless(mut value: Value) -> String {
     for row in value["rows"].as_array_mut().expect("rows") {
         assert!(row["seconds"].as_f64().expect("a time") >= 0.0);
         row["seconds"] = 0.into();

@@ -1,5 +1,6 @@
 //! What users want to know first: dfdn beside the engines of stock OpenSM under load.
 
+use dfdn::engine;
 use dfdn::fabric::Fabric;
 use dfdn::simulate::{Model, Room, Row, Settings, Traffic};
 use dfdn::tables::Routes;
@@ -45,7 +46,11 @@ pub(crate) fn run(context: &Context) -> Fallible {
         let mut tables: Vec<(String, Result<(Fabric, Routes), String>)> = Vec::new();
         let fabric = context.fabric(name)?;
         let routes = ours(&fabric, "dfdn")?;
-        tables.push(("**dfdn**".to_owned(), Ok((fabric, routes))));
+        tables.push(("**dfdn**".to_owned(), Ok((fabric.clone(), routes))));
+        // The engines of OpenSM that assign VLs use all of them.
+        let spread = engine::Settings { spread: true, ..engine::Settings::default() };
+        let routes = engine::route(&fabric, &spread)?.routes;
+        tables.push(("**dfdn, spread**".to_owned(), Ok((fabric, routes))));
         for engine in STOCK {
             tables.push((format!("OpenSM {engine}"), context.stock(name, engine)?));
         }
