@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::simulate::{Desk, timeless};
+use crate::simulate::Desk;
 
 /// A controller and a node; both end with this value.
 struct Slurm {
@@ -132,10 +132,10 @@ fn a_job_array_computes_the_same_bytes_as_one_run() {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     // The command of a task without its part is the whole sweep.
     let whole = line.split(" --part").next().expect("what is before it").trim_start_matches("dfdn simulate ");
-    let whole = timeless(desk.json(whole.trim_end_matches(" --json"), 0));
+    let whole = desk.timeless(whole.trim_end_matches(" --json"));
     let tasks = (1..).take_while(|i| desk.folder().join(format!("part-{i}.json")).exists()).count();
     assert!(job.contains(&format!("--array=1-{tasks}\n")), "a file for each task");
     let parts: Vec<String> = (1..=tasks).map(|i| format!("part-{i}.json")).collect();
     assert!(merge.ends_with("part-*.json"), "{merge}");
-    assert_eq!(timeless(desk.json(&format!("--merge {}", parts.join(" ")), 0)), whole);
+    assert_eq!(desk.timeless(&format!("--merge {}", parts.join(" "))), whole);
 }
