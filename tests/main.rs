@@ -22,6 +22,7 @@ mod plugin;
 mod qos;
 mod sa_load;
 mod simulate;
+mod slurm;
 mod unroutable;
 mod untrusted_nodes;
 mod valgrind;
