@@ -24,6 +24,8 @@
 //! | [`verify`] | the judge: shares no code with what it checks |
 //! | [`evaluate`] | edge-forwarding index, effective bisection bandwidth, path lengths, fault tolerance |
 //! | [`simulate`] | packets, buffers and credits on given tables; finds deadlocks |
+//! | [`whatif`] | what failures would cost: each link and switch in turn |
+//! | [`cabling`] | a fabric as it is against the one that was planned |
 //! | [`formats`] | readers and writers, one file a format |
 //!
 //! # Example
@@ -47,6 +49,7 @@
 //!
 //! The same fabric and settings give the same tables, byte for byte, on any machine and for any number of threads.
 
+pub mod cabling;
 pub mod engine;
 pub mod evaluate;
 pub mod fabric;
@@ -61,3 +64,4 @@ pub mod simulate;
 pub mod tables;
 pub mod topology;
 pub mod verify;
+pub mod whatif;

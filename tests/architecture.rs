@@ -20,9 +20,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("verify", &["fabric", "tables"]),
     ("evaluate", &["fabric", "tables"]),
     ("simulate", &["fabric", "tables", "verify"]),
+    ("whatif", &["fabric", "tables", "engine", "evaluate"]),
+    ("cabling", &["fabric"]),
     ("formats", &["fabric", "tables"]),
     ("plugin", &["fabric", "tables", "engine", "formats"]),
-    ("cli", &["fabric", "topology", "tables", "engine", "verify", "evaluate", "simulate", "formats"]),
+    (
+        "cli",
+        &[
+            "fabric", "topology", "tables", "engine", "verify", "evaluate", "simulate", "formats", "whatif",
+            "cabling",
+        ],
+    ),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -25,5 +25,6 @@ mod simulate;
 mod unroutable;
 mod untrusted_nodes;
 mod valgrind;
+mod whatif;
 mod wrong_setup;
 mod zero_rows;

@@ -189,7 +189,7 @@ impl Args {
         }
     }
 
-    fn build(&self) -> Result<Fabric, TopologyError> {
+    pub(super) fn build(&self) -> Result<Fabric, TopologyError> {
         let mut fabric = self.topology().build()?;
         if self.fail_switches > 0 {
             let spare = fabric.switch_ids().any(|s| fabric.num_adapters_on(s) == 0);
