@@ -25,6 +25,7 @@
 //! | [`evaluate`] | edge-forwarding index, effective bisection bandwidth, path lengths, fault tolerance |
 //! | [`simulate`] | packets, buffers and credits on given tables; finds deadlocks |
 //! | [`whatif`] | what failures would cost: each link and switch in turn |
+//! | `report` | a page about a fabric and its tables, for the command |
 //! | [`cabling`] | a fabric as it is against the one that was planned |
 //! | [`formats`] | readers and writers, one file a format |
 //!
@@ -59,6 +60,8 @@ pub mod multicast;
 pub mod ordering;
 #[cfg(feature = "plugin")]
 pub mod plugin;
+#[cfg(feature = "command")]
+pub mod report;
 pub mod routing;
 pub mod simulate;
 pub mod tables;

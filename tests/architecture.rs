@@ -22,6 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("simulate", &["fabric", "tables", "verify"]),
     ("whatif", &["fabric", "tables", "engine", "evaluate"]),
     ("cabling", &["fabric"]),
+    ("report", &["fabric", "tables", "routing", "verify", "evaluate", "whatif"]),
     ("formats", &["fabric", "tables"]),
     ("plugin", &["fabric", "tables", "engine", "formats"]),
     (

@@ -15,7 +15,9 @@ mod generate;
 mod man;
 mod output;
 mod parts;
+mod path;
 mod progress;
+mod report;
 mod route;
 mod settings;
 mod simulate;
@@ -62,6 +64,8 @@ enum Command {
     Compare(compare::Args),
     Simulate(simulate::Args),
     Whatif(whatif::Args),
+    Report(report::Args),
+    Path(path::Args),
     Cabling(cabling::Args),
     Export(export::Args),
     Doctor(doctor::Args),
@@ -101,6 +105,8 @@ pub(super) fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, cli.json),
         Command::Simulate(args) => simulate::run(&args, cli.json),
         Command::Whatif(args) => whatif::run(&args, cli.json),
+        Command::Report(args) => report::run(&args, cli.json),
+        Command::Path(args) => path::run(&args, cli.json),
         Command::Cabling(args) => cabling::run(&args, cli.json),
         Command::Export(args) => export::run(&args, cli.json),
         Command::Doctor(args) => doctor::run(&args, cli.json),
