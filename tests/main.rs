@@ -1,6 +1,7 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod cabling;
 mod changes;
 mod classes;
 mod command;
@@ -20,6 +21,7 @@ mod ordered_trees;
 mod papers;
 mod plugin;
 mod qos;
+mod report;
 mod sa_load;
 mod simulate;
 mod unroutable;
