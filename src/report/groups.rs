@@ -67,18 +67,21 @@ impl Groups {
     }
 }
 
-/// Connected by links in triangles.
+/// Connected by links whose ends have many common neighbours: more than half of the most. A triangle of three groups
+/// of a Dragonfly gives the ends of its links only one.
 fn triangles(fabric: &Fabric) -> Vec<usize> {
-    let mut sets = UnionFind::<usize>::new(fabric.num_switches());
     let mut near = vec![usize::MAX; fabric.num_switches()];
+    let mut links = Vec::new();
     for s in fabric.switch_ids() {
         fabric.channels().out(s).for_each(|(_, c)| near[c.to.index()] = s.index());
         for (_, c) in fabric.channels().out(s).filter(|(_, c)| c.to > s) {
-            if fabric.channels().out(c.to).any(|(_, d)| d.to != s && near[d.to.index()] == s.index()) {
-                sets.union(s.index(), c.to.index());
-            }
+            let common = fabric.channels().out(c.to).filter(|(_, d)| near[d.to.index()] == s.index()).count();
+            links.push((common, s.index(), c.to.index()));
         }
     }
+    let most = links.iter().map(|link| link.0).max().unwrap_or(0);
+    let mut sets = UnionFind::<usize>::new(fabric.num_switches());
+    links.iter().filter(|link| 2 * link.0 > most).for_each(|&(_, a, b)| drop(sets.union(a, b)));
     sets.into_labeling()
 }
 

@@ -1,7 +1,6 @@
 //! The part of a fabric that goes on after a failure.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 
 use petgraph::unionfind::UnionFind;
 
@@ -52,8 +51,8 @@ impl Damage {
 /// What fails, for look-ups.
 pub(super) struct Broken {
     nodes: Vec<bool>,
-    /// Both ends of each cable.
-    ends: HashSet<PortRef>,
+    /// Both ends of each cable: few.
+    ends: Vec<PortRef>,
 }
 
 impl Broken {
