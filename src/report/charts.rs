@@ -13,7 +13,7 @@ pub(super) struct Bar {
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 220.0;
-const LEFT: f64 = 70.0;
+const LEFT: f64 = 95.0;
 const BOTTOM: f64 = 28.0;
 
 /// Bars side by side, with one axis; series number i has the class `s<i>`.
@@ -77,9 +77,16 @@ pub(super) fn bars(name: &str, series: &[&str], bars: &[Bar]) -> String {
 /// Shades of a matrix.
 const SHADES: usize = 8;
 
-/// A square matrix: `cells` are (row, column, value), none twice. Lines are drawn before the indices `borders`.
-pub(super) fn matrix(name: &str, side: usize, cells: &[(usize, usize, u64)], borders: &[usize]) -> String {
-    let most = cells.iter().map(|cell| cell.2).max().unwrap_or(0).max(1);
+/// A square matrix: `cells` are (row, column, value), none twice; `most` and more have the darkest shade. Lines are
+/// drawn before the indices `borders`.
+pub(super) fn matrix(
+    name: &str,
+    side: usize,
+    cells: &[(usize, usize, u64)],
+    most: u64,
+    borders: &[usize],
+) -> String {
+    let most = most.max(1);
     let mut svg =
         open(name, side as f64, side as f64).replacen("<svg ", "<svg shape-rendering=crispEdges ", 1);
     let mut shades = vec![String::new(); SHADES];
@@ -102,7 +109,8 @@ pub(super) fn legend(most: u64) -> String {
     for shade in 0..SHADES as u64 {
         let [from, to] =
             [shade, shade + 1].map(|part| (most as f64 * part as f64 / SHADES as f64).round() as u64);
-        let _ = write!(html, " <span class=\"box h{shade}\"></span> to {}", thousands(to.max(from)));
+        let more = if to == most { " and more" } else { "" };
+        let _ = write!(html, " <span class=\"box h{shade}\"></span> to {}{more}", thousands(to.max(from)));
     }
     html + "</p>"
 }

@@ -226,12 +226,14 @@ impl Facts {
 fn advice(verdict: &Verdict, safety: SlSafety) -> &'static str {
     match (verdict.is_safe(), safety) {
         (false, _) => "No choice of SLs makes these tables safe.",
-        (true, SlSafety { any: true, .. }) => "Nothing: hosts may use any SL.",
-        (true, SlSafety { sl_zero: true, .. }) => "Use SL 0, or ask for the SL of each path (PathRecord).",
-        (true, SlSafety { replies: true, .. }) => {
-            "Ask for the SL of each path (PathRecord); replies may have the SL of their request."
+        (true, SlSafety { any: true, .. }) => "Hosts need nothing special: any SL is safe.",
+        (true, SlSafety { sl_zero: true, .. }) => {
+            "Hosts must use SL 0, or ask for the SL of each path (PathRecord)."
         }
-        (true, _) => "Ask for the SL of each path (PathRecord), replies included.",
+        (true, SlSafety { replies: true, .. }) => {
+            "Hosts must ask for the SL of each path (PathRecord); replies may have the SL of their request."
+        }
+        (true, _) => "Hosts must ask for the SL of each path (PathRecord), replies included.",
     }
 }
 

@@ -10,6 +10,8 @@ use crate::fabric::{Fabric, SwitchId};
 pub struct Groups {
     /// How they were found, in words.
     pub by: &'static str,
+    /// Whether the structure of the fabric gave them, not GUIDs alone.
+    pub by_structure: bool,
     /// The group of each switch, by switch; groups are numbered by their first switch.
     #[serde(skip)]
     pub of: Vec<usize>,
@@ -21,13 +23,16 @@ pub struct Groups {
 const MOST: usize = 300;
 
 impl Groups {
-    /// The groups of a Dragonfly (switches whose links are in triangles), else the pods of a tree (what stays connected
+    /// The groups of a Dragonfly (switches with many neighbours in common), else the pods of a tree (what stays connected
     /// without its top), else switches with adjacent GUIDs.
     ///
     /// Cost: O(C d) for C channels between switches of d ports.
     pub fn find(fabric: &Fabric) -> Self {
         let found = [
-            (triangles(fabric), "links that are in triangles, as those inside the groups of a Dragonfly"),
+            (
+                triangles(fabric),
+                "links whose ends have many neighbours in common, as inside the groups of a Dragonfly",
+            ),
             (pods(fabric), "what stays connected without the switches that are farthest from adapters"),
         ];
         let useful = |groups: &Self| {
@@ -39,7 +44,8 @@ impl Groups {
         all.into_iter().find(useful).unwrap_or_else(|| {
             let each = fabric.num_switches().div_ceil(100).max(1);
             let labels: Vec<usize> = (0..fabric.num_switches()).map(|s| s / each).collect();
-            Self::new(&labels, "GUIDs that follow each other, as no structure was found")
+            let by = "GUIDs that follow each other, as no structure was found";
+            Self { by_structure: false, ..Self::new(&labels, by) }
         })
     }
 
@@ -56,7 +62,7 @@ impl Groups {
             sizes[number[label]] += 1;
             of.push(number[label]);
         }
-        Self { by, of, sizes }
+        Self { by, by_structure: true, of, sizes }
     }
 
     /// The switches, group after group.
@@ -81,7 +87,9 @@ fn triangles(fabric: &Fabric) -> Vec<usize> {
     }
     let most = links.iter().map(|link| link.0).max().unwrap_or(0);
     let mut sets = UnionFind::<usize>::new(fabric.num_switches());
-    links.iter().filter(|link| 2 * link.0 > most).for_each(|&(_, a, b)| drop(sets.union(a, b)));
+    links.iter().filter(|link| 2 * link.0 > most).for_each(|&(_, a, b)| {
+        sets.union(a, b);
+    });
     sets.into_labeling()
 }
 

@@ -149,7 +149,7 @@ impl Page<'_> {
         };
         let _ = write!(
             self.html,
-            "<div class=\"verdict {class}\"><strong id=word>{word}</strong><p>{means}</p><p>Hosts: {}</p></div>",
+            "<div class=\"verdict {class}\"><strong id=word>{word}</strong><p>{means}</p><p>{}</p></div>",
             Text(facts.hosts)
         );
         let verdict = |key: &str| number(self.report, &format!("/tables/0/verdict/{key}"), 0);
@@ -299,7 +299,7 @@ impl Page<'_> {
                 place[s.index()] = at;
             }
             let mut first = 0;
-            for size in &groups.sizes[..groups.sizes.len().saturating_sub(1)] {
+            for size in groups.sizes.iter().take(groups.sizes.len() - 1).filter(|_| groups.by_structure) {
                 first += size;
                 borders.push(first);
             }
@@ -310,11 +310,13 @@ impl Page<'_> {
                 self.facts.load[id.index()];
         }
         let cells: Vec<(usize, usize, u64)> = sums.into_iter().map(|((a, b), sum)| (a, b, sum)).collect();
-        let most = cells.iter().map(|cell| cell.2).max().unwrap_or(0);
+        // Most traffic of a group may stay inside, and would leave no shades for the rest.
+        let between = cells.iter().filter(|cell| cell.0 != cell.1);
+        let most = between.map(|cell| cell.2).max().unwrap_or(0);
         let side = if by_group { groups.sizes.len() } else { place.len() };
         let what = if by_group { "group" } else { "switch" };
-        let name = format!("Load from {what} to {what}, {side} by {side}, at most {most} routes");
-        let svg = charts::matrix(&name, side, &cells, &borders);
+        let name = format!("Load from {what} to {what}, {side} by {side}, at most {most} routes between two");
+        let svg = charts::matrix(&name, side, &cells, most, &borders);
         self.chart(
             "matrix",
             &svg,

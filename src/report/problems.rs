@@ -174,7 +174,7 @@ fn balance(fabric: &Fabric, groups: &Groups, add: &mut dyn FnMut(String, Vec<Str
             few.map(place).collect(),
         );
     };
-    if groups.sizes.len() > 1 && !groups.by.starts_with("GUIDs") {
+    if groups.by_structure {
         less("links to other groups", &outside);
         less("adapter ports", &hosts);
     }
