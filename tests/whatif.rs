@@ -61,7 +61,10 @@ fn each_link_and_switch_has_a_row() {
     let out = String::from_utf8_lossy(&text.stdout);
     assert!(text.status.success() && text.stderr.is_empty());
     assert!(out.contains("the worst of each") && out.contains("failures               90"), "{out}");
-    assert_eq!(json(&desk, "fabric.net --pairs 7 --seed 3", 0)["rows"].as_array().map(Vec::len), Some(7));
+    assert_eq!(
+        json(&desk, "fabric.net --random-pairs 7 --seed 3", 0)["rows"].as_array().map(Vec::len),
+        Some(7)
+    );
 }
 
 #[test]

@@ -32,7 +32,7 @@ use dfdn::whatif::{self, Extremes, Row, Summary, WhatIf};
     dfdn whatif fabric.net\n  \
     dfdn whatif fabric.net tables --links --json > links.json\n  \
     dfdn whatif fabric.net --down 'spine-3' --down 'leaf-7 port 12'\n  \
-    dfdn whatif fabric.net --pairs 500 --seed 2 --json --part 1/2 > part-1.json\n  \
+    dfdn whatif fabric.net --random-pairs 500 --seed 2 --json --part 1/2 > part-1.json\n  \
     dfdn whatif --json --merge part-1.json part-2.json\n\n\
     A host is cut off if it has no link to the largest part that is left. A pair is cut if its path before uses what \
     failed: until the new tables are sent it has none. A block is 64 entries of a forwarding table, the unit that \
@@ -53,7 +53,7 @@ pub(super) struct Args {
     switches: bool,
     /// N random pairs instead, of links and switches or of what --links or --switches says
     #[arg(long, value_name = "N", conflicts_with_all = ["down", "list"])]
-    pairs: Option<usize>,
+    random_pairs: Option<usize>,
     /// Seed of the pairs and of the bisections
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -147,7 +147,7 @@ fn failures(args: &Args, fabric: &Fabric) -> Result<Vec<whatif::Failure>, Failur
     if both || args.switches {
         list.extend(whatif::switches(fabric));
     }
-    Ok(match args.pairs {
+    Ok(match args.random_pairs {
         Some(count) => whatif::pairs(&list, count, args.seed),
         None => list,
     })
