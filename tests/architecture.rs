@@ -29,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "cli",
         &[
             "fabric", "topology", "tables", "engine", "verify", "evaluate", "simulate", "formats", "whatif",
-            "cabling",
+            "cabling", "report",
         ],
     ),
 ];
