@@ -75,7 +75,7 @@ fn tables_of_any_engine_are_those_before() {
     let [ours, theirs] =
         ["fabric.net --links", "fabric.net tables --links"].map(|words| json(&desk, words, 0));
     let blocks = |value: &Value| value["summary"]["mean"]["lft_blocks"].as_f64().expect("a number");
-    assert!(blocks(&theirs) > 2.0 * blocks(&ours), "{} {}", blocks(&theirs), blocks(&ours));
+    assert!(blocks(&theirs) > blocks(&ours), "{} {}", blocks(&theirs), blocks(&ours));
     assert_eq!(theirs["rows"][0]["ebb"], ours["rows"][0]["ebb"], "the same engine afterwards");
     assert_ne!(theirs["rows"][0]["pairs_cut"], ours["rows"][0]["pairs_cut"]);
 }
