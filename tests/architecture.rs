@@ -20,9 +20,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("verify", &["fabric", "tables"]),
     ("evaluate", &["fabric", "tables"]),
     ("simulate", &["fabric", "tables", "verify"]),
+    ("whatif", &["fabric", "tables", "engine", "evaluate"]),
+    ("cabling", &["fabric"]),
+    ("report", &["fabric", "tables", "routing", "verify", "evaluate", "whatif"]),
     ("formats", &["fabric", "tables"]),
     ("plugin", &["fabric", "tables", "engine", "formats"]),
-    ("cli", &["fabric", "topology", "tables", "engine", "verify", "evaluate", "simulate", "formats"]),
+    (
+        "cli",
+        &[
+            "fabric", "topology", "tables", "engine", "verify", "evaluate", "simulate", "formats", "whatif",
+            "cabling", "report",
+        ],
+    ),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -223,7 +223,7 @@ impl Args {
         }
     }
 
-    fn build(&self) -> Result<Fabric, TopologyError> {
+    pub(super) fn build(&self) -> Result<Fabric, TopologyError> {
         let mut fabric = self.topology().build()?;
         if let Some(adapters) = self.adapters {
             fabric = attach_adapters(&fabric, adapters)?;
