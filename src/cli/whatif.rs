@@ -103,7 +103,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         }
     };
     let all = failures(args, &fabric)?;
-    let options = Options { patterns: args.patterns, seed: args.seed };
+    let options = Options { patterns: args.patterns, seed: args.seed, ..Options::default() };
     let mut value = head(&fabric, &before, &args.engine, options, &all)?;
     drop(progress);
 

@@ -111,7 +111,7 @@ fn mean_difference(paths: &Paths, allow: &(impl Fn(ChannelId, ChannelId) -> bool
     paths.adapters.iter().for_each(|to| homes[to.switch.index()].1.push(to));
     let sums: Vec<(f64, u64)> = homes
         .par_iter()
-        .map_init(|| Search::new(paths, allow), |search, (target, ends)| search.to_switch(*target, ends))
+        .map_init(|| Search::new(paths, allow), |search, (target, ends)| search.toward(*target, ends))
         .collect();
     let (sum, pairs) = sums.into_iter().fold((0.0, 0), |(sum, pairs), (s, p)| (sum + s, pairs + p));
     if pairs == 0 { 1.0 } else { sum / pairs as f64 }
@@ -140,7 +140,7 @@ impl<'a, 'f, F: Fn(ChannelId, ChannelId) -> bool> Search<'a, 'f, F> {
     }
 
     /// Sum of the differences of all routes to the adapters of a switch, and how many routes these are.
-    fn to_switch(&mut self, target: SwitchId, ends: &[&Adapter]) -> (f64, u64) {
+    fn toward(&mut self, target: SwitchId, ends: &[&Adapter]) -> (f64, u64) {
         let senders: Vec<(SwitchId, u64)> =
             self.paths.fabric.switch_ids().zip(self.paths.senders.iter().copied()).collect();
         let senders: Vec<_> = senders.into_iter().filter(|&(s, n)| n > 0 && s != target).collect();

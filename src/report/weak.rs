@@ -136,10 +136,9 @@ mod tests {
                 let cut = weak.switches.iter().find(|(w, _)| *w == s).map_or(0, |(_, cut)| *cut);
                 assert_eq!(cut, apart(&fabric, Some(s), None), "{fabric}: {}", fabric.describe_switch(s));
             }
-            for (id, c) in fabric.channels().iter().filter(|(id, c)| *id < c.reverse) {
+            for (id, _) in fabric.channels().iter().filter(|(id, c)| *id < c.reverse) {
                 let cut = weak.links.iter().find(|(w, _)| *w == id).map_or(0, |(_, cut)| *cut);
                 assert_eq!(cut, apart(&fabric, None, Some(id)), "{fabric}: {}", fabric.describe_channel(id));
-                assert_eq!(c.reverse > id, true);
             }
             found += weak.links.len() + weak.switches.len();
         }

@@ -14,7 +14,7 @@ fn routed(fabric: &Fabric) -> Routed {
 }
 
 fn options() -> Options {
-    Options { patterns: std::num::NonZeroU32::new(20).unwrap(), seed: 1 }
+    Options { patterns: std::num::NonZeroU32::new(20).unwrap(), ..Options::default() }
 }
 
 /// Whether a packet arrives without the failed parts, walked hop by hop.
