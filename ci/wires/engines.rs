@@ -7,6 +7,9 @@ use dfdn::tables::Routes;
 
 use crate::measure::{Context, Fallible, first_deadlock, in_short, ours, saturation, shares, sweep};
 
+/// A fabric with the tables of an engine, or why there are none.
+type Tables = Result<(Fabric, Routes), String>;
+
 /// Folders of dumps, and what the fabric is; the last one may be missing.
 pub(crate) const FABRICS: [(&str, &str); 6] = [
     ("dragonfly-3", "Dragonfly p=3"),
@@ -43,7 +46,7 @@ pub(crate) fn run(context: &Context) -> Fallible {
     println!("| fabric | engine | VLs | uniform | | permutation | | shift by half | | incast of 16 | |");
     println!("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for (name, title) in present(context) {
-        let mut tables: Vec<(String, Result<(Fabric, Routes), String>)> = Vec::new();
+        let mut tables: Vec<(String, Tables)> = Vec::new();
         let fabric = context.fabric(name)?;
         let routes = ours(&fabric, "dfdn")?;
         tables.push(("**dfdn**".to_owned(), Ok((fabric.clone(), routes))));

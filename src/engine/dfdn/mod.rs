@@ -24,11 +24,12 @@ use self::candidates::BalanceBy;
 use self::objective::Objective;
 use self::searched::searched_plan;
 use self::stable::{route_stable, stable_plan};
-use self::tuning::{STABILITY, VL_PRICE};
+use self::tuning::{STABILITY, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings};
 use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
+use crate::ordering::Dimensions;
 use crate::routing::Hops;
 
 /// What is to be routed, and with what.
@@ -77,13 +78,14 @@ pub(super) fn dfdn(
 
 /// Stable tables unless searched ones are better by more than [`STABILITY`].
 ///
-/// Where stable tables are as good as P-SSSP there is no search.
+/// Where stable tables are as good as P-SSSP there is no search, but on grids: there a search finds one VL.
 fn stable_or_searched(
     objective: &Objective<'_>,
     stable: Result<Priced, String>,
 ) -> Result<Priced, EngineError> {
+    let fabric = objective.task.fabric;
     let why_not = match stable {
-        Ok(stable) if stable.price <= AS_GOOD => return Ok(stable),
+        Ok(stable) if stable.price <= AS_GOOD && Dimensions::find(fabric).is_none() => return Ok(stable),
         Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
             Ok(searched) if searched.price + STABILITY < stable.price => {
                 let loss = 100.0 * (stable.price - searched.price);
@@ -97,7 +99,7 @@ fn stable_or_searched(
 }
 
 /// The price of tables that are as good as those of P-SSSP, on two VLs.
-const AS_GOOD: f64 = 2.0 * VL_PRICE;
+const AS_GOOD: f64 = 2.0 * VL;
 
 /// What is remarked of searched tables.
 const ANEW: &str = "balanced anew whenever the fabric changes";

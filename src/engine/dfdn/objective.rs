@@ -7,20 +7,19 @@
 //! |---|---|
 //! | all-to-all bandwidth | half of ln(largest load / that of P-SSSP) |
 //! | bisection bandwidth | half of ln(that of P-SSSP / that of the tables) |
-//! | detours | the share of the adapter pairs |
-//! | a VL | [`VL_PRICE`] |
+//! | detours | [`DETOURS`] times the share of the adapter pairs |
+//! | a VL | [`VL`] |
 //! | more than one SL | the setting `max_loss`: hosts have to query PathRecords |
 //!
 //! With the setting `traffic` one of the first two counts whole and the other not. A tenth more load on the
 //! hottest channel costs about 5 %, and so does a tenth less bandwidth in bisections. What is better than P-SSSP has a
-//! negative price and counts a thirty-second: a loss hurts more than a gain helps. Detours of some tenths of a percent cost as
-//! little as they hurt. Tables that a failed link changes little are
+//! negative price and counts a thirty-second: a loss hurts more than a gain helps. Tables that a failed link changes little are
 //! worth [`STABILITY`](super::tuning::STABILITY) more.
 
 use super::Task;
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
-use super::tuning::{GAIN, VL_PRICE};
+use super::tuning::{DETOURS, GAIN, VL};
 use crate::engine::Traffic;
 use crate::evaluate::quick_bisection;
 use crate::ordering::Rule;
@@ -96,8 +95,10 @@ impl<'a> Objective<'a> {
         };
         let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
         let gain = |ratio: f64| if ratio > 1.0 { GAIN * ratio.ln() } else { ratio.ln() };
-        measured.detours - all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
-            + VL_PRICE * f64::from(vls)
+        DETOURS * measured.detours
+            - all_to_all * gain(measured.all_to_all)
+            - bisection * gain(measured.bisection)
+            + VL * f64::from(vls)
             + queries
     }
 }
