@@ -147,7 +147,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "max_loss",
         values: Values::Real(0.0, 1.0),
-        about: "what one SL may cost with prefer default, in shares of bandwidth: all-to-all, bisection and detours together",
+        about: "largest share of the bandwidth that one SL may cost with prefer default, all-to-all and bisection together",
         set: |settings, text| parse(text, &mut settings.max_loss),
         get: |settings| settings.max_loss.to_string(),
     },

@@ -159,7 +159,7 @@ pub struct Settings {
     /// Largest share of the adapter pairs that `dfdn` may send on detours so that one SL suffices. `None`:
     /// [`Settings::MAX_NONMINIMAL`] by default, no limit if one SL is preferred.
     pub max_nonminimal: Option<f64>,
-    /// What one SL may cost by default, in shares of bandwidth: all-to-all, bisection and detours together.
+    /// Largest share of the bandwidth that one SL may cost by default, all-to-all and bisection together.
     pub max_loss: f64,
     /// Budget of the search for an order, in passes of P-SSSP.
     pub search_effort: f64,

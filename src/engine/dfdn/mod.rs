@@ -61,6 +61,7 @@ pub(super) fn dfdn(
     let detours = limit(settings);
     let stable = || match settings.balance {
         Balance::Full => Err("not asked for".to_owned()),
+        Balance::Auto if Dimensions::find(fabric).is_some() => Err("a grid has fewer VLs so".to_owned()),
         Balance::Stable | Balance::Auto => route_stable(task, detours),
     };
     let (objective, stable) = rayon::join(|| Objective::new(task), stable);
@@ -78,14 +79,13 @@ pub(super) fn dfdn(
 
 /// Stable tables unless searched ones are better by more than [`STABILITY`].
 ///
-/// Where stable tables are as good as P-SSSP there is no search, but on grids: there a search finds one VL.
+/// Where stable tables are as good as P-SSSP there is no search.
 fn stable_or_searched(
     objective: &Objective<'_>,
     stable: Result<Priced, String>,
 ) -> Result<Priced, EngineError> {
-    let fabric = objective.task.fabric;
     let why_not = match stable {
-        Ok(stable) if stable.price <= AS_GOOD && Dimensions::find(fabric).is_none() => return Ok(stable),
+        Ok(stable) if stable.price <= AS_GOOD => return Ok(stable),
         Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
             Ok(searched) if searched.price + STABILITY < stable.price => {
                 let loss = 100.0 * (stable.price - searched.price);

@@ -86,20 +86,21 @@ impl<'a> Objective<'a> {
         }
     }
 
-    /// The price of tables with so many VLs and SLs.
-    pub(super) fn price(&self, measured: &Measured, vls: u8, sls: u8) -> f64 {
+    /// The bandwidth that tables lose.
+    pub(super) fn lost(&self, measured: &Measured) -> f64 {
         let (all_to_all, bisection) = match self.task.settings.traffic {
             Traffic::Both => (0.5, 0.5),
             Traffic::AllToAll => (1.0, 0.0),
             Traffic::Bisection => (0.0, 1.0),
         };
-        let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
         let gain = |ratio: f64| if ratio > 1.0 { GAIN * ratio.ln() } else { ratio.ln() };
-        DETOURS * measured.detours
-            - all_to_all * gain(measured.all_to_all)
-            - bisection * gain(measured.bisection)
-            + VL * f64::from(vls)
-            + queries
+        -all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
+    }
+
+    /// The price of tables with so many VLs and SLs.
+    pub(super) fn price(&self, measured: &Measured, vls: u8, sls: u8) -> f64 {
+        let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
+        self.lost(measured) + DETOURS * measured.detours + VL * f64::from(vls) + queries
     }
 }
 

@@ -82,7 +82,7 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
         candidates.par_iter().take(search.compare).map(|candidate| Trial::new(objective, by, candidate));
     let trials: Vec<Trial> = trials.collect();
     let best = cheapest(objective, trials);
-    let slow = settings.prefer == Prefer::Default && best.price(objective) > settings.max_loss;
+    let slow = settings.prefer == Prefer::Default && objective.lost(&best.measured) > settings.max_loss;
     if best.forwarding.nonminimal_share() > limit || slow {
         return Err(Box::new(Rejected { trial: best, without_tree: None }));
     }

@@ -7,17 +7,17 @@
 // The objective (`objective.rs`), in shares of bandwidth.
 
 /// What it is worth that a failed link changes few tables, a tenth of them or less.
-pub(super) const STABILITY: f64 = 0.008;
+pub(super) const STABILITY: f64 = 0.024;
 /// What counts of being better than P-SSSP. Were it more, Dragonflies with a failed link would be searched for
 /// the sake of a load that is below that of P-SSSP anyway.
 pub(super) const GAIN: f64 = 0.03125;
 /// Most passes over the destinations of hot channels; the first one brings most.
 pub(super) const RELIEF_PASSES: usize = 4;
-/// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs one
+/// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs two
 /// percent.
-pub(super) const DETOURS: f64 = 10.0;
+pub(super) const DETOURS: f64 = 20.0;
 /// What a VL is worth to `classes` and `spread` if it stays idle.
-pub(super) const VL: f64 = 0.01;
+pub(super) const VL: f64 = 0.001;
 /// Price of a VL in the search, in shares of the pairs on detours.
 pub(super) const VL_PRICE: f64 = 0.0003;
 
