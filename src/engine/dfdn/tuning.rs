@@ -13,9 +13,9 @@ pub(super) const STABILITY: f64 = 0.024;
 pub(super) const GAIN: f64 = 0.03125;
 /// Most passes over the destinations of hot channels; the first one brings most.
 pub(super) const RELIEF_PASSES: usize = 4;
-/// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs two
+/// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs one
 /// percent.
-pub(super) const DETOURS: f64 = 20.0;
+pub(super) const DETOURS: f64 = 10.0;
 /// What a VL is worth to `classes` and `spread` if it stays idle.
 pub(super) const VL: f64 = 0.001;
 /// Price of a VL in the search, in shares of the pairs on detours.
