@@ -91,7 +91,7 @@ simulate() {
   exec {console}<>"$d/console"
   IBSIM_SOCKNAME=$socket ibsim -s -N 65536 -S 8192 -P 262144 "$fabric" <&"$console" >"$d/ibsim.log" 2>&1 &
   pids+=("$!")
-  within 60 'simulator ready' "$d/ibsim.log" || die "ibsim does not start: $(tail -3 "$d/ibsim.log")"
+  within 300 'simulator ready' "$d/ibsim.log" || die "ibsim does not start: $(tail -3 "$d/ibsim.log")"
   # shellcheck disable=SC2034 # the scripts that source this use it
   simulated=(env -C "$d" "IBSIM_SOCKNAME=$socket" "SIM_HOST=$host" "LD_PRELOAD=$umad2sim"
     "OSM_TMP_DIR=$d" "OSM_CACHE_DIR=$d")
@@ -99,6 +99,23 @@ simulate() {
 
 # engine_used LOG: the engine whose tables OpenSM configured last.
 engine_used() { sed -nE 's/.*: ([A-Za-z0-9_-]+) tables configured on all.*/\1/p' "$1" | tail -1; }
+
+# stock ENGINE FABRIC FOLDER: makes the dumps of one engine; if it fails, prints the reason.
+# "limit": its seconds. The plugin is loaded too, as it writes the SLs that the engine assigns (psl).
+stock() {
+  local engine=$1 d=$3 used
+  simulate "$2" "$d"
+  printf '%s\n' "routing_engine $engine,no_fallback" 'event_plugin_name dfdn' 'force_log_flush TRUE' >"$d/conf"
+  "${simulated[@]}" "LD_LIBRARY_PATH=$PWD/target/release" \
+    /usr/sbin/opensm -F "$d/conf" -f "$d/log" -D 0x47 >"$d/out" 2>&1 &
+  pids+=("$!")
+  within "$limit" 'dfdn: (DF06|DF07|ERR DF27)|No routing engine able' "$d/log" || true
+  stop
+  used=$(engine_used "$d/log")
+  if [ "$used" = "$engine" ] && grep -qE 'dfdn: (DF06|DF07)' "$d/log"; then return 0; fi
+  if grep -q 'No routing engine able' "$d/log"; then echo refused; else echo "not finished in $limit s"; fi
+  return 1
+}
 
 # between FROM TO LOG: seconds from the first line with FROM to the first with TO after it, across midnight.
 between() {

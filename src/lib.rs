@@ -24,6 +24,9 @@
 //! | [`verify`] | the judge: shares no code with what it checks |
 //! | [`evaluate`] | edge-forwarding index, effective bisection bandwidth, path lengths, fault tolerance |
 //! | [`simulate`] | packets, buffers and credits on given tables; finds deadlocks |
+//! | [`whatif`] | what failures would cost: each link and switch in turn |
+//! | `report` | a page about a fabric and its tables, for the command |
+//! | [`cabling`] | a fabric as it is against the one that was planned |
 //! | [`formats`] | readers and writers, one file a format |
 //!
 //! # Example
@@ -47,6 +50,7 @@
 //!
 //! The same fabric and settings give the same tables, byte for byte, on any machine and for any number of threads.
 
+pub mod cabling;
 pub mod engine;
 pub mod evaluate;
 pub mod fabric;
@@ -56,8 +60,11 @@ pub mod multicast;
 pub mod ordering;
 #[cfg(feature = "plugin")]
 pub mod plugin;
+#[cfg(feature = "command")]
+pub mod report;
 pub mod routing;
 pub mod simulate;
 pub mod tables;
 pub mod topology;
 pub mod verify;
+pub mod whatif;

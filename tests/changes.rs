@@ -163,7 +163,8 @@ fn damaged_fat_trees_are_balanced() {
 }
 
 fn bandwidth(fabric: &Fabric, routes: &Routes) -> f64 {
-    let options = Options { patterns: NonZeroU32::new(300).expect("not zero"), seed: 1 };
+    let options =
+        Options { patterns: NonZeroU32::new(300).expect("not zero"), seed: 1, ..Options::default() };
     evaluate(fabric, routes, &options).expect("all arrive").bisection.ebb
 }
 

@@ -66,6 +66,9 @@ fn scripts_say_what_they_are_for() {
     for folder in ["ci", "docker", "packaging", "opensm-patches"] {
         for entry in fs::read_dir(root().join(folder)).expect("there is the folder") {
             let path = entry.expect("it can be listed").path();
+            if path.is_dir() {
+                continue;
+            }
             let text = fs::read_to_string(&path).expect("text");
             if !text.starts_with("#!") || inside.iter().any(|name| path.ends_with(name)) {
                 continue;

@@ -217,3 +217,122 @@ fn booksim_loads_what_is_exported() {
         assert!(text.contains("Overall Traffic Statistics"), "{text}");
     }
 }
+
+fn dfdn_fine(desk: &TempDir, words: &str) {
+    let ran = dfdn(desk, words);
+    assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// The words of `Nodes=` or `Switches=` by the name before them.
+fn slurm(text: &str, kind: &str) -> BTreeMap<String, Vec<String>> {
+    let lines = text.lines().filter_map(|line| line.split_once(&format!(" {kind}=")));
+    let name = |head: &str| head.split_once('=').expect("a name").1.to_owned();
+    lines.map(|(head, list)| (name(head), list.split(',').map(str::to_owned).collect())).collect()
+}
+
+#[test]
+fn slurm_gets_each_host_once() {
+    for fabric in ["dragonfly --p 2", "fat-tree --k 4", "director"] {
+        let desk = tempfile::tempdir().expect("a temporary folder");
+        dfdn_fine(&desk, &format!("generate {fabric} -o fabric.net"));
+        dfdn_fine(&desk, "export slurm fabric.net -o out");
+        let (fabric, _) = read_fabric(read(&desk, "fabric.net").as_bytes()).expect("a fabric");
+        let [tree, block] =
+            ["topology.conf", "topology-block.conf"].map(|name| read(&desk, &format!("out/{name}")));
+        for text in [&tree, &block] {
+            let nodes = slurm(text, "Nodes");
+            let all: Vec<&String> = nodes.values().flatten().collect();
+            let hosts: BTreeSet<&String> =
+                fabric.nodes().iter().filter(|n| !n.is_switch()).map(|n| &n.description).collect();
+            assert_eq!((all.len(), all.into_iter().collect::<BTreeSet<_>>()), (hosts.len(), hosts));
+        }
+        // Every switch with hosts is below the root, over groups or directly.
+        let above = slurm(&tree, "Switches");
+        let mut front = vec!["dfdn-root".to_owned()];
+        let mut leaves = BTreeSet::new();
+        while let Some(name) = front.pop() {
+            match above.get(&name) {
+                Some(below) => front.extend(below.iter().cloned()),
+                None => assert!(leaves.insert(name), "twice"),
+            }
+        }
+        assert_eq!(leaves, slurm(&tree, "Nodes").into_keys().collect());
+        assert!(block.lines().last().is_some_and(|line| line.starts_with("BlockSizes=")));
+    }
+}
+
+/// The controller of the distribution reads it and shows it.
+#[test]
+fn slurm_loads_what_is_exported() {
+    if !Path::new("/usr/sbin/slurmctld").exists() {
+        return eprintln!("skipped: no slurmctld (Debian: slurmctld, slurm-client)");
+    }
+    let desk = tempfile::tempdir().expect("a temporary folder");
+    dfdn_fine(&desk, "generate dragonfly --p 2 -o fabric.net");
+    dfdn_fine(&desk, "export slurm fabric.net -o out");
+    let hosts: Vec<String> =
+        slurm(&read(&desk, "out/topology.conf"), "Nodes").into_values().flatten().collect();
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number").port();
+    let folder = desk.path().join("out");
+    let this =
+        String::from_utf8(Command::new("hostname").output().expect("hostname starts").stdout).expect("UTF-8");
+    let conf = format!(
+        "ClusterName=dfdn\nSlurmctldHost={}(127.0.0.1)\nSlurmUser=root\nAuthType=auth/none\nCryptoType=crypto/none\n\
+         CredType=cred/none\nStateSaveLocation={f}/state\nSlurmctldPidFile={f}/pid\nSlurmctldPort={port}\nSlurmctldLogFile={f}/log\n\
+         SlurmctldDebug=debug\nReturnToService=2\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
+         TopologyPlugin=topology/tree\nSelectType=select/linear\nSwitchType=switch/none\nMpiDefault=none\n\
+         NodeName={} NodeAddr=127.0.0.1 State=UNKNOWN\nPartitionName=all Nodes=ALL Default=YES State=UP\n",
+        this.trim(),
+        hosts.join(","),
+        f = folder.display(),
+    );
+    fs::create_dir(folder.join("state")).expect("a folder");
+    fs::write(folder.join("slurm.conf"), conf.replace("CryptoType=crypto/none\n", ""))
+        .expect("a file is written");
+    let mut controller = Command::new("/usr/sbin/slurmctld");
+    let mut controller = controller
+        .args(["-D", "-c", "-f"])
+        .arg(folder.join("slurm.conf"))
+        .env("SLURM_CONF", folder.join("slurm.conf"))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("slurmctld starts");
+    let mut shown = String::new();
+    for _ in 0..100 {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let ran = Command::new("scontrol")
+            .args(["show", "topology"])
+            .env("SLURM_CONF", folder.join("slurm.conf"))
+            .output();
+        shown = String::from_utf8_lossy(&ran.expect("scontrol starts").stdout).into_owned();
+        if shown.contains("SwitchName=") || controller.try_wait().expect("it can be asked").is_some() {
+            break;
+        }
+    }
+    let _ = controller.kill();
+    let _ = controller.wait();
+    let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+    assert_eq!(shown.matches("SwitchName=").count(), 36 + 9 + 1, "{shown}\n{log}");
+    assert!(!log.contains("error: topology") && !log.contains("WARNING: switches lack access"), "{log}");
+}
+
+#[test]
+fn graphviz_loads_what_is_exported() {
+    let desk = tempfile::tempdir().expect("a temporary folder");
+    dfdn_fine(&desk, "generate ring --switches 4 --cas 1 -o fabric.net");
+    let hostile = "a\\\"]; b -- c; &<x>";
+    let text = read(&desk, "fabric.net").replace("sw-0-ca-1", &hostile.replace('"', "'"));
+    fs::write(desk.path().join("fabric.net"), text).expect("a file is written");
+    dfdn_fine(&desk, "export graphviz fabric.net -o out");
+    let dot = read(&desk, "out/fabric.dot");
+    assert_eq!(dot.matches(" -- ").count(), 4 + 4 + 1, "four hosts, four links, and one in a name");
+    let Ok(ran) = Command::new("dot").arg("-Tjson").arg(desk.path().join("out/fabric.dot")).output() else {
+        return eprintln!("skipped: no dot (Debian: graphviz)");
+    };
+    assert!(ran.status.success() && ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let graph: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let nodes = graph["objects"].as_array().expect("a list").iter().filter(|o| o["label"].is_string());
+    assert_eq!((nodes.count(), graph["edges"].as_array().map(Vec::len)), (8, Some(8)));
+}

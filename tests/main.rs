@@ -1,6 +1,7 @@
 //! The integration tests, one binary of modules.
 
 mod architecture;
+mod cabling;
 mod changes;
 mod classes;
 mod command;
@@ -20,10 +21,13 @@ mod ordered_trees;
 mod papers;
 mod plugin;
 mod qos;
+mod report;
 mod sa_load;
 mod simulate;
+mod slurm;
 mod unroutable;
 mod untrusted_nodes;
 mod valgrind;
+mod whatif;
 mod wrong_setup;
 mod zero_rows;

@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use self::apot_matrix::ApotMatrix;
 use self::bfot_messages::BfotMessages;
 use super::engines::with_lmc;
-use dfdn::engine::{Settings, route};
+use dfdn::engine::{ENGINES, Optimise, Routed, Settings, route};
+use dfdn::evaluate::{Options, evaluate, path_difference};
 use dfdn::fabric::{Fabric, FabricBuilder, Lmc, PortRef, SwitchId};
 use dfdn::ordering::{Layers, LinkSort, ordered_trees, up_down_layers};
-use dfdn::routing::{Hops, OrderedPaths, apot, bfot, bfot_plus, hill_climb};
+use dfdn::routing::{Hops, OrderedPaths, Picks, apot, bfot, bfot_plus, hill_climb, minhop};
 use dfdn::tables::{Lft, PathSl, Routes};
-use dfdn::topology::{Ring, chiu_table1, fail_links, small_members};
+use dfdn::topology::{Ring, attach_adapters, chiu_table1, fail_links, small_members};
 use dfdn::verify::{Verdict, verify};
 
-const ENGINES: [&str; 3] = ["apot", "bfot", "bfot-plus"];
+const ORDERED: [&str; 3] = ["apot", "bfot", "bfot-plus"];
 
 fn safe(name: &str, fabric: &Fabric) {
-    for engine in ENGINES {
+    for engine in ORDERED {
         let settings = Settings { engine: engine.to_owned(), vls: Some(1), sls: 1, ..Settings::default() };
         let routed = route(fabric, &settings).unwrap_or_else(|e| panic!("{engine} on {name}: {e}"));
         let verdict = &routed.verdict;
@@ -71,7 +72,7 @@ fn parts_that_are_not_connected_are_each_routed() {
     for sort in LinkSort::ALL {
         let layers = ordered_trees(&parts, sort);
         for mut lft in [bfot(&parts, &layers), apot(&parts, &layers), bfot_plus(&parts).1] {
-            hill_climb(&parts, &mut lft, |a, b| layers.allow(&parts, a, b), 1000);
+            hill_climb(&parts, &mut lft, |_, a, b| layers.allow(&parts, a, b), Picks::Best { budget: 1000 });
             for end in parts.endports() {
                 let (home, _) = end.attachment.unwrap();
                 for s in parts.switch_ids() {
@@ -83,27 +84,108 @@ fn parts_that_are_not_connected_are_each_routed() {
     }
 }
 
-/// Section 6.5 in form: hill climbing for BFOT and for up*/down*, one adapter per switch. In the
-/// paper BFOT is more even than up*/down* on 35 of its 46 networks.
+/// Tables of BFOT after an exchange of equally long paths, with the variance of the channels' usage.
+fn climbed(name: &str, fabric: &Fabric, layers: &Layers, picks: Picks) -> (Lft, f64) {
+    let mut lft = bfot(fabric, layers);
+    let before = judged(fabric, lft.clone());
+    let climb = hill_climb(fabric, &mut lft, |_, a, b| layers.allow(fabric, a, b), picks);
+    assert!(climb.after <= climb.before, "{name}");
+    assert_eq!(before.mean_hops, judged(fabric, lft.clone()).mean_hops, "{name}");
+    (lft, climb.after)
+}
+
+/// Section 6.5 in form: hill climbing for BFOT and for up*/down*. In the paper BFOT is more even than up*/down* on 35
+/// of its 46 networks. One adapter per switch, and as many at the switches of least degree (section 6.2), of which
+/// then more than one may be on a switch (BFOT is ahead on fewer networks then; the paper does not state how many
+/// adapters it had); the best exchanges, and random ones.
 #[test]
 fn climbing_keeps_tables_safe_and_bfot_is_more_even_than_up_down() {
-    let mut more_even = 0;
-    for (name, fabric) in chiu_table1() {
-        let climb = |layers: &Layers| {
-            let mut lft = bfot(&fabric, layers);
-            let before = judged(&fabric, lft.clone());
-            let climb = hill_climb(&fabric, &mut lft, |a, b| layers.allow(&fabric, a, b), 100_000);
-            assert!(climb.after <= climb.before, "{name}");
-            assert_eq!(before.mean_hops, judged(&fabric, lft).mean_hops, "{name}");
-            climb.after
-        };
-        let root = root(&fabric, &Hops::new(&fabric).unwrap());
-        let (trees, up_down_layers) =
-            (climb(&ordered_trees(&fabric, LinkSort::Guid)), climb(&up_down_layers(&fabric, root)));
-        more_even += usize::from(trees < up_down_layers);
+    for (adapters, most_even) in [("one per switch", [36, 35]), ("at least degree", [10, 10])] {
+        for (picks, least) in [BEST, RANDOM].into_iter().zip(most_even) {
+            let mut more_even = 0;
+            for (name, mut fabric) in chiu_table1() {
+                if adapters == "at least degree" {
+                    fabric = attach_adapters(&fabric, fabric.num_switches() as u32).unwrap();
+                }
+                let root = root(&fabric, &Hops::new(&fabric).unwrap());
+                let after = |layers: &Layers| climbed(name, &fabric, layers, picks).1;
+                let trees = after(&ordered_trees(&fabric, LinkSort::Guid));
+                more_even += usize::from(trees < after(&up_down_layers(&fabric, root)));
+            }
+            println!("adapters {adapters}, {picks:?}: more even than up*/down* on {more_even} of 46");
+            assert!(more_even >= least);
+        }
     }
-    println!("more even than up*/down* on {more_even} of 46");
-    assert!(more_even >= 35);
+}
+
+/// Section 6.3 and 6.5 in form: the tables with the most even load, and how different their alternatives are. In the
+/// paper the optimal routing is best throughout, and up*/down* is better than BFOT on 38 of 46 networks; here on 25, and
+/// in the mean of all.
+#[test]
+fn optimal_paths_have_the_most_different_alternatives() {
+    let (mut up_down_better, mut sums) = (0, [0.0; 3]);
+    for (name, fabric) in chiu_table1() {
+        let hops = Hops::new(&fabric).unwrap();
+        let trees = ordered_trees(&fabric, LinkSort::Guid);
+        let up_down = up_down_layers(&fabric, root(&fabric, &hops));
+        let measured = |lft: Lft, allow: &(dyn Fn(_, _) -> bool + Sync)| {
+            path_difference(&fabric, &Routes::on_one_vl("test", &fabric, lft), allow).unwrap()
+        };
+        let mut optimal = minhop(&fabric, &hops);
+        hill_climb(&fabric, &mut optimal, |_, _, _| true, BEST);
+        let optimal = measured(optimal, &|_, _| true);
+        let [bfot, up_down] = [&trees, &up_down].map(|layers| {
+            let lft = climbed(name, &fabric, layers, BEST).0;
+            measured(lft, &|a, b| layers.allow(&fabric, a, b))
+        });
+        println!("{name:24} {optimal:.3} {up_down:.3} {bfot:.3}");
+        up_down_better += usize::from(up_down > bfot);
+        sums.iter_mut().zip([optimal, up_down, bfot]).for_each(|(sum, x)| *sum += x / 46.0);
+    }
+    println!("up*/down* better than BFOT on {up_down_better} of 46; means {sums:.3?}");
+    assert!(sums[0] > sums[1] && sums[1] > sums[2]);
+    assert!(up_down_better > 46 / 2);
+}
+
+const BEST: Picks = Picks::Best { budget: 100_000 };
+const RANDOM: Picks = Picks::Random { patience: 1.0, seed: 1 };
+
+/// The setting `optimise`: tables stay proven, paths as long, and the largest load falls somewhere.
+#[test]
+fn every_engine_can_be_optimised() {
+    let mut better = Vec::new();
+    for (name, fabric) in small_members() {
+        let fabric = with_lmc(&fabric, 1);
+        for engine in ENGINES.iter().filter(|engine| engine.name != "dfdn") {
+            let run = |optimise| {
+                route(&fabric, &Settings { engine: engine.name.to_owned(), optimise, ..Settings::default() })
+            };
+            let Ok(plain) = run(Optimise::No) else { continue };
+            for optimise in [Optimise::Best, Optimise::Random] {
+                let routed = run(optimise).unwrap_or_else(|e| panic!("{} on {name}: {e}", engine.name));
+                let [before, after] = [&plain, &routed].map(|r| &r.verdict);
+                assert_eq!(before.mean_hops, after.mean_hops, "{} on {name}", engine.name);
+                assert!(after.is_safe() || !engine.deadlock_free, "{} on {name}", engine.name);
+                let remark = routed.routes.remarks.iter().find(|r| r.contains("standard deviation"));
+                assert!(remark.is_some(), "{} on {name}", engine.name);
+                let cv = |r: &Routed| {
+                    evaluate(&fabric, &r.routes, &Options::default()).unwrap().load.channel_load_cv
+                };
+                if cv(&routed) < cv(&plain) {
+                    better.push((engine.name, optimise.to_string()));
+                }
+            }
+        }
+    }
+    for engine in ENGINES.iter().filter(|engine| engine.name != "dfdn") {
+        for optimise in ["best", "random"] {
+            assert!(
+                better.contains(&(engine.name, optimise.to_owned())),
+                "{} is never more even",
+                engine.name
+            );
+        }
+    }
 }
 
 /// Mean hops over all ordered pairs of different switches.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 
 use super::output::line;
@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use dfdn::engine;
-use dfdn::evaluate::{Bounds, Evaluation, Options, evaluate};
+use dfdn::evaluate::{Alternatives, Bounds, Evaluation, LidChoice, Options, evaluate};
 use dfdn::fabric::Fabric;
 use dfdn::formats;
 use dfdn::tables::Routes;
@@ -39,6 +39,9 @@ pub(super) struct Args {
     /// Also prove how many pairs need longer paths in any routing with one SL, and with one VL
     #[arg(long)]
     bounds: bool,
+    /// Also how different the alternatives to each route are: equally long paths, by any turns and by those in use
+    #[arg(long)]
+    alternatives: bool,
 }
 
 /// The random part of the measurement.
@@ -47,14 +50,28 @@ pub(super) struct Patterns {
     /// Random bisections for the effective bisection bandwidth
     #[arg(long, default_value = "1000")]
     patterns: NonZeroU32,
-    /// Seed of the bisections
+    /// Seed of the bisections, and of '--lids shortest'
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The LIDs of a receiver that senders use: the first, or one with the shortest path, drawn once per pair
+    #[arg(long, value_enum, default_value_t = Lids::Base)]
+    lids: Lids,
+}
+
+/// [`LidChoice`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Lids {
+    Base,
+    Shortest,
 }
 
 impl Patterns {
     pub(super) fn options(self) -> Options {
-        Options { patterns: self.patterns, seed: self.seed }
+        let lids = match self.lids {
+            Lids::Base => LidChoice::Base,
+            Lids::Shortest => LidChoice::Shortest,
+        };
+        Options { patterns: self.patterns, seed: self.seed, lids }
     }
 }
 
@@ -73,18 +90,28 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     progress.say(format!("measuring with {} patterns", args.patterns.patterns));
     let e = evaluate(&fabric, &routes, &args.patterns.options())?;
     let bounds = args.bounds.then(|| Bounds::new(&fabric));
+    let alternatives = args.alternatives.then(|| Alternatives::new(&fabric, &routes)).transpose()?;
     drop(progress);
     if json {
         let mut value = as_json(&e)?;
         value["engine"] = routes.engine.clone().into();
-        if let (Some(bounds), Some(all)) = (bounds, value.as_object_mut()) {
-            all.extend(serde_json::to_value(bounds)?.as_object().cloned().unwrap_or_default());
+        let more = [bounds.map(serde_json::to_value), alternatives.map(serde_json::to_value)];
+        for more in more.into_iter().flatten() {
+            if let (Value::Object(more), Some(all)) = (more?, value.as_object_mut()) {
+                all.extend(more);
+            }
         }
         output::json(&value)?;
         return Ok(Outcome::Fine);
     }
     output::stdout(|out| {
         text(out, &fabric, &routes, &e)?;
+        if let Some(a) = alternatives {
+            let percent =
+                |share: f64, turns| format!("{:.2} % of a route's links avoided, by {turns}", 100.0 * share);
+            line(out, "alternative paths", percent(a.path_difference_any_turn, "any turns"))?;
+            line(out, "", percent(a.path_difference_own_turns, "turns in use"))?;
+        }
         let Some(b) = bounds else { return Ok(()) };
         let percent = |share: f64| format!("{:.3} % of the pairs, with any routing", 100.0 * share);
         line(out, "longer with one SL", percent(b.one_sl_longer_at_least))?;

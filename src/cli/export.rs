@@ -1,4 +1,4 @@
-//! `dfdn export`: files for simulators of others.
+//! `dfdn export`: files for programs of others.
 
 use std::path::PathBuf;
 
@@ -7,56 +7,95 @@ use serde_json::json;
 
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
-use dfdn::formats::{self, booksim, ib_flit_sim};
+use dfdn::fabric::Fabric;
+use dfdn::formats::{self, FormatError, booksim, graphviz, ib_flit_sim, slurm};
+use dfdn::report::Groups;
+use dfdn::tables::{Lft, Routes};
 
-/// Write a fabric and its tables as another simulator reads them
+/// Write a fabric as another program reads it: a simulator, Slurm, Graphviz
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn export booksim fabric.net tables -o booksim\n  \
-    dfdn export ib_flit_sim fabric.net tables -o model\n\n\
+    dfdn export ib_flit_sim fabric.net tables -o model\n  \
+    dfdn export slurm fabric.net -o slurm\n  \
+    dfdn export graphviz fabric.net -o graph; sfdp -Tsvg graph/fabric.dot > fabric.svg\n\n\
     booksim: fabric.anynet, a topology file of BookSim 2; booksim.cfg, a configuration that loads it; \
     fabric.names, which node is which.\n\
     ib_flit_sim: fabric.ned, the network for Mellanox's model in OMNeT++; fabric.fdbs, the forwarding tables; \
     fabric.ini, settings that an omnetpp.ini includes.\n\
-    The report says what of the tables a simulator cannot read.")]
+    slurm: topology.conf for topology/tree, and topology-block.conf for topology/block. The first word of an \
+    adapter's description is the name of its host.\n\
+    graphviz: fabric.dot.\n\
+    The report says what of the fabric and the tables the other program does not get.")]
 pub(super) struct Args {
-    /// Simulator
+    /// Program
     #[arg(value_enum)]
-    simulator: Simulator,
+    program: Program,
     #[arg(help = super::FABRIC)]
     fabric: PathBuf,
-    /// Folder of tables
-    tables: PathBuf,
+    /// Folder of tables, for simulators
+    #[arg(required_if_eq_any([("program", "booksim"), ("program", "ib_flit_sim")]))]
+    tables: Option<PathBuf>,
     /// Folder for the files
     #[arg(short, long, value_name = "FOLDER")]
     output: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Simulator {
+enum Program {
     /// BookSim 2, network 'anynet'
     Booksim,
     /// Mellanox's model of InfiniBand for OMNeT++
     #[value(name = "ib_flit_sim")]
     IbFlitSim,
+    /// Slurm's topology.conf
+    Slurm,
+    /// Graphviz
+    Graphviz,
+}
+
+impl Program {
+    fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::Booksim => &booksim::FILES,
+            Self::IbFlitSim => &ib_flit_sim::FILES,
+            Self::Slurm => &slurm::FILES,
+            Self::Graphviz => &graphviz::FILES,
+        }
+    }
+
+    fn not_carried(self, fabric: &Fabric) -> Result<Vec<String>, FormatError> {
+        match self {
+            Self::Booksim => booksim::not_carried(fabric),
+            Self::IbFlitSim => ib_flit_sim::not_carried(fabric),
+            Self::Slurm => slurm::not_carried(fabric),
+            Self::Graphviz => Ok(graphviz::not_carried(fabric)),
+        }
+    }
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = super::load_fabric(&args.fabric)?;
-    let progress = Progress::on(format!("reading {}", args.tables.display()));
-    let (fabric, routes) = formats::load_tables(&args.tables, fabric)?;
-    let (files, not_carried) = match args.simulator {
-        Simulator::Booksim => (booksim::FILES, booksim::not_carried(&fabric)),
-        Simulator::IbFlitSim => (ib_flit_sim::FILES, ib_flit_sim::not_carried(&fabric)),
+    let progress = Progress::on("reading tables");
+    let (fabric, routes) = match &args.tables {
+        Some(tables) => formats::load_tables(tables, fabric)?,
+        None => {
+            let none = Routes::on_one_vl("", &fabric, Lft::new(&fabric));
+            (fabric, none)
+        }
     };
+    let files = args.program.files();
+    let not_carried = args.program.not_carried(&fabric);
     let not_carried = not_carried.map_err(|e| format!("{}: {e}", args.fabric.display()))?;
     let folder = output::Tables::for_folder(&args.output)?;
     progress.say("writing");
-    folder.fill(|folder| match args.simulator {
-        Simulator::Booksim => booksim::write(folder, &fabric, &routes),
-        Simulator::IbFlitSim => ib_flit_sim::write(folder, &fabric, &routes),
+    folder.fill(|folder| match args.program {
+        Program::Booksim => booksim::write(folder, &fabric, &routes),
+        Program::IbFlitSim => ib_flit_sim::write(folder, &fabric, &routes),
+        Program::Slurm => slurm::write(folder, &fabric, &Groups::find(&fabric).of),
+        Program::Graphviz => graphviz::write(folder, &fabric, &Groups::find(&fabric).of),
     })?;
-    folder.finish(&files)?;
+    folder.finish(files)?;
     drop(progress);
     if json {
         output::json(&json!({

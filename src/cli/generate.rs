@@ -9,8 +9,9 @@ use super::{Failure, Outcome, output};
 use dfdn::fabric::Fabric;
 use dfdn::formats::{ibnetdiscover, json as json_format};
 use dfdn::topology::{
-    Candidates, Deimos, Director, Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Odin, Oft, Random,
-    RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, fail_links, fail_switches,
+    Candidates, Deimos, Director, Dragonfly, FatTree, Grown, HyperX, Hypercube, Kautz, Megafly, Mesh, Odin,
+    Oft, Random, RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, attach_adapters,
+    fail_links, fail_switches,
 };
 
 /// Write a fabric of a family, as ibsim and `dfdn` read it
@@ -25,6 +26,9 @@ pub(super) struct Args {
     /// Adapters on each switch that has adapters
     #[arg(long, global = true)]
     cas: Option<u32>,
+    /// Adapters in all, each on the switch with the fewest links and adapters so far
+    #[arg(long, global = true, value_name = "N", conflicts_with = "cas")]
+    adapters: Option<u32>,
     /// Remove this many links between switches; all adapters stay connected
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     fail_links: usize,
@@ -140,6 +144,30 @@ enum Family {
         #[arg(long, default_value_t = 24)]
         ports: u32,
     },
+    /// Dragonfly+: groups of leaves and spines, the spines of all groups linked
+    Megafly {
+        /// Groups
+        #[arg(long)]
+        groups: u32,
+        /// Leaves of a group
+        #[arg(long)]
+        leaves: u32,
+        /// Spines of a group
+        #[arg(long)]
+        spines: u32,
+        /// Links of a spine to other groups
+        #[arg(long)]
+        h: u32,
+    },
+    /// A cluster as it grows: islands of different oversubscription, cross links, missing cables
+    Grown {
+        /// Islands
+        #[arg(long)]
+        islands: u32,
+        /// Switches of the core
+        #[arg(long, default_value_t = 8)]
+        spines: u32,
+    },
     /// One cycle
     Ring {
         /// Switches
@@ -182,6 +210,12 @@ impl Args {
             Family::RandomIrregular { switches, ports } => {
                 RandomIrregular { switches, ports, cas: cas.unwrap_or(ports / 2), seed }.into()
             }
+            Family::Megafly { groups, leaves, spines, h } => {
+                Megafly { groups, leaves, spines, h, cas: cas.unwrap_or(spines) }.into()
+            }
+            Family::Grown { islands, spines } => {
+                Grown { islands, spines, cas: cas.unwrap_or(20), seed }.into()
+            }
             Family::Ring { switches } => Ring { switches, cas: each }.into(),
             Family::Director { ports } => Director { ports, adapters: cas }.into(),
             Family::Odin => Odin.into(),
@@ -189,8 +223,11 @@ impl Args {
         }
     }
 
-    fn build(&self) -> Result<Fabric, TopologyError> {
+    pub(super) fn build(&self) -> Result<Fabric, TopologyError> {
         let mut fabric = self.topology().build()?;
+        if let Some(adapters) = self.adapters {
+            fabric = attach_adapters(&fabric, adapters)?;
+        }
         if self.fail_switches > 0 {
             let spare = fabric.switch_ids().any(|s| fabric.num_adapters_on(s) == 0);
             let candidates = if spare { Candidates::WithoutAdapters } else { Candidates::Any };

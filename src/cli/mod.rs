@@ -4,6 +4,7 @@
 //! object; warnings and progress go to standard error. Exit codes: 0 fine, 1 a property does not
 //! hold, 2 usage or unreadable input.
 
+mod cabling;
 mod compare;
 mod completions;
 mod config;
@@ -13,11 +14,15 @@ mod export;
 mod generate;
 mod man;
 mod output;
+mod parts;
+mod path;
 mod progress;
+mod report;
 mod route;
 mod settings;
 mod simulate;
 mod verify;
+mod whatif;
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -58,6 +63,10 @@ enum Command {
     Evaluate(evaluate::Args),
     Compare(compare::Args),
     Simulate(simulate::Args),
+    Whatif(whatif::Args),
+    Report(report::Args),
+    Path(path::Args),
+    Cabling(cabling::Args),
     Export(export::Args),
     Doctor(doctor::Args),
     Config(config::Args),
@@ -95,6 +104,10 @@ pub(super) fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::run(&args, cli.json),
         Command::Compare(args) => compare::run(&args, cli.json),
         Command::Simulate(args) => simulate::run(&args, cli.json),
+        Command::Whatif(args) => whatif::run(&args, cli.json),
+        Command::Report(args) => report::run(&args, cli.json),
+        Command::Path(args) => path::run(&args, cli.json),
+        Command::Cabling(args) => cabling::run(&args, cli.json),
         Command::Export(args) => export::run(&args, cli.json),
         Command::Doctor(args) => doctor::run(&args, cli.json),
         Command::Config(_) => config::run(),

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::SIGINT;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::output::line;
+use super::parts::{self, Part, Rows};
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
 use dfdn::fabric::{Fabric, Sl};
@@ -140,25 +139,6 @@ enum QueueKind {
     PerOutPort,
 }
 
-/// Part number `i` of `n`, from 1.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    i: usize,
-    n: usize,
-}
-
-impl FromStr for Part {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-        match numbers {
-            Some((i, n)) if (1..=n).contains(&i) => Ok(Self { i, n }),
-            _ => Err("it takes a part and the number of parts, from 1/4 to 4/4 for four".to_owned()),
-        }
-    }
-}
-
 /// A number and a unit; a number without a unit is in the unit `least`.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -186,7 +166,7 @@ fn time(text: &str) -> Result<u64, String> {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     if !args.merge.is_empty() {
-        return finish(&merge(&args.merge)?, json);
+        return finish(&parts::merge(&args.merge, &SWEEP)?, json);
     }
     let (Some(fabric), Some(tables)) = (&args.fabric, &args.tables) else {
         return Err("FABRIC and TABLES are needed".into());
@@ -202,14 +182,8 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
 
     let all: Vec<(Load, u64)> =
         loads.iter().flat_map(|&load| args.seed.iter().map(move |&seed| (load, seed))).collect();
-    let part = args.part.unwrap_or(Part { i: 1, n: 1 });
-    let own: Vec<(Load, u64)> = all.iter().copied().skip(part.i - 1).step_by(part.n).collect();
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The second interruption ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupted))?;
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let own: Vec<(Load, u64)> = Part::of(args.part, &all);
+    let interrupted = parts::interruptions()?;
     let progress = Progress::steps(own.len());
     progress.say("simulating");
     let stop = || interrupted.load(Ordering::Relaxed);
@@ -218,7 +192,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
 
     let mut value = head(args, &fabric, &routes, &simulation, &all);
     if let Some(part) = args.part {
-        value["part"] = format!("{}/{}", part.i, part.n).into();
+        value["part"] = part.to_string().into();
     }
     value["rows"] = rows.iter().map(|row| row.to_json(&fabric, args.links)).collect();
     if stop() {
@@ -365,54 +339,13 @@ fn head(
     })
 }
 
-/// Joins the JSON of all parts.
-fn merge(files: &[PathBuf]) -> Result<Value, Failure> {
-    let mut joined: Option<(Value, &Path)> = None;
-    let mut rows: BTreeMap<usize, Value> = BTreeMap::new();
-    for path in files {
-        let at = |why: String| format!("{}: {why}", path.display());
-        let text = fs::read_to_string(path).map_err(|e| at(format!("cannot be read: {e}")))?;
-        let mut value: Value = serde_json::from_str(&text).map_err(|e| at(e.to_string()))?;
-        let part = value["rows"].take();
-        let (Some(part), Some(head)) = (part.as_array(), value.as_object_mut()) else {
-            return Err(at("not what 'dfdn simulate --json' writes".to_owned()).into());
-        };
-        for key in ["rows", "part", "interrupted"] {
-            head.remove(key);
-        }
-        let (head, first) = joined.get_or_insert_with(|| (value.clone(), path));
-        if *head != value {
-            let keys = head.as_object().into_iter().flatten().filter(|(key, of)| value[key.as_str()] != **of);
-            let keys: Vec<&str> = keys.map(|(key, _)| key.as_str()).collect();
-            return Err(at(format!(
-                "belongs to a different sweep than {}: {}",
-                first.display(),
-                keys.join(", ")
-            ))
-            .into());
-        }
-        let runs = head["runs"].as_array().cloned().unwrap_or_default();
-        for row in part {
-            let of = |run: &Value| run["load"] == row["load"] && run["seed"] == row["seed"];
-            let Some(place) = runs.iter().position(of) else {
-                return Err(at(format!(
-                    "load {} seed {} is not part of the sweep",
-                    row["load"], row["seed"]
-                ))
-                .into());
-            };
-            rows.insert(place, row.clone());
-        }
-    }
-    let Some((mut value, _)) = joined else { return Err("no files to join".into()) };
-    let runs = value["runs"].as_array().cloned().unwrap_or_default();
-    if let Some(missing) = (0..runs.len()).find(|i| !rows.contains_key(i)) {
-        let run = &runs[missing];
-        return Err(format!("load {} seed {} is in none of the files", run["load"], run["seed"]).into());
-    }
-    value["rows"] = rows.into_values().collect();
-    Ok(value)
-}
+/// The rows of a sweep, by load and seed.
+const SWEEP: Rows = Rows {
+    command: "dfdn simulate --json",
+    list: "runs",
+    is_row: |run, row| run["load"] == row["load"] && run["seed"] == row["seed"],
+    name: |row| format!("load {} seed {}", row["load"], row["seed"]),
+};
 
 fn finish(value: &Value, json: bool) -> Result<Outcome, Failure> {
     if json {

@@ -40,7 +40,7 @@ pub enum Pairs {
     /// In the order of GUIDs.
     #[default]
     Guid,
-    /// In an order drawn at random, by [`Settings::pair_seed`](super::Settings::pair_seed).
+    /// In an order drawn at random, by [`Settings::draw_seed`](super::Settings::draw_seed).
     Random,
 }
 

@@ -147,7 +147,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "max_loss",
         values: Values::Real(0.0, 1.0),
-        about: "largest share of the bandwidth that one SL may cost with prefer default, where the search can compare",
+        about: "largest share of the bandwidth that one SL may cost with prefer default, all-to-all and bisection together",
         set: |settings, text| parse(text, &mut settings.max_loss),
         get: |settings| settings.max_loss.to_string(),
     },
@@ -167,6 +167,14 @@ pub const KEYS: &[Key] = &[
         get: |settings| settings.balance.to_string(),
     },
     Key {
+        name: "traffic",
+        values: Values::Word(&["both", "all-to-all", "bisection"]),
+        about: "what tables are balanced for: all-to-all: the largest load of a channel; bisection: random bisections; \
+                both: half each",
+        set: |settings, text| parse(text, &mut settings.traffic),
+        get: |settings| settings.traffic.to_string(),
+    },
+    Key {
         name: "trees",
         values: Values::Number(1, Vl::MAX_DATA),
         about: "trees of the engine updn-trees",
@@ -183,16 +191,31 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "pairs",
         values: Values::Word(&["guid", "random"]),
-        about: "order of the pairs in the engine p2sssp; random: drawn with pair_seed",
+        about: "order of the pairs in the engine p2sssp; random: drawn with draw_seed",
         set: |settings, text| parse(text, &mut settings.pairs),
         get: |settings| settings.pairs.to_string(),
     },
     Key {
-        name: "pair_seed",
+        name: "optimise",
+        values: Values::Word(&["no", "best", "random"]),
+        about: "exchange equally long paths while the load gets more even, in every engine but dfdn; best: the best one at \
+                each switch; random: any that helps",
+        set: |settings, text| parse(text, &mut settings.optimise),
+        get: |settings| settings.optimise.to_string(),
+    },
+    Key {
+        name: "patience",
+        values: Values::Real(0.0, 1000.0),
+        about: "tries in vain after which optimise random ends, as a multiple of the exchanges there are",
+        set: |settings, text| parse(text, &mut settings.patience),
+        get: |settings| settings.patience.to_string(),
+    },
+    Key {
+        name: "draw_seed",
         values: Values::Number(0, u8::MAX),
-        about: "seed of the order of the pairs with pairs random",
-        set: |settings, text| parse(text, &mut settings.pair_seed),
-        get: |settings| settings.pair_seed.to_string(),
+        about: "seed of what pairs random and optimise random draw",
+        set: |settings, text| parse(text, &mut settings.draw_seed),
+        get: |settings| settings.draw_seed.to_string(),
     },
     Key {
         name: "classes",
@@ -280,7 +303,7 @@ fn auto_or(value: Option<impl ToString>) -> String {
 #[cfg(test)]
 mod tests {
     use super::{KEYS, Settings};
-    use crate::engine::{Pairs, Prefer, Weights};
+    use crate::engine::{Optimise, Pairs, Prefer, Weights};
 
     #[test]
     fn an_empty_file_means_the_defaults() {
@@ -291,11 +314,12 @@ mod tests {
     fn what_settings_say_reads_back() {
         let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nmax_loss 0.1\n\
                     search_effort 2.5\ntrees 3\nclasses 2\nspread yes\nbalance stable\n\
-                    weights one\npairs random\npair_seed 7\n";
+                    weights one\npairs random\noptimise best\npatience 0.5\ndraw_seed 7\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.classes, settings.spread), (2, true));
-        let drawn = (settings.weights, settings.pairs, settings.pair_seed);
-        assert_eq!(drawn, (Weights::One, Pairs::Random, 7));
+        let drawn =
+            (settings.weights, settings.pairs, settings.optimise, settings.patience, settings.draw_seed);
+        assert_eq!(drawn, (Weights::One, Pairs::Random, Optimise::Best, 0.5, 7));
         assert_eq!((settings.vls, settings.sls, settings.prefer), (Some(4), 8, Prefer::Minimal));
         let written =
             KEYS.iter().map(|key| format!("{} {}\n", key.name, key.value(&settings))).collect::<String>();
@@ -322,7 +346,9 @@ mod tests {
             ("classes 16\n", 1, "1 to 15"),
             ("spread TRUE\n", 1, "yes or no"),
             ("pairs 3\n", 1, "guid or random"),
-            ("pair_seed 256\n", 1, "0 to 255"),
+            ("draw_seed 256\n", 1, "0 to 255"),
+            ("optimise yes\n", 1, "no, best or random"),
+            ("patience -1\n", 1, "0 to 1000"),
         ] {
             let error = Settings::from_config(text).expect_err(text);
             assert_eq!(error.line, line, "{text}");

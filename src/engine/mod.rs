@@ -12,6 +12,7 @@ mod dfdn;
 mod fitting;
 mod ignored_options;
 mod narrow;
+mod optimise;
 mod papers;
 mod plan;
 mod untrusted;
@@ -22,12 +23,13 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-pub use balance::Balance;
+pub use balance::{Balance, Traffic};
 pub use bare::{Pairs, Weights};
 pub use config::{ConfigError, KEYS, Key, Values};
 pub use config_file::template;
 pub use fitting::{Fitted, route_fitting};
 pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
+pub use optimise::Optimise;
 
 use self::plan::Plan;
 use crate::fabric::{Fabric, Sl, Vl};
@@ -157,18 +159,24 @@ pub struct Settings {
     /// Largest share of the adapter pairs that `dfdn` may send on detours so that one SL suffices. `None`:
     /// [`Settings::MAX_NONMINIMAL`] by default, no limit if one SL is preferred.
     pub max_nonminimal: Option<f64>,
-    /// Largest share of the bandwidth that one SL may cost by default, if the search compares bandwidths.
+    /// Largest share of the bandwidth that one SL may cost by default, all-to-all and bisection together.
     pub max_loss: f64,
     /// Budget of the search for an order, in passes of P-SSSP.
     pub search_effort: f64,
     /// How `dfdn` balances.
     pub balance: Balance,
+    /// The traffic that `dfdn` balances for.
+    pub traffic: Traffic,
     /// The weight of a channel without routes in `sssp`.
     pub weights: Weights,
     /// The order of the pairs of `p2sssp`.
     pub pairs: Pairs,
-    /// The seed of the random order of the pairs.
-    pub pair_seed: u8,
+    /// How the tables of every engine but `dfdn` are balanced further.
+    pub optimise: Optimise,
+    /// Tries in a row without success after which random exchanges end, as a multiple of the exchanges there are.
+    pub patience: f64,
+    /// The seed of what is drawn at random: the order of the pairs, and exchanges.
+    pub draw_seed: u8,
 }
 
 /// One SL for every pair, or a shortest path for every pair. As text: `default`, `one-sl` and `minimal`.
@@ -256,9 +264,12 @@ impl Default for Settings {
             max_loss: 0.05,
             search_effort: 1.0,
             balance: Balance::default(),
+            traffic: Traffic::default(),
             weights: Weights::default(),
             pairs: Pairs::default(),
-            pair_seed: 1,
+            optimise: Optimise::default(),
+            patience: 1.0,
+            draw_seed: 1,
         }
     }
 }

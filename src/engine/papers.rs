@@ -1,11 +1,14 @@
 //! The engines of the literature: bare routings, and routings with VLs as printed.
 
+use super::optimise::optimise;
 use super::plan::{self, Parts, Plan, one_vl};
 use super::{EngineError, Pairs, Settings, Weights};
 use crate::fabric::{Fabric, SwitchId, Vl};
 use crate::lanes::{LaneLimits, Lanes, LanesError, Layered, df_d2, df_dn, layered, tree_lanes};
 use crate::multicast::KnownOrder;
-use crate::ordering::{Layers, LinkSort, Rank, Rule, Tree, VirtualChannelOrder, ordered_trees, up_down_rank};
+use crate::ordering::{
+    Layers, LinkSort, Rank, Rule, Tree, VirtualChannelOrder, ordered_trees, up_down_layers, up_down_rank,
+};
 use crate::routing::{self, Hops, Lookahead, NoLegalPath, PairOrder};
 use crate::tables::{Lft, PathSl};
 
@@ -13,8 +16,13 @@ use crate::tables::{Lft, PathSl};
 const ONE_SL: &str = "one SL suffices: no host has to query PathRecords, and every SL is safe";
 
 /// Locally balanced minimal hops.
-pub(super) fn minhop(fabric: &Fabric, hops: &Hops, _: &Settings, _: LaneLimits) -> Result<Plan, EngineError> {
-    Ok(Plan::bare(fabric, routing::minhop(fabric, hops)))
+pub(super) fn minhop(
+    fabric: &Fabric,
+    hops: &Hops,
+    settings: &Settings,
+    _: LaneLimits,
+) -> Result<Plan, EngineError> {
+    Ok(bare(fabric, settings, routing::minhop(fabric, hops)))
 }
 
 /// P-SSSP (Hoefler et al.).
@@ -28,7 +36,7 @@ pub(super) fn sssp(
         Weights::Minimal => routing::sssp(fabric, hops),
         Weights::One => routing::sssp_of_any_length(fabric),
     };
-    Ok(Plan::bare(fabric, lft))
+    Ok(bare(fabric, settings, lft))
 }
 
 /// P²-SSSP (Hoefler et al.).
@@ -40,9 +48,16 @@ pub(super) fn p2sssp(
 ) -> Result<Plan, EngineError> {
     let order = match settings.pairs {
         Pairs::Guid => PairOrder::Guid,
-        Pairs::Random => PairOrder::Random(settings.pair_seed.into()),
+        Pairs::Random => PairOrder::Random(settings.draw_seed.into()),
     };
-    Ok(Plan::bare(fabric, routing::p2sssp(fabric, hops, order)?))
+    Ok(bare(fabric, settings, routing::p2sssp(fabric, hops, order)?))
+}
+
+/// A routing without VLs: any equally long path will do.
+fn bare(fabric: &Fabric, settings: &Settings, mut lft: Lft) -> Plan {
+    let mut remarks = Vec::new();
+    optimise(fabric, settings, &mut lft, &mut remarks, |_, _, _| true);
+    Plan { remarks, ..Plan::bare(fabric, lft) }
 }
 
 /// P-SSSP with DF-D2 (Schneider et al.): refused if adapters are more than two channels apart.
@@ -52,26 +67,30 @@ pub(super) fn p2sssp(
 pub(super) fn dfd2(
     fabric: &Fabric,
     hops: &Hops,
-    _: &Settings,
+    settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
     let (all, between) = (usize::from(hops.diameter()), between_adapters(fabric, hops));
     if all <= 2 || between > 2 {
         let lanes = df_d2(fabric, all.min(between.max(3)), limits).map_err(too_few("dfd2"))?;
-        let (lft, remarks) = (routing::sssp(fabric, hops), vec![sl_remark(&lanes)]);
+        let (mut lft, mut remarks) = (routing::sssp(fabric, hops), vec![sl_remark(&lanes)]);
+        optimise(fabric, settings, &mut lft, &mut remarks, |_, _, _| true);
         let known = Some(by_vl(fabric, hops));
         return Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known, remarks }));
     }
     let lanes = df_d2(fabric, 2, limits).map_err(too_few("dfd2"))?;
     let known = by_vl(fabric, hops);
-    let rule = Rule::FirstTurnFree(up_down_rank(fabric, plan::center(fabric, hops)));
+    let rank = up_down_rank(fabric, plan::center(fabric, hops));
+    let rule = Rule::FirstTurnFree(rank.clone());
     let stuck = NoLegalPath::Detour(known.trees.first());
-    let lft = routing::ranked_sssp(fabric, hops, &rule, Lookahead::Every, stuck).lft;
+    let mut lft = routing::ranked_sssp(fabric, hops, &rule, Lookahead::Every, stuck).lft;
     let port_0 = format!(
         "adapters are at most {between} channels apart: longer paths, up to {all} channels, have port 0 of a switch as \
          an end and obey an order on VL 1"
     );
-    let remarks = vec![sl_remark(&lanes), port_0];
+    let mut remarks = vec![sl_remark(&lanes), port_0];
+    // A turn that ascends may stand anywhere on a path.
+    optimise(fabric, settings, &mut lft, &mut remarks, |_, a, b| rank.of(a) < rank.of(b));
     Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: Some(known), remarks }))
 }
 
@@ -95,29 +114,32 @@ fn by_vl(fabric: &Fabric, hops: &Hops) -> KnownOrder {
 pub(super) fn dfdn_sssp(
     fabric: &Fabric,
     hops: &Hops,
-    _: &Settings,
+    settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
-    with_df_dn("dfdn-paper", (fabric, hops, limits), routing::sssp(fabric, hops))
+    with_df_dn("dfdn-paper", (fabric, hops, limits), settings, routing::sssp(fabric, hops))
 }
 
 /// MinHop with DF-DN (Schneider et al.), for any diameter.
 pub(super) fn dfdn_minhop(
     fabric: &Fabric,
     hops: &Hops,
-    _: &Settings,
+    settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
-    with_df_dn("dfdn-paper-minhop", (fabric, hops, limits), routing::minhop(fabric, hops))
+    with_df_dn("dfdn-paper-minhop", (fabric, hops, limits), settings, routing::minhop(fabric, hops))
 }
 
 fn with_df_dn(
     engine: &'static str,
     (fabric, hops, limits): (&Fabric, &Hops, LaneLimits),
-    lft: Lft,
+    settings: &Settings,
+    mut lft: Lft,
 ) -> Result<Plan, EngineError> {
+    let mut remarks = Vec::new();
+    optimise(fabric, settings, &mut lft, &mut remarks, |_, _, _| true);
     let lanes = df_dn(fabric, &lft, limits).map_err(too_few(engine))?;
-    let remarks = vec![sl_remark(&lanes)];
+    remarks.insert(0, sl_remark(&lanes));
     let known = Some(by_vl(fabric, hops));
     Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known, remarks }))
 }
@@ -133,15 +155,19 @@ pub(super) fn updn_trees(
         let value = settings.trees;
         return Err(EngineError::Setting { name: "trees", value, least: 1, most: Vl::MAX_DATA });
     }
-    let routing::UpDnTrees { lft, roots, tree_of } = routing::updn_trees(fabric, hops, settings.trees);
+    let routing::UpDnTrees { mut lft, roots, tree_of } = routing::updn_trees(fabric, hops, settings.trees);
     let lanes = tree_lanes(fabric, &tree_of, roots.len(), limits).map_err(too_few("updn-trees"))?;
     // A packet stays on the VL of its tree and goes up, then down.
     let ranks: Vec<Rank> = roots.iter().map(|&root| up_down_rank(fabric, root)).collect();
     let trees = ranks.iter().zip(&roots).map(|(rank, &root)| Tree::new(fabric, rank, root)).collect();
     let known = KnownOrder { lanes: VirtualChannelOrder::new(ranks), trees, suffices: true };
-    let roots: Vec<String> = roots.iter().map(|&r| fabric.describe_switch(r)).collect();
-    let names = format!("{} up*/down* trees, root by SL and VL: {}", roots.len(), roots.join(", "));
-    let remarks = vec![sl_remark(&lanes), names];
+    let described: Vec<String> = roots.iter().map(|&r| fabric.describe_switch(r)).collect();
+    let names = format!("{} up*/down* trees, root by SL and VL: {}", roots.len(), described.join(", "));
+    let mut remarks = vec![sl_remark(&lanes), names];
+    let layers: Vec<Layers> = roots.iter().map(|&root| up_down_layers(fabric, root)).collect();
+    optimise(fabric, settings, &mut lft, &mut remarks, |lid, a, b| {
+        layers[usize::from(tree_of[lid.index()])].allow(fabric, a, b)
+    });
     Ok(Plan::new(fabric, hops, limits, Parts { lft, lanes, known: Some(known), remarks }))
 }
 
@@ -149,14 +175,16 @@ pub(super) fn updn_trees(
 pub(super) fn sssp_layers(
     fabric: &Fabric,
     hops: &Hops,
-    _: &Settings,
+    settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
     let mut lft = routing::sssp(fabric, hops);
+    let mut remarks = Vec::new();
+    optimise(fabric, settings, &mut lft, &mut remarks, |_, _, _| true);
     let root = routing::updn_roots(fabric, hops, 1).first().copied().unwrap_or(SwitchId(0));
     let rank = up_down_rank(fabric, root);
     let Layered { lanes, left, order } = layered(fabric, &lft, &rank, limits);
-    let mut remarks = vec![sl_remark(&lanes)];
+    remarks.insert(0, sl_remark(&lanes));
     if !left.is_empty() {
         let up_down = routing::updn_trees(fabric, hops, 1).lft;
         for &lid in &left {
@@ -174,49 +202,51 @@ pub(super) fn sssp_layers(
 pub(super) fn apot(
     fabric: &Fabric,
     hops: &Hops,
-    _: &Settings,
+    settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
     let layers = ordered_trees(fabric, LinkSort::Guid);
     let lft = routing::apot(fabric, &layers);
-    Ok(ordered((fabric, hops, limits), LinkSort::Guid, &layers, lft))
+    Ok(ordered((fabric, hops, limits), settings, LinkSort::Guid, &layers, lft))
 }
 
 /// BFOT (Chiu et al.).
 pub(super) fn bfot(
     fabric: &Fabric,
     hops: &Hops,
-    _: &Settings,
+    settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
     let layers = ordered_trees(fabric, LinkSort::Guid);
     let lft = routing::bfot(fabric, &layers);
-    Ok(ordered((fabric, hops, limits), LinkSort::Guid, &layers, lft))
+    Ok(ordered((fabric, hops, limits), settings, LinkSort::Guid, &layers, lft))
 }
 
 /// BFOT+ (Chiu et al.).
 pub(super) fn bfot_plus(
     fabric: &Fabric,
     hops: &Hops,
-    _: &Settings,
+    settings: &Settings,
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
     let (sort, lft) = routing::bfot_plus(fabric);
-    Ok(ordered((fabric, hops, limits), sort, &ordered_trees(fabric, sort), lft))
+    Ok(ordered((fabric, hops, limits), settings, sort, &ordered_trees(fabric, sort), lft))
 }
 
 /// Tables over ordered trees, which need one VL. Multicast may use the first tree.
 fn ordered(
     (fabric, hops, limits): (&Fabric, &Hops, LaneLimits),
+    settings: &Settings,
     sort: LinkSort,
     layers: &Layers,
-    lft: Lft,
+    mut lft: Lft,
 ) -> Plan {
     let rank = Rank::by_key(fabric, |channel, _| layers.rank(channel));
     let tree = Tree::lowest(fabric, &rank, SwitchId(0));
     let known =
         Some(KnownOrder { lanes: VirtualChannelOrder::new(vec![rank]), trees: vec![tree], suffices: false });
-    let remarks = vec![format!("ordered trees from links sorted by {sort}"), ONE_SL.to_owned()];
+    let mut remarks = vec![format!("ordered trees from links sorted by {sort}"), ONE_SL.to_owned()];
+    optimise(fabric, settings, &mut lft, &mut remarks, |_, a, b| layers.allow(fabric, a, b));
     Plan::new(fabric, hops, limits, Parts { lft, lanes: one_vl(fabric), known, remarks })
 }
 

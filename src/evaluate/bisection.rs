@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Options;
 use super::paths::{Adapter, Paths, Step};
-use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::tables::Lft;
 
 /// The effective bisection bandwidth (Hoefler et al., section IV.A), as a share of full bisection
@@ -95,6 +95,7 @@ struct Stream<'a> {
     number: u32,
     at: SwitchId,
     to: &'a Adapter<'a>,
+    lid: Lid,
 }
 
 /// Buffers for simulating one pattern after another.
@@ -129,8 +130,13 @@ impl<'a> Simulation<'a> {
         let streams = self.order.len() / 2;
         let (senders, receivers) = self.order.split_at(streams);
         let routes = senders.iter().zip(receivers).zip(0..).map(|((&from, &to), number)| {
-            let (from, to) = (&paths.adapters[from as usize], &paths.adapters[to as usize]);
-            Stream { number, at: from.switch, to }
+            let (from, to) = (from as usize, to as usize);
+            Stream {
+                number,
+                at: paths.adapters[from].switch,
+                to: &paths.adapters[to],
+                lid: paths.lid(from, to),
+            }
         });
         self.under_way.clear();
         self.under_way.extend(routes.filter(|stream| stream.at != stream.to.switch));
@@ -141,7 +147,7 @@ impl<'a> Simulation<'a> {
         while !self.under_way.is_empty() {
             self.under_way.retain_mut(|stream| {
                 let to = stream.to;
-                let port = paths.lft.to(to.end.lid)[stream.at.index()];
+                let port = paths.lft.to(stream.lid)[stream.at.index()];
                 let Step::Over(channel, next) = paths.step(stream.at, port, to) else { return false };
                 self.congestion[channel.index()] += 1;
                 self.trail.push((stream.number, channel));

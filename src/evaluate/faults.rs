@@ -17,7 +17,8 @@ pub struct FaultTolerance {
     ///
     /// The alternatives are the paths to the other LIDs of the receiver, of any length. A switch
     /// stores one path per LID (section 6.1), so with LMC 0 there are no alternatives and this is
-    /// 0. It is 1 if no pair depends on a link.
+    /// 0. It is 1 if no pair depends on a link. [`Alternatives`](super::Alternatives) counts paths that are not in the
+    /// tables.
     pub fault_tolerance: f64,
     /// Ordered pairs of adapters that lose their route when a link fails: mean over links.
     pub mean_pairs_cut: f64,

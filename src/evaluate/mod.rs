@@ -5,9 +5,10 @@
 //! ordered pair of different adapter end ports (adapters and routers attached to a switch), from
 //! the first to the **base LID** of the second, as switch-to-switch channels. The other LIDs of an
 //! LMC range are alternatives: they must be reachable too, but only the fault tolerance counts
-//! them. Traffic to and from switches is left out. Virtual lanes share the bandwidth of their
-//! channel, so they make no difference here.
+//! them, unless each pair draws one ([`LidChoice`]). Traffic to and from switches is left out. Virtual
+//! lanes share the bandwidth of their channel, so they make no difference here.
 
+mod alternatives;
 mod bisection;
 mod bounds;
 mod faults;
@@ -24,6 +25,7 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use alternatives::{Alternatives, path_difference};
 pub use bisection::{Bisection, quick_bisection};
 pub use bounds::Bounds;
 pub use faults::FaultTolerance;
@@ -38,14 +40,27 @@ use crate::tables::Routes;
 pub struct Options {
     /// Random bisect patterns for the effective bisection bandwidth.
     pub patterns: NonZeroU32,
-    /// Seed of the patterns.
+    /// Seed of the patterns, and of the LIDs drawn.
     pub seed: u64,
+    /// The LIDs that pairs use.
+    pub lids: LidChoice,
 }
 
-/// 1000 patterns, seed 1.
+/// To which LID of a receiver with several LIDs a sender's route leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LidChoice {
+    /// The base LID.
+    #[default]
+    Base,
+    /// One with the shortest path, drawn at random once per pair (Flich et al., section 4: the path is drawn from the
+    /// shortest ones of all trees).
+    Shortest,
+}
+
+/// 1000 patterns, seed 1, base LIDs.
 impl Default for Options {
     fn default() -> Self {
-        Self { patterns: NonZeroU32::MIN.saturating_add(999), seed: 1 }
+        Self { patterns: NonZeroU32::MIN.saturating_add(999), seed: 1, lids: LidChoice::Base }
     }
 }
 
@@ -151,10 +166,14 @@ pub fn channel_load(fabric: &Fabric, routes: &Routes) -> Result<ChannelLoad, Eva
 ///
 /// Cost, over all cores: O(D S) for load and lengths, O(N (P h + C)) for the bisection bandwidth,
 /// O(D S h) for the fault tolerance if there are alternatives, with routes of h channels; O(P + C)
-/// memory per thread.
+/// memory per thread. Drawn LIDs cost O((P + N) D h) more.
 pub fn evaluate(fabric: &Fabric, routes: &Routes, options: &Options) -> Result<Evaluation, EvaluateError> {
-    let paths = paths::Paths::new(fabric, &routes.lft)?;
-    let counts = trees::count(&paths)?;
+    let mut paths = paths::Paths::new(fabric, &routes.lft)?;
+    let mut counts = trees::count(&paths)?;
+    if options.lids == LidChoice::Shortest {
+        paths.drawn = Some(options.seed);
+        counts = trees::count_drawn(&paths);
+    }
     let faults = FaultTolerance::new(&paths, &counts.load);
     Ok(Evaluation {
         load: ChannelLoad::new(counts.load),

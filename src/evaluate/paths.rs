@@ -30,6 +30,8 @@ pub(super) struct Paths<'a> {
     pub(super) adapters: Vec<Adapter<'a>>,
     /// Number of adapters on each switch.
     pub(super) senders: Vec<u64>,
+    /// Seed of the draw, where each pair draws its LID among those with the shortest paths.
+    pub(super) drawn: Option<u64>,
 }
 
 impl<'a> Paths<'a> {
@@ -46,7 +48,7 @@ impl<'a> Paths<'a> {
         for a in &adapters {
             senders[a.switch.index()] += 1;
         }
-        Ok(Self { fabric, lft, adapters, senders })
+        Ok(Self { fabric, lft, adapters, senders, drawn: None })
     }
 
     /// What switch `at` does by an entry `port` with a packet for an adapter.
@@ -73,6 +75,18 @@ impl<'a> Paths<'a> {
             }
             Step::Home | Step::Lost => None,
         })
+    }
+
+    /// The LID to which adapter number `from` sends packets for adapter number `to`.
+    pub(super) fn lid(&self, from: usize, to: usize) -> Lid {
+        let (at, receiver) = (self.adapters[from].switch, &self.adapters[to]);
+        let base = receiver.end.lid;
+        let Some(seed) = self.drawn.filter(|_| receiver.end.lmc.lids() > 1) else { return base };
+        let hops = |lid: Lid| self.walk(at, receiver, lid).count();
+        let least = receiver.end.lids().map(hops).min();
+        let shortest = || receiver.end.lids().filter(|&lid| Some(hops(lid)) == least);
+        let number = mixed(seed ^ mixed((from as u64) << 32 | to as u64)) % (shortest().count() as u64);
+        shortest().nth(number as usize).unwrap_or(base)
     }
 
     /// An error for the first adapter that does not reach a LID of another one, if there is one.
@@ -110,4 +124,12 @@ impl<'a> Paths<'a> {
     fn describe(&self, adapter: &Adapter) -> String {
         format!("{} port {}", self.fabric.describe(adapter.end.node), adapter.end.port)
     }
+}
+
+/// Spreads the bits of a number over all of it: the output function of SplitMix64.
+fn mixed(number: u64) -> u64 {
+    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
 }

@@ -51,6 +51,38 @@ pub(super) fn count(paths: &Paths) -> Result<Counts, EvaluateError> {
     }
 }
 
+/// The same totals where each pair has a LID of its own, see [`Paths::lid`]. All LIDs are known to be reached.
+///
+/// Cost: O(P^2 h l) over all cores, with P adapters of l LIDs and routes of h channels.
+pub(super) fn count_drawn(paths: &Paths) -> Counts {
+    let empty = || Counts {
+        load: vec![0; paths.fabric.channels().len()],
+        hops: vec![0; paths.fabric.num_switches()],
+    };
+    let adapters = 0..paths.adapters.len();
+    adapters
+        .clone()
+        .into_par_iter()
+        .fold(empty, |mut counts, to| {
+            for from in adapters.clone().filter(|&from| from != to) {
+                let mut hops = 0;
+                for channel in
+                    paths.walk(paths.adapters[from].switch, &paths.adapters[to], paths.lid(from, to))
+                {
+                    counts.load[channel.index()] += 1;
+                    hops += 1;
+                }
+                counts.hops[hops] += 1;
+            }
+            counts
+        })
+        .reduce(empty, |mut a, b| {
+            a.load.iter_mut().zip(b.load).for_each(|(a, b)| *a += b);
+            a.hops.iter_mut().zip(b.hops).for_each(|(a, b)| *a += b);
+            a
+        })
+}
+
 /// The totals of one thread so far, and its buffers for a tree.
 struct Pass {
     load: Vec<u64>,

@@ -1,10 +1,11 @@
-//! File formats, one per file, each with its reader and writer; those of other simulators are only written. `read` takes a [`BufRead`] and what
+//! File formats, one per file, each with its reader and writer; those of other programs are only written. `read` takes a [`BufRead`] and what
 //! the format depends on; `write` takes an output. No reader panics on any input, and none takes
 //! more memory than a small multiple of the file and the fabric.
 
 pub mod booksim;
 pub mod compact;
 pub mod fdbs;
+pub mod graphviz;
 pub mod guid2lid;
 pub mod ib_flit_sim;
 pub mod ibnetdiscover;
@@ -15,6 +16,7 @@ mod lines;
 pub mod mcfdbs;
 pub mod psl;
 pub mod sl2vl_dump;
+pub mod slurm;
 pub mod slvl;
 pub mod subnet_lst;
 mod tables_dir;

@@ -77,7 +77,8 @@ fn divide(fabric: &Fabric, sl2vl: &mut Sl2Vl, classes: Classes, any: Option<u16>
 /// The VL set by LID.
 fn vl_sets(fabric: &Fabric, vl_sets: u8) -> Vec<u8> {
     let mut vl_set_of = vec![0; fabric.lid_table_len()];
-    for s in fabric.switch_ids() {
+    let with_adapters = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0);
+    for (n, s) in with_adapters.enumerate() {
         let ends = fabric.endports_on(s).iter().map(|&e| fabric.endport(e));
         let mut adapters: Vec<_> = ends
             .filter_map(|e| Some((e.attachment?.1, e)))
@@ -86,7 +87,7 @@ fn vl_sets(fabric: &Fabric, vl_sets: u8) -> Vec<u8> {
         adapters.sort_unstable_by_key(|&(port, _)| port);
         for (i, (_, end)) in adapters.into_iter().enumerate() {
             for lid in end.lids() {
-                vl_set_of[lid.index()] = ((s.index() + i) % usize::from(vl_sets)) as u8;
+                vl_set_of[lid.index()] = ((n + i) % usize::from(vl_sets)) as u8;
             }
         }
     }

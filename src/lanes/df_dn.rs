@@ -1,7 +1,5 @@
 //! DF-DN: the next VL at every hop.
 
-use rayon::prelude::*;
-
 use super::{LaneLimits, Lanes, LanesError};
 use crate::fabric::{Channels, EndPort, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
@@ -40,23 +38,22 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, La
         destinations.flat_map(|e| e.lids().map(move |lid| (lid, e))).collect();
     lids.sort_by_key(|&(lid, _)| lid);
 
-    // Check the VLs first: with too few of them, searching SLs is pointless.
-    let depths = lids.par_iter().map_init(
-        || vec![0_usize; fabric.num_switches()],
-        |depth, &(lid, _)| deepest(fabric.channels(), lft.to(lid), depth),
-    );
-    let longest = depths.max().unwrap_or(0);
-    if longest > usize::from(limits.vls) {
-        return Err(LanesError::TooFewVls { needed: longest, offered: limits.vls });
-    }
-
     let mut walk = Walk::new(fabric, &planes.planes[0]);
     let mut turns = Vec::new();
+    let mut longest = 0;
     for &(lid, _) in &lids {
         walk.enter(fabric.channels(), lft.to(lid));
         let sls = &mut path_sl[lid.index() * fabric.num_switches()..][..fabric.num_switches()];
         for source in fabric.switch_ids() {
-            walk.turns_from(source, &mut turns);
+            let channels = walk.turns_from(source, &mut turns);
+            if channels > usize::from(limits.vls) {
+                let needed = lids.iter().map(|&(lid, _)| deepest(fabric.channels(), lft.to(lid))).max();
+                return Err(LanesError::TooFewVls {
+                    needed: needed.unwrap_or(channels),
+                    offered: limits.vls,
+                });
+            }
+            longest = longest.max(channels);
             let sl = planes.assign(&turns);
             needed_sls = needed_sls.max(sl + 1);
             sls[source.index()] = sl as u8;
@@ -72,11 +69,10 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, La
     Ok(Lanes { sl2vl: planes.finish(needed_sls), path_sl, vls: longest.max(1) as u8, sls: needed_sls as u8 })
 }
 
-/// Number of channels of the longest path to one LID. `depth` is scratch space, one entry per
-/// switch.
-fn deepest(channels: &Channels, ports: &[u8], depth: &mut [usize]) -> usize {
+/// Number of channels of the longest path to one LID.
+fn deepest(channels: &Channels, ports: &[u8]) -> usize {
     const UNKNOWN: usize = usize::MAX;
-    depth.fill(UNKNOWN);
+    let mut depth = vec![UNKNOWN; ports.len()];
     let mut trail = Vec::new();
     let mut deepest = 0;
     for start in 0..ports.len() {
@@ -140,14 +136,17 @@ impl Walk {
         self.steps.extend(ports.iter().enumerate().map(step));
     }
 
-    /// The turns of the path from `source`: indices of rows, in order.
-    fn turns_from(&self, source: SwitchId, turns: &mut Vec<usize>) {
+    /// The turns of the path from `source`: indices of rows, in order. Returns its number of channels.
+    fn turns_from(&self, source: SwitchId, turns: &mut Vec<usize>) -> usize {
         turns.clear();
         let mut incoming = self.steps[source.index()];
-        while incoming.to != u32::MAX {
+        if incoming.to == u32::MAX {
+            return 0;
+        }
+        loop {
             let outgoing = self.steps[incoming.to as usize];
             if outgoing.to == u32::MAX {
-                break;
+                return turns.len() + 1;
             }
             turns.push(incoming.after + usize::from(outgoing.out_port));
             incoming = outgoing;

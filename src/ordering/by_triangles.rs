@@ -1,4 +1,4 @@
-//! Global links before links within groups, and the other way round.
+//! Global links before links within groups.
 
 use super::rank::{Rank, distances, positions, up_down_key};
 use crate::fabric::{Fabric, SwitchId};
@@ -13,21 +13,12 @@ use crate::fabric::{Fabric, SwitchId};
 ///
 /// Cost: O(C d) with C channels and d the largest number of channels of a switch.
 pub fn global_links_first(fabric: &Fabric, root: SwitchId) -> Rank {
-    by_triangles(fabric, root, false)
-}
-
-/// As [`global_links_first`], with the channels in many triangles first.
-pub fn local_links_first(fabric: &Fabric, root: SwitchId) -> Rank {
-    by_triangles(fabric, root, true)
-}
-
-fn by_triangles(fabric: &Fabric, root: SwitchId, many_first: bool) -> Rank {
     let counts = common_neighbours(fabric);
     let most = counts.iter().copied().max().unwrap_or(0);
     let position = positions(distances(fabric, [root.index()]));
     Rank::by_key(fabric, |id, c| {
         let many = 2 * counts[id.index()] > most;
-        (many != many_first, up_down_key(&position, c))
+        (many, up_down_key(&position, c))
     })
 }
 
@@ -56,19 +47,17 @@ mod tests {
     use crate::topology::{Dragonfly, fail_links};
 
     #[test]
-    fn global_links_of_a_dragonfly_come_first_or_last() {
+    fn global_links_of_a_dragonfly_come_first() {
         let whole = Dragonfly::balanced(4).build().unwrap();
         for f in [fail_links(&whole, 10, 1).unwrap(), whole] {
             let group = |s: SwitchId| f.switch(s).description.rsplit_once('-').unwrap().0.to_owned();
-            for many_first in [false, true] {
-                let order = by_triangles(&f, SwitchId(0), many_first).order();
-                let local = order.iter().map(|&c| {
-                    let c = f.channels().get(c);
-                    group(c.from) == group(c.to)
-                });
-                let local: Vec<bool> = local.collect();
-                assert!(local.is_sorted_by_key(|&l| l != many_first), "{many_first}");
-            }
+            let order = global_links_first(&f, SwitchId(0)).order();
+            let local = order.iter().map(|&c| {
+                let c = f.channels().get(c);
+                group(c.from) == group(c.to)
+            });
+            let local: Vec<bool> = local.collect();
+            assert!(local.is_sorted());
         }
     }
 }

@@ -19,7 +19,7 @@ mod up_down_rank;
 mod virtual_channel_order;
 
 pub(crate) use by_triangles::common_neighbours;
-pub use by_triangles::{global_links_first, local_links_first};
+pub use by_triangles::global_links_first;
 pub use dimensions::Dimensions;
 pub use host_levels::host_levels;
 pub use layers::Layers;

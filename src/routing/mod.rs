@@ -22,12 +22,12 @@ use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 pub use hops::Hops;
 pub use stable::{has_core_switches, stable_sssp};
 pub use textbook::{
-    Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, UpDnTrees, apot, bfot, bfot_plus, hill_climb, minhop,
-    p2sssp, sssp, sssp_of_any_length, updn_roots, updn_trees,
+    Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,
+    minhop, p2sssp, sssp, sssp_of_any_length, updn_roots, updn_trees, updn_trees_from,
 };
 pub use under_rule::{
-    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, probe, probe_all, ranked_sssp, search_labels,
-    search_rank,
+    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, Relief, probe, probe_all, ranked_sssp, relieve,
+    search_labels, search_rank,
 };
 
 /// Why a fabric cannot be routed.

@@ -237,14 +237,15 @@ impl<'a> Kernel<'a> {
         let p = slot.head;
         let packet = &mut self.packets[p as usize];
         let credits = packet.credits();
+        let begin = now + u64::from(spec.setup);
         let length = u64::from(packet.bytes) * spec.rate / 1000;
         // A packet that arrives more slowly than it could leave blocks the link until its tail has
         // passed.
-        let through = (now + length).max(packet.ready + u64::from(packet.tail));
+        let through = (begin + length).max(packet.ready + u64::from(packet.tail));
         let behind = slot.wire;
         slot.head = packet.next;
         (slot.wants, slot.free) = (NONE, through);
-        (packet.ready, packet.tail) = (now + u64::from(spec.delay), (through - now) as u32);
+        (packet.ready, packet.tail) = (begin + u64::from(spec.delay), (through - begin) as u32);
         packet.next = NONE;
         let (arrives, dlid, sl) = (packet.ready, packet.dlid, packet.sl);
         let counted = now >= self.span.from;

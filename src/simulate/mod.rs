@@ -365,7 +365,9 @@ impl<'a> Simulation<'a> {
         if !(1..=MAX_PACKET).contains(&model.packet) {
             return Err(SimulateError::Packet(model.packet));
         }
-        if let Some(delay) = [model.flight, model.switch_delay].into_iter().find(|&d| d > 1_000_000_000) {
+        if let Some(delay) =
+            [model.flight, model.switch_delay, model.setup].into_iter().find(|&d| d > 1_000_000_000)
+        {
             return Err(SimulateError::Delay(delay));
         }
         if settings.message == Some(0) {

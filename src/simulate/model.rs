@@ -62,6 +62,10 @@ pub struct Model {
     pub output: Option<Room>,
     /// Speed of a packet to an output buffer, as a multiple of the link's.
     pub speedup: u32,
+    /// Time that each packet occupies its way to an output buffer before its first byte; without output buffers,
+    /// nothing. A switch that routes the next packet only when the one before it has left its input buffer has its
+    /// delay here, others in `switch_delay`.
+    pub setup: u64,
     /// From the arrival of a head at a switch until it can leave.
     pub switch_delay: u64,
     /// Propagation delay of a cable.
@@ -88,6 +92,7 @@ impl Default for Model {
             reads: 0,
             output: None,
             speedup: 1,
+            setup: 0,
             switch_delay: 100_000,
             flight: 25_000,
             rate: None,

@@ -42,6 +42,8 @@ pub(super) struct Wire {
     pub(super) delay: u32,
     /// From the departure of a tail from that buffer until the credits are back.
     pub(super) credit_delay: u32,
+    /// From the start of a packet until its first byte.
+    pub(super) setup: u32,
     /// Where the wire ends.
     pub(super) end: End,
     /// Credits of each lane.
@@ -170,6 +172,7 @@ impl<'a> Network<'a> {
             rate,
             delay: delay as u32,
             credit_delay: flight as u32,
+            setup: 0,
             end,
             credits: 0,
             first_queue: 0,
@@ -198,7 +201,8 @@ impl<'a> Network<'a> {
             if model.output.is_some() {
                 taken = wires.len() as u32;
                 let rate = (wires[out as usize].rate / u64::from(model.speedup.max(1))).max(1);
-                wires.push(Wire { credit_delay: 0, ..wire(rate, End::Wire(out), 0) });
+                let setup = model.setup as u32;
+                wires.push(Wire { credit_delay: 0, setup, ..wire(rate, End::Wire(out), 0) });
             }
             self.wire_of_slot[channels.first_slot(s) + port.index()] = taken;
             self.out_index.resize(wires.len(), 0);

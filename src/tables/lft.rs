@@ -25,6 +25,11 @@ impl Lft {
         Self { switches, ports: vec![Self::NO_PATH; fabric.lid_table_len() * switches] }
     }
 
+    /// Number of LIDs, LID 0 included: [`Fabric::lid_table_len`].
+    pub fn lids(&self) -> usize {
+        self.ports.len().checked_div(self.switches).unwrap_or(0)
+    }
+
     /// The out port for a LID; `None` if the table has none.
     pub fn get(&self, switch: SwitchId, lid: Lid) -> Option<PortNum> {
         match self.ports.get(lid.index() * self.switches + switch.index()) {

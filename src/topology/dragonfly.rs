@@ -94,7 +94,7 @@ impl Dragonfly {
 }
 
 /// The links between `g` groups that have `ports` global ports each, `ports >= g - 1`.
-fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
+pub(super) fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
     let mut links = Vec::with_capacity(g * ports / 2);
     let mut ring = |distance: usize| {
         // At distance g/2 both ends would name the same links.

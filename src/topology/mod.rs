@@ -12,6 +12,7 @@
 //!
 //! What exceeds InfiniBand's limits (49,151 LIDs, 254 ports) is refused before it is built.
 
+mod attach;
 mod chiu;
 mod coordinates;
 mod deimos;
@@ -21,9 +22,11 @@ mod error;
 mod fat_tree;
 mod faults;
 mod galois;
+mod grown;
 mod hypercube;
 mod hyperx;
 mod kautz;
+mod megafly;
 mod mesh;
 mod odin;
 mod oft;
@@ -38,6 +41,7 @@ mod slim_fly;
 mod torus;
 mod xgft;
 
+pub use attach::attach_adapters;
 pub use chiu::chiu_table1;
 pub use deimos::Deimos;
 pub use director::Director;
@@ -45,9 +49,11 @@ pub use dragonfly::Dragonfly;
 pub use error::TopologyError;
 pub use fat_tree::FatTree;
 pub use faults::{Candidates, fail_links, fail_switches};
+pub use grown::Grown;
 pub use hypercube::Hypercube;
 pub use hyperx::HyperX;
 pub use kautz::Kautz;
+pub use megafly::Megafly;
 pub use mesh::Mesh;
 pub use odin::Odin;
 pub use oft::Oft;
@@ -105,6 +111,7 @@ macro_rules! families {
 
 families! {
     "dragonfly" Dragonfly,
+    "megafly" Megafly,
     "slim-fly" SlimFly,
     "oft" Oft,
     "fat-tree" FatTree,
@@ -120,6 +127,7 @@ families! {
     "director" Director,
     "odin" Odin,
     "deimos" Deimos,
+    "grown" Grown,
 }
 
 /// Small members of every family except Deimos, which is a single fabric of 108 switches.
@@ -130,6 +138,7 @@ pub fn small() -> Vec<Topology> {
         Dragonfly::balanced(1).into(),
         Dragonfly::balanced(2).into(),
         Dragonfly { a: 4, h: 2, g: 4, p: 1 }.into(),
+        Megafly { groups: 5, leaves: 2, spines: 2, h: 2, cas: 2 }.into(),
         SlimFly { q: 3, cas: Some(2) }.into(),
         SlimFly { q: 4, cas: Some(1) }.into(),
         Oft { k: 3, cas: None }.into(),
@@ -148,6 +157,7 @@ pub fn small() -> Vec<Topology> {
         Ring { switches: 8, cas: 2 }.into(),
         Director { ports: 48, adapters: None }.into(),
         Odin.into(),
+        Grown { islands: 2, spines: 3, cas: 4, seed: 1 }.into(),
     ]
 }
 

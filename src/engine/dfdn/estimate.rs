@@ -1,7 +1,8 @@
 //! What a candidate is worth, and what the search may spend to find out.
 
 use super::tuning::{
-    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, LEAST_WORK, LEAST_WORK_IF_HARD, VL_PRICE,
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LEAST_WORK, LEAST_WORK_IF_HARD, RELIEF_PASSES,
+    VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -32,6 +33,11 @@ impl Budget {
         fabric.endports().len() * switches * 2 + switches * (switches + fabric.channels().len())
     }
 
+    /// Passes over the destinations of hot channels: several only where they take little.
+    pub(super) fn relief_passes(fabric: &Fabric) -> usize {
+        (LEAST_WORK_IF_HARD / Self::pass(fabric).max(1)).clamp(1, RELIEF_PASSES)
+    }
+
     /// As much as routing to all destinations takes, times `effort`.
     pub(super) fn new(fabric: &Fabric, effort: f64) -> Self {
         let per_target = fabric.num_switches() + fabric.channels().len();
@@ -50,9 +56,11 @@ impl Budget {
         self.left / (targets * self.per_target).max(1)
     }
 
-    /// How many routings of the whole fabric it affords.
-    pub(super) fn passes(&self, fabric: &Fabric) -> usize {
-        self.left / (fabric.endports().len() * self.per_target)
+    /// How many candidates to route with, to compare the results: as many as it affords, but always some where that
+    /// takes little.
+    pub(super) fn compared(&self, fabric: &Fabric) -> usize {
+        let least = if Self::pass(fabric) <= LEAST_WORK { COMPARED } else { 1 };
+        (self.left / (fabric.endports().len() * self.per_target)).clamp(least, COMPARED)
     }
 
     /// Spends what a try of so many targets costs.

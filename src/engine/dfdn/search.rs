@@ -11,8 +11,8 @@ use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, worth};
 use super::orders::{LinkOrder, orders};
 use super::tuning::{
-    COMPARED, COMPARED_IF_ENOUGH, FINALISTS, IMPROVE_WORK, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS,
-    LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS, ROUNDS, TELLING,
+    FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS, LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS,
+    ROUNDS, TELLING,
 };
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
@@ -49,8 +49,17 @@ pub(super) fn search(task: Task<'_>) -> Search {
             add(&mut tried, labelled);
         }
     }
-    let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
-    Search { candidates: tried, compare: budget.passes(fabric).clamp(1, most) }
+    // Improving or labelling an order may have left it as it was.
+    let mut different: Vec<Candidate> = Vec::new();
+    for candidate in tried {
+        if !different
+            .iter()
+            .any(|other| other.rule == candidate.rule && other.lookahead == candidate.lookahead)
+        {
+            different.push(candidate);
+        }
+    }
+    Search { candidates: different, compare: budget.compared(fabric) }
 }
 
 /// The best first.
@@ -94,7 +103,15 @@ fn plain(task: Task<'_>, orders: &[Arc<LinkOrder>], budget: &mut Budget) -> (Vec
                 let nothing = Probe { broken: 0.0, broken_switches: 0.0, bandwidth: 0.0 };
                 let order = order.clone();
                 let refinement = Refinement::None;
-                tries.push(Candidate { order, refinement, rule, lookahead, probe: nothing, price: 0.0 });
+                tries.push(Candidate {
+                    order,
+                    refinement,
+                    rule,
+                    lookahead,
+                    tree_reserved: false,
+                    probe: nothing,
+                    price: 0.0,
+                });
             };
             add(Rule::OneVl(order.rank.clone()));
             if task.limits.vls > 1 {
@@ -209,7 +226,7 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
             starts.push(candidate);
         }
     }
-    let round = IMPROVE_WORK * judged.targets.len();
+    let round = judged.targets.len();
     starts.truncate(budget.rounds(round * LEAST_ROUNDS).clamp(1, IMPROVED));
     let rounds = (budget.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
     budget.spend(starts.len() * round * rounds);
@@ -219,7 +236,15 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
             search_rank(task.fabric, task.hops, &order.rank, lookahead, targets, rounds, None);
         let rule = Rule::FirstTurnFree(rank);
         let price = judged.price(order, &rule, &probe);
-        Candidate { order: order.clone(), refinement: Refinement::Improved, rule, lookahead, probe, price }
+        Candidate {
+            order: order.clone(),
+            refinement: Refinement::Improved,
+            rule,
+            lookahead,
+            tree_reserved: false,
+            probe,
+            price,
+        }
     });
     improved.collect()
 }
@@ -254,7 +279,10 @@ fn label(
             let (rule, probe) = search_labels(task.fabric, task.hops, search);
             let price = judged.price(&first, &rule, &probe);
             let refinement = Refinement::Labels(higher);
-            (labelling.clone(), Candidate { order: first, refinement, rule, lookahead, probe, price })
+            (
+                labelling.clone(),
+                Candidate { order: first, refinement, rule, lookahead, tree_reserved: false, probe, price },
+            )
         });
         let mut found: Vec<_> = found.collect();
         sort_labelled(&mut found);

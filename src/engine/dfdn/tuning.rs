@@ -4,36 +4,29 @@
 //! channel of a minimal-path DAG; the budget of a search is counted in steps, not timed, so that its result is
 //! the same on any machine.
 
-// Stable or searched tables (`mod.rs`).
+// The objective (`objective.rs`), in shares of bandwidth.
 
-/// Share of the pairs that stable tables may send on detours unless they were asked for. Dragonflies with failed
-/// links have that many; a search finds none.
-pub(super) const STABLE_DETOURS: f64 = 0.005;
-/// Share of the effective bisection bandwidth that stable tables may lose against searched ones. Damaged fat
-/// trees lose more and are better searched.
-pub(super) const STABLE_LOSS: f64 = 0.02;
-/// Most VLs of stable tables where the fabric is too large to compute both; a Dragonfly with a failed link needs
-/// three.
-pub(super) const STABLE_VLS: u8 = 3;
-/// Share of the pairs of switches with adapters within [`NEAR_HOPS`] of each other from which on a search finds a
-/// rule without detours, so that stable tables may have no detours and no further VL. True for Slim Flies and
-/// HyperX of two dimensions.
-pub(super) const NEAR: f64 = 2.0 / 3.0;
-/// Hops that count as near.
-pub(super) const NEAR_HOPS: u8 = 2;
+/// What it is worth that a failed link changes few tables, a tenth of them or less.
+pub(super) const STABILITY: f64 = 0.024;
+/// What counts of being better than P-SSSP. Were it more, Dragonflies with a failed link would be searched for
+/// the sake of a load that is below that of P-SSSP anyway.
+pub(super) const GAIN: f64 = 0.03125;
+/// Most passes over the destinations of hot channels; the first one brings most.
+pub(super) const RELIEF_PASSES: usize = 4;
+/// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs two
+/// percent.
+pub(super) const DETOURS: f64 = 20.0;
+/// What a VL is worth to `classes` and `spread` if it stays idle.
+pub(super) const VL: f64 = 0.001;
+/// Price of a VL in the search, in shares of the pairs on detours.
+pub(super) const VL_PRICE: f64 = 0.0003;
 
 // Rules for stable tables (`stable.rs`).
 
 /// Share of the pairs without a legal minimal path up to which detours will do.
 pub(super) const STABLE_BROKEN: f64 = 0.01;
-/// Share of the bandwidth without a rule that a rule has to leave.
-pub(super) const STABLE_BANDWIDTH: f64 = 0.98;
 /// Destination switches by which a rule is judged: more would not change a verdict on the measured fabrics.
 pub(super) const STABLE_TARGETS: usize = 256;
-/// Destination switches by which a hopeless rule is dropped first.
-pub(super) const STABLE_GLANCE: usize = 16;
-/// Share of broken pairs on those from which on a rule is hopeless.
-pub(super) const STABLE_HOPELESS: f64 = 5.0 * STABLE_BROKEN;
 /// Rounds of a search for labels: fewer than in the search, so that a failed link seldom changes them.
 pub(super) const STABLE_LABEL_ROUNDS: usize = 8;
 /// Most VLs with labels, as [`ONE_SL_VLS`].
@@ -41,15 +34,8 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 
 // One SL or several (`searched.rs`).
 
-/// Skip one-SL routing if the sampled share of detours exceeds its limit by this factor.
-pub(super) const HOPELESS: f64 = 2.0;
-/// Share of the effective bisection bandwidth that a multicast tree may cost before other candidates are tried:
-/// trees of tori and sparse random graphs concentrate traffic.
-pub(super) const TREE_LOSS: f64 = 0.02;
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;
-/// The same where the first one leaves nothing to be desired on the sample.
-pub(super) const COMPARED_IF_ENOUGH: usize = 1;
 
 // The search (`search.rs`).
 
@@ -68,8 +54,6 @@ pub(super) const TELLING: usize = 10;
 pub(super) const IMPROVED: usize = 2;
 /// Candidates with labels that get the full number of rounds.
 pub(super) const FINALISTS: usize = 2;
-/// Work of a round of improving a rank, in tries of a rule.
-pub(super) const IMPROVE_WORK: usize = 2;
 /// Work of a round of labels, in tries of a rule.
 pub(super) const LABEL_WORK: usize = 4;
 /// Share of the bandwidth that may be lost before labels are searched although no pair is broken.
@@ -89,7 +73,5 @@ pub(super) const BANDWIDTH_PRICE: f64 = 0.5;
 pub(super) const BANDWIDTH_FREE: f64 = 0.01;
 /// Of all bandwidth, where less than that is lost: decides between candidates that are equal otherwise.
 pub(super) const BANDWIDTH_TIE: f64 = 0.02;
-/// Of a VL.
-pub(super) const VL_PRICE: f64 = 0.0003;
 /// Of detours that may need the tree where the tree would change the rank.
 pub(super) const NO_TREE_PRICE: f64 = 0.002;

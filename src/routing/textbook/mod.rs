@@ -13,12 +13,12 @@ mod updn_trees;
 
 pub use apot::apot;
 pub use bfot::{bfot, bfot_plus};
-pub use hill_climb::{Climb, hill_climb};
+pub use hill_climb::{Climb, Picks, hill_climb};
 pub use minhop::minhop;
 pub use ordered_paths::OrderedPaths;
 pub use p2sssp::{P2SSSP_LIMIT, PairOrder, p2sssp};
 pub use sssp::{sssp, sssp_of_any_length};
-pub use updn_trees::{UpDnTrees, updn_roots, updn_trees};
+pub use updn_trees::{UpDnTrees, updn_roots, updn_trees, updn_trees_from};
 
 #[cfg(test)]
 pub(super) use p2sssp::within as p2sssp_within;

@@ -92,7 +92,12 @@ pub struct UpDnTrees {
 /// Cost: O(n S (S + C) + n S D + D E) time with n trees and E <= C the channels on shortest paths to
 /// one destination; O(n (S + C)) memory beside the tables.
 pub fn updn_trees(fabric: &Fabric, hops: &Hops, trees: u8) -> UpDnTrees {
-    let roots = updn_roots(fabric, hops, trees);
+    updn_trees_from(fabric, hops, updn_roots(fabric, hops, trees))
+}
+
+/// The same with given roots, at least one, as in section 5.5 of the paper. A root that occurs twice is that of two
+/// equal trees: the paper compares several trees with one tree on as many VLs.
+pub fn updn_trees_from(fabric: &Fabric, hops: &Hops, roots: Vec<SwitchId>) -> UpDnTrees {
     let mut lft = Lft::new(fabric);
     let mut tree_of = vec![0; fabric.lid_table_len()];
     let adapters = adapters_by_switch(fabric);

@@ -1,9 +1,10 @@
 use super::*;
+use crate::fabric::SwitchId;
 use crate::topology::{FatTree, Mesh, Ring};
 
 /// Times on links crossed by the head, cables and switches, and the tail.
 fn zero_load(model: &Model, switches: u64, bytes: u64, slowest: u64) -> u64 {
-    (switches + 1) * model.flight + switches * model.switch_delay + bytes * slowest / 1000
+    (switches + 1) * model.flight + switches * (model.switch_delay + model.setup) + bytes * slowest / 1000
 }
 
 fn one_message(fabric: &Fabric, routes: &Routes, settings: &Settings) -> u64 {
@@ -188,4 +189,38 @@ fn vls_share_a_link_by_their_weights() {
     near(share(high(VlArb::UNLIMITED)), 0.0);
     // Two packets of VL 1, then one of VL 0.
     near(share(high(1)), 1.0 / 3.0);
+}
+
+/// Four switches in a ring with `cas` adapters each. Every adapter sends 64 packets two switches ahead, clockwise, so
+/// that all four channels wait for each other.
+fn ring_of_four(cas: usize, buffer: u32) -> Row {
+    let homes: Vec<usize> = (0..4 * cas).map(|i| i / cas).collect();
+    let fabric = network(4, &[(0, 1), (1, 2), (2, 3), (3, 0)], &homes, |_| LinkSpeed::Qdr);
+    let mut routes = minimal(&fabric);
+    for (_, end) in fabric.adapters() {
+        let home = end.attachment.expect("it is attached").0;
+        let from = SwitchId::at((home.index() + 2) % 4);
+        let clockwise = fabric.channels().out(from).find(|(_, c)| c.to.index() == (from.index() + 1) % 4);
+        routes.lft.set(from, end.lid, clockwise.expect("a neighbour").1.out_port);
+    }
+    let hosts = homes.len() as u32;
+    let traffic = Traffic::Pairs((0..hosts).map(|h| (h, (h + hosts / 2) % hosts)).collect());
+    let model = Model { buffer: Room::PerVl(buffer), ..Model::default() };
+    let settings = Settings { model, traffic, message: Some(64 * 2048), ..Settings::default() };
+    Simulation::new(&fabric, &routes, &settings).unwrap().run(Load::Messages, 1).unwrap()
+}
+
+/// In a ring of four each channel has packets that enter the ring and packets that come along it. With one adapter at
+/// each switch, half of the packets in a buffer are at their destination, and round robin gives the other half just the
+/// share of the next channel that they need: no buffer fills but one of a single packet. With two adapters the share is a
+/// third, while two thirds of the packets go on: every buffer fills.
+#[test]
+fn a_ring_of_four_deadlocks_if_more_go_on_than_fair_arbitration_lets_through() {
+    for buffer in [64, 128, 256, 1024] {
+        let row = ring_of_four(1, buffer);
+        assert!(row.deadlock.is_none() && row.finished.is_some(), "one adapter, {buffer} credits");
+        let stuck = ring_of_four(2, buffer).deadlock;
+        assert_eq!(stuck.map(|stuck| stuck.cycle.len()), Some(4), "two adapters, {buffer} credits");
+    }
+    assert!(ring_of_four(1, 32).deadlock.is_some(), "a single packet");
 }

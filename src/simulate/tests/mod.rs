@@ -86,7 +86,7 @@ fn models() -> Vec<Model> {
         Model { arbitration: Arbitration::Age, queues: Queues::PerOutPort, ..default.clone() },
         Model { arbitration: Arbitration::FirstCome, reads: 1, ..default.clone() },
         Model { arbitration: Arbitration::VlAge, queues: Queues::PerOutPort, reads: 2, ..default.clone() },
-        Model { output: Some(Room::PerVl(64)), speedup: 2, window: 3, ..default.clone() },
+        Model { output: Some(Room::PerVl(64)), speedup: 2, setup: 30_000, window: 3, ..default.clone() },
         Model { sink: Some((Room::PerVl(40), 400_000)), ..default },
         Model::named("schneider").expect("a name"),
         Model::named("flich").expect("a name"),

@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::fabric::{Fabric, SwitchId};
-use crate::ordering::{
-    Dimensions, Rank, Rule, Tree, global_links_first, host_levels, local_links_first, up_down_rank,
-};
+use crate::ordering::{Dimensions, Rank, Rule, Tree, global_links_first, host_levels, up_down_rank};
 use crate::routing::Hops;
 
 /// An order of the links: how to order the links around a root.
@@ -74,14 +72,6 @@ const REGISTRY: &[Entry] = &[
         lowest_tree: false,
         one_path: false,
         stable: &[(3, Rule::FirstTurnFree)],
-    },
-    Entry {
-        name: "local links first",
-        rank: |fabric, _, root| Some(local_links_first(fabric, root)),
-        roots: Roots::Center,
-        lowest_tree: false,
-        one_path: false,
-        stable: &[(5, Rule::FirstTurnFree)],
     },
     Entry {
         name: "up*/down*",

@@ -1,5 +1,9 @@
 //! Balances finished tables: exchanges equally long paths while the load gets more even.
 
+mod random;
+#[cfg(test)]
+mod tests;
+
 use crate::fabric::{Channel, ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::tables::Lft;
 
@@ -17,33 +21,50 @@ pub struct Climb {
     pub moves: u64,
 }
 
+/// How [`hill_climb`] picks the exchanges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Picks {
+    /// LID by LID and switch by switch, nearest to the destination first, each other channel that leads to it in as many
+    /// hops is tried, and the best one taken. Rounds are repeated until one finds nothing, so the result is a local
+    /// optimum unless the budget ends it.
+    Best {
+        /// Largest number of exchanges tried.
+        budget: u64,
+    },
+    /// As the paper does: at random from a list of all exchanges. One that makes the usage more even is kept.
+    Random {
+        /// The paper's T: ends after this many tries in a row without success, as a multiple of the list's length.
+        patience: f64,
+        /// Seed of the picks.
+        seed: u64,
+    },
+}
+
 /// Makes the usage of channels more even, by its variance (Chiu et al., section 6), without longer paths. The
 /// mean usage stays, so the variance falls with the sum of squares. Only exchanges that lower it are made.
 ///
-/// 1. Parallel links (section 6.4, step 2): for each pair of linked switches the routes are sorted
+/// 1. Parallel links (section 6.4, steps 1 and 2): for each pair of linked switches the routes are sorted
 ///    by usage and given one after the other to the link that carries least; kept if that is better
-///    than what was.
-/// 2. Hill climbing (step 3): LID by LID and switch by switch, nearest to the destination first, each
-///    other channel that leads to it in as many hops is tried, and the best one taken. Where the
-///    paper picks at random, this repeats rounds until one finds nothing, so the result is a local
-///    optimum unless the budget ends it.
+///    than what was. The paper takes the parallel links away before it computes the tables and adds them back here. That
+///    changes nothing: which of them a route takes so far has no influence on where it goes.
+/// 2. Hill climbing (step 3), with [`Picks`] of the best or at random.
 ///
 /// - `lft`: tables of `fabric` without forwarding loops; entries that lead nowhere stay so.
-/// - `allow`: whether a path may go over the first channel and then over the second. With
+/// - `allow`: whether a path to a LID may go over the first channel and then over the second. With
 ///   [`Layers::allow`](crate::ordering::Layers::allow) ordered paths stay ordered; a routing that
 ///   needs no order may allow everything. It is asked about each turn that an exchange brings in.
-/// - `budget`: largest number of exchanges tried in step 2.
 ///
 /// Switch LIDs (management traffic) are no load and keep their paths. Ties go to the lowest port.
 ///
-/// Cost: O(R D (S + C) + B H) time with R rounds, D adapter LIDs, S switches, C channels, B exchanges
-/// tried and H hops; O(S + C) memory, and 8 bytes for each (LID, switch) that forwards over one
-/// of several parallel links.
+/// Cost: with R rounds, D adapter LIDs, S switches, C channels, B exchanges tried and H hops, O(R D (S + C) + B H) time
+/// for the best picks, O(D (S + C) + B (H + F)) for random ones, where F switches forward over the one that changes;
+/// O(S + C) memory, 8 bytes for each (LID, switch) that forwards over one of several parallel links, and 8 bytes for
+/// each exchange in the list of the random picks.
 pub fn hill_climb(
     fabric: &Fabric,
     lft: &mut Lft,
-    allow: impl Fn(ChannelId, ChannelId) -> bool,
-    budget: u64,
+    allow: impl Fn(Lid, ChannelId, ChannelId) -> bool,
+    picks: Picks,
 ) -> Climb {
     let destinations: Vec<(Lid, SwitchId)> = fabric.adapters().flat_map(|(_, end)| homes(end)).collect();
     let mut climber = Climber::new(fabric, allow);
@@ -53,20 +74,10 @@ pub fn hill_climb(
     }
     let before = variance(&climber.usage);
     climber.spread_parallel(&destinations, lft);
-    let mut trials = 0;
-    'rounds: loop {
-        let moves = climber.moves;
-        for &(lid, target) in &destinations {
-            climber.visit(lft.to(lid), target);
-            trials += climber.climb(lft.to_mut(lid), budget - trials);
-            if trials == budget {
-                break 'rounds;
-            }
-        }
-        if climber.moves == moves {
-            break;
-        }
-    }
+    let trials = match picks {
+        Picks::Best { budget } => climber.climb_all(&destinations, lft, budget),
+        Picks::Random { patience, seed } => climber.climb_at_random(&destinations, lft, patience, seed),
+    };
     Climb { before, after: variance(&climber.usage), trials, moves: climber.moves }
 }
 
@@ -101,7 +112,7 @@ struct Climber<'a, F> {
     flow: Vec<i64>,
 }
 
-impl<'a, F: Fn(ChannelId, ChannelId) -> bool> Climber<'a, F> {
+impl<'a, F: Fn(Lid, ChannelId, ChannelId) -> bool> Climber<'a, F> {
     fn new(fabric: &'a Fabric, allow: F) -> Self {
         let n = fabric.num_switches();
         Self {
@@ -159,12 +170,20 @@ impl<'a, F: Fn(ChannelId, ChannelId) -> bool> Climber<'a, F> {
         }
     }
 
-    /// Whether the tree may have `s` forward over `channel`.
-    fn fits(&self, s: SwitchId, channel: ChannelId) -> bool {
+    /// Whether a channel leads nearer to the destination.
+    fn is_nearer(&self, channel: ChannelId) -> bool {
+        let c = self.channel(channel);
+        let (here, there) = (self.hops[c.from.index()], self.hops[c.to.index()]);
+        there != u32::MAX && there + 1 == here
+    }
+
+    /// Whether the tree, that of a LID, may have `s` forward over `channel`.
+    fn fits(&self, lid: Lid, s: SwitchId, channel: ChannelId) -> bool {
         let next = self.channel(channel).to;
-        let onward = self.taken[next.index()].is_none_or(|then| (self.allow)(channel, then));
+        let onward = self.taken[next.index()].is_none_or(|then| (self.allow)(lid, channel, then));
         let joins = |&(_, c): &(ChannelId, &Channel)| self.taken[c.to.index()] == Some(c.reverse);
-        onward && self.fabric.channels().out(s).filter(joins).all(|(_, c)| (self.allow)(c.reverse, channel))
+        onward
+            && self.fabric.channels().out(s).filter(joins).all(|(_, c)| (self.allow)(lid, c.reverse, channel))
     }
 
     /// Step 1.
@@ -191,7 +210,7 @@ impl<'a, F: Fn(ChannelId, ChannelId) -> bool> Climber<'a, F> {
             for &s in &self.order {
                 let Some(taken) = self.taken[s.index()] else { continue };
                 let (flow, Some(bundle)) = (self.flow[s.index()], bundle_of[taken.index()]) else { continue };
-                if flow > 0 && bundles[bundle].iter().all(|&link| self.fits(s, link)) {
+                if flow > 0 && bundles[bundle].iter().all(|&link| self.fits(lid, s, link)) {
                     movable[bundle].push((flow as u32, i as u32));
                 }
             }
@@ -232,17 +251,33 @@ impl<'a, F: Fn(ChannelId, ChannelId) -> bool> Climber<'a, F> {
         }
     }
 
-    /// Step 2 for the present LID. Returns the number of exchanges tried.
-    fn climb(&mut self, ports: &mut [u8], budget: u64) -> u64 {
+    /// Step 2 with the best picks. Returns the number of exchanges tried.
+    fn climb_all(&mut self, destinations: &[(Lid, SwitchId)], lft: &mut Lft, budget: u64) -> u64 {
+        let mut trials = 0;
+        loop {
+            let moves = self.moves;
+            for &(lid, target) in destinations {
+                self.visit(lft.to(lid), target);
+                trials += self.climb(lid, lft.to_mut(lid), budget - trials);
+                if trials == budget {
+                    return trials;
+                }
+            }
+            if self.moves == moves {
+                return trials;
+            }
+        }
+    }
+
+    /// The same for the present LID. Returns the number of exchanges tried.
+    fn climb(&mut self, lid: Lid, ports: &mut [u8], budget: u64) -> u64 {
         let mut trials = 0;
         for i in 1..self.order.len() {
             let s = self.order[i];
             let Some(old) = self.taken[s.index()].filter(|_| self.flow[s.index()] > 0) else { continue };
             let mut best = (0, old);
-            for (id, c) in self.fabric.channels().out(s) {
-                let nearer = self.hops[c.to.index()] != u32::MAX
-                    && self.hops[c.to.index()] + 1 == self.hops[s.index()];
-                if id == old || !nearer || !self.fits(s, id) {
+            for (id, _) in self.fabric.channels().out(s) {
+                if id == old || !self.is_nearer(id) || !self.fits(lid, s, id) {
                     continue;
                 }
                 if trials == budget {
@@ -287,97 +322,5 @@ impl<'a, F: Fn(ChannelId, ChannelId) -> bool> Climber<'a, F> {
             self.flow[joined.index()] += flow;
         }
         self.taken[s.index()] = Some(new);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ordering::{LinkSort, ordered_trees};
-    use crate::routing::{Hops, apot, bfot, sssp};
-    use crate::topology::{RandomIrregular, Torus, small_members};
-
-    /// Variance of usage, hops of every pair, and all turns, counted pair by pair.
-    fn walk(fabric: &Fabric, lft: &Lft) -> (f64, Vec<usize>, Vec<(ChannelId, ChannelId)>) {
-        let mut usage = vec![0; fabric.channels().len()];
-        let (mut hops, mut turns) = (Vec::new(), Vec::new());
-        for (_, end) in fabric.adapters() {
-            for (lid, target) in homes(end) {
-                for start in fabric.switch_ids() {
-                    let (mut at, mut path) = (start, Vec::new());
-                    while at != target {
-                        let id = fabric.channels().at_port(at, lft.get(at, lid).unwrap()).unwrap();
-                        path.push(id);
-                        usage[id.index()] += fabric.num_adapters_on(start) as i64;
-                        at = fabric.channels().get(id).to;
-                        assert!(path.len() <= fabric.num_switches(), "a forwarding loop");
-                    }
-                    hops.push(path.len());
-                    turns.extend(path.windows(2).map(|w| (w[0], w[1])));
-                }
-            }
-        }
-        (variance(&usage), hops, turns)
-    }
-
-    #[test]
-    fn variance_falls_and_paths_stay_legal_and_as_long() {
-        let parallel = RandomIrregular { switches: 6, ports: 14, cas: 3, seed: 5 }.build().unwrap();
-        let mut moves = 0;
-        for (name, f) in small_members().into_iter().chain([("parallel links", parallel)]) {
-            let layers = ordered_trees(&f, LinkSort::Guid);
-            for mut lft in [bfot(&f, &layers), apot(&f, &layers)] {
-                let (variance, hops, _) = walk(&f, &lft);
-                let climb = hill_climb(&f, &mut lft, |a, b| layers.allow(&f, a, b), u64::MAX);
-                let (then, hops_then, turns) = walk(&f, &lft);
-                assert_eq!((climb.before, climb.after), (variance, then), "{name}");
-                assert!(then <= variance, "{name}");
-                assert_eq!(climb.moves > 0, then < variance, "{name}");
-                assert_eq!(hops, hops_then, "{name}");
-                assert!(turns.iter().all(|&(a, b)| layers.allow(&f, a, b)), "{name}");
-                moves += climb.moves;
-
-                let again = hill_climb(&f, &mut lft, |a, b| layers.allow(&f, a, b), u64::MAX);
-                assert!(again.after <= then, "{name}");
-            }
-        }
-        assert!(moves > 0);
-    }
-
-    #[test]
-    fn parallel_links_are_balanced_apart() {
-        // All routes over one of the parallel links, as if the others had just been plugged in.
-        let f = RandomIrregular { switches: 2, ports: 7, cas: 4, seed: 1 }.build().unwrap();
-        let mut lft = sssp(&f, &Hops::new(&f).unwrap());
-        for (_, end) in f.adapters() {
-            for (lid, target) in homes(end) {
-                let other = SwitchId(1 - target.0);
-                let first = f.channels().out(other).next().unwrap().1.out_port;
-                lft.set(other, lid, first);
-            }
-        }
-        let climb = hill_climb(&f, &mut lft, |_, _| true, 0);
-        assert_eq!(climb.trials, 0);
-        let (then, ..) = walk(&f, &lft);
-        assert_eq!(climb.after, then);
-        // 4 destinations a side on 3 links, 4 sources each: 8, 4, 4.
-        assert!((climb.after - (2.0 * 64.0 + 4.0 * 16.0) / 6.0 + (32.0_f64 / 6.0).powi(2)).abs() < 1e-9);
-        assert!(climb.after < climb.before);
-    }
-
-    #[test]
-    fn the_budget_is_kept() {
-        let f = Torus { dims: vec![4, 4], cas: 2 }.build().unwrap();
-        let layers = ordered_trees(&f, LinkSort::Center);
-        let all = |budget| {
-            let mut lft = bfot(&f, &layers);
-            hill_climb(&f, &mut lft, |a, b| layers.allow(&f, a, b), budget)
-        };
-        let free = all(u64::MAX);
-        assert!(free.trials > 100, "{free:?}");
-        let short = all(100);
-        assert_eq!(short.trials, 100);
-        assert!(short.after >= free.after && short.after <= short.before);
-        assert_eq!(all(0).moves, 0);
     }
 }

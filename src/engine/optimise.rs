@@ -1,0 +1,71 @@
+//! The setting `optimise`: equally long paths are exchanged while the load of the channels gets more even.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Settings;
+use crate::fabric::{ChannelId, Fabric, Lid};
+use crate::routing::{Picks, hill_climb};
+use crate::tables::Lft;
+
+/// How finished tables are balanced further (Chiu et al., section 6.4). In words `no`, `best` and `random`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Optimise {
+    /// They are not.
+    #[default]
+    No,
+    /// By the best exchange at each switch.
+    Best,
+    /// By exchanges picked at random, with [`Settings::patience`](super::Settings::patience) and
+    /// [`Settings::draw_seed`](super::Settings::draw_seed).
+    Random,
+}
+
+impl FromStr for Optimise {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "no" => Ok(Self::No),
+            "best" => Ok(Self::Best),
+            "random" => Ok(Self::Random),
+            _ => Err(format!("'{text}' is none of no, best, random")),
+        }
+    }
+}
+
+impl fmt::Display for Optimise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::No => "no",
+            Self::Best => "best",
+            Self::Random => "random",
+        })
+    }
+}
+
+/// Balances tables as the settings say, and adds a remark on what that did.
+///
+/// `allow`: whether a path to a LID may go over the first channel and then over the second.
+pub(super) fn optimise(
+    fabric: &Fabric,
+    settings: &Settings,
+    lft: &mut Lft,
+    remarks: &mut Vec<String>,
+    allow: impl Fn(Lid, ChannelId, ChannelId) -> bool,
+) {
+    let picks = match settings.optimise {
+        Optimise::No => return,
+        Optimise::Best => Picks::Best { budget: u64::MAX },
+        Optimise::Random => Picks::Random { patience: settings.patience, seed: settings.draw_seed.into() },
+    };
+    let climb = hill_climb(fabric, lft, allow, picks);
+    remarks.push(format!(
+        "{} of {} exchanges of equally long paths made the load of the channels more even: its standard \
+         deviation is {:.2}, it was {:.2}",
+        climb.moves,
+        climb.trials,
+        climb.after.sqrt(),
+        climb.before.sqrt()
+    ));
+}

@@ -1,0 +1,146 @@
+//! Dragonfly+ (Megafly): groups of leaves and spines, and links between the spines of every two groups.
+
+use std::collections::HashMap;
+
+use crate::fabric::Fabric;
+
+use super::dragonfly::group_links;
+use super::error::{TopologyError, at_least, invalid};
+use super::plan::{Plan, Size};
+
+/// A Dragonfly+ (Shpiner et al. 2017), also called Megafly (Flajslik et al. 2018), as in Niagara, JUWELS Booster and
+/// Leonardo. Each of `groups` groups is a complete bipartite graph of leaves and spines. A leaf has `cas` adapters, a
+/// spine up to `h` links to other groups.
+///
+/// The groups share their global links as those of a [`Dragonfly`](super::Dragonfly) do. The links of a group are
+/// assigned round-robin to its spines; among the spines whose turn it is, the one with the fewest links to the spine
+/// at the other end takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Megafly {
+    /// Groups, `2..=spines·h + 1`.
+    pub groups: u32,
+    /// Leaves of a group, at least 1.
+    pub leaves: u32,
+    /// Spines of a group, at least 1.
+    pub spines: u32,
+    /// Global links of a spine, at least 1.
+    pub h: u32,
+    /// Adapters on a leaf, at least 1.
+    pub cas: u32,
+}
+
+impl Megafly {
+    /// Builds it. Switches: `leaf-G-I`, then `spine-G-I`, group by group. Ports of a leaf: adapters, spines. Ports of
+    /// a spine: leaves, other groups.
+    ///
+    /// # Errors
+    /// [`TopologyError`], if a parameter is out of range or the fabric too large.
+    ///
+    /// Cost: O(links + adapters + groups · spines² · h) time.
+    pub fn build(&self) -> Result<Fabric, TopologyError> {
+        let &Self { groups, leaves, spines, h, cas } = self;
+        for (name, value) in [("leaves", leaves), ("spines", spines), ("h", h), ("cas", cas)] {
+            at_least(name, value, 1)?;
+        }
+        at_least("groups", groups, 2)?;
+        let most = u64::from(spines) * u64::from(h) + 1;
+        if u64::from(groups) > most {
+            let valid =
+                format!("with spines = {spines} and h = {h} it must be from 2 to spines·h + 1 = {most}");
+            return Err(invalid("groups", groups, valid));
+        }
+        let in_all = |each: u32| u128::from(groups).saturating_mul(each.into());
+        let mut plan = Plan::new(&Size {
+            switches: in_all(leaves).saturating_add(in_all(spines)),
+            adapters: in_all(leaves).saturating_mul(cas.into()),
+            ports: u128::from(cas).saturating_add(spines.into()).max(u128::from(leaves) + u128::from(h)),
+        })?;
+        let mut first_spine = Vec::with_capacity(groups as usize);
+        for group in 0..groups {
+            let leaf: Vec<usize> =
+                (0..leaves).map(|i| plan.switch(format!("leaf-{group}-{i}"), cas)).collect();
+            let spine: Vec<usize> =
+                (0..spines).map(|i| plan.switch(format!("spine-{group}-{i}"), 0)).collect();
+            first_spine.push(spine[0]);
+            for (i, &s) in spine.iter().enumerate() {
+                for (j, &l) in leaf.iter().enumerate() {
+                    plan.link_at((l, cas + 1 + i as u32), (s, 1 + j as u32));
+                }
+            }
+        }
+        let mut assigned = vec![0_u32; groups as usize * spines as usize];
+        let mut cables: HashMap<(usize, usize), u32> = HashMap::new();
+        let spines = spines as usize;
+        let mut turn = |group: usize, other: Option<usize>| {
+            let parallel = |s: usize| other.and_then(|o| cables.get(&(o, s))).copied().unwrap_or(0);
+            let of_group = group * spines..(group + 1) * spines;
+            let s = of_group.min_by_key(|&s| (assigned[s], parallel(s))).unwrap_or(group * spines);
+            assigned[s] += 1;
+            if let Some(other) = other {
+                *cables.entry((other, s)).or_default() += 1;
+                *cables.entry((s, other)).or_default() += 1;
+            }
+            s
+        };
+        let number = |spine: usize| first_spine[spine / spines] + spine % spines;
+        for (from, to) in group_links(groups as usize, spines * h as usize) {
+            let s = turn(from, None);
+            let t = turn(to, Some(s));
+            plan.link(number(s), number(t));
+        }
+        plan.build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::probe;
+    use super::*;
+
+    #[test]
+    fn groups_are_bipartite_and_share_the_global_links() {
+        for (groups, leaves, spines, h) in [(2, 3, 2, 2), (5, 4, 4, 1), (9, 4, 4, 2), (4, 2, 3, 4)] {
+            let f = Megafly { groups, leaves, spines, h, cas: 2 }.build().unwrap();
+            let label = format!("{groups} {leaves} {spines} {h}");
+            assert_eq!(
+                probe::shape(&f),
+                ((groups * (leaves + spines)) as usize, (2 * groups * leaves) as usize),
+                "{label}"
+            );
+            let group = |s: usize| s / (leaves + spines) as usize;
+            let is_leaf = |s: usize| s % ((leaves + spines) as usize) < leaves as usize;
+            let (mut within, mut between) = (0, vec![0; (groups * groups) as usize]);
+            for (_, c) in f.channels().iter() {
+                let (a, b) = (c.from.index(), c.to.index());
+                if group(a) == group(b) {
+                    assert_ne!(is_leaf(a), is_leaf(b), "{label}");
+                    within += 1;
+                } else {
+                    assert!(!is_leaf(a) && !is_leaf(b), "{label}");
+                    between[group(a) * groups as usize + group(b)] += 1;
+                }
+            }
+            assert_eq!(within, 2 * groups * leaves * spines, "{label}");
+            let even = (spines * h / (groups - 1)) as usize;
+            let pairs =
+                between.iter().enumerate().filter(|(i, _)| i / groups as usize != i % groups as usize);
+            assert!(pairs.into_iter().all(|(_, &n)| n == even || n == even + 1), "{label}");
+            assert!(probe::diameter(&f).is_some(), "{label}");
+        }
+    }
+
+    /// With one global link between every two groups, leaf to leaf takes three or five channels at most.
+    #[test]
+    fn the_largest_of_its_kind() {
+        let f = Megafly { groups: 17, leaves: 4, spines: 4, h: 4, cas: 4 }.build().unwrap();
+        assert_eq!(probe::shape(&f), (136, 272));
+        assert_eq!(probe::diameter(&f), Some(5));
+        let message =
+            Megafly { groups: 18, leaves: 4, spines: 4, h: 4, cas: 4 }.build().unwrap_err().to_string();
+        assert!(message.contains("groups = 18") && message.contains("17"), "{message}");
+        assert!(matches!(
+            Megafly { groups: 2, leaves: u32::MAX, spines: 1, h: 1, cas: u32::MAX }.build(),
+            Err(TopologyError::TooLarge { .. })
+        ));
+    }
+}

@@ -1,0 +1,167 @@
+//! What failures would cost: each is applied to a copy of the fabric, the rest is routed again, judged and
+//! measured, and compared with the tables before.
+//!
+//! ```text
+//! Failure ──> damage (the fabric that is left) ──> engine::route ──> evaluate ──┐
+//!    │                                                   └──> changes (blocks) ─┼─> Row ──> Summary
+//!    └──> cut (pairs that lose their path until then) ──────────────────────────┘
+//! ```
+
+mod changes;
+mod cut;
+mod damage;
+mod failure;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use serde::{Deserialize, Serialize};
+
+use self::changes::Changes;
+use self::damage::Damage;
+use crate::engine::{self, Settings};
+use crate::evaluate::{Options, evaluate};
+use crate::fabric::Fabric;
+use crate::tables::Routes;
+
+pub use failure::{Failure, UnknownPart, find, links, pairs, switches};
+pub use summary::{Extremes, Summary};
+
+/// What one failure costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What fails, as text.
+    pub failed: String,
+    /// Hosts (adapters and routers) that lose all their links to the part of the fabric that goes on: the one
+    /// with most adapter ports.
+    pub cut_off: u64,
+    /// Those of them that have a link to a switch that does not fail.
+    pub cut_off_beyond: u64,
+    /// Ordered pairs of adapter ports that lose their path until the fabric is routed again. Pairs of the
+    /// ports that are cut off are among them.
+    pub pairs_cut: u64,
+    /// The tables after it; `None` if there are none.
+    #[serde(flatten)]
+    pub figures: Option<Figures>,
+    /// Why there are no tables.
+    pub error: Option<String>,
+}
+
+/// The tables after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// VLs in use between adapters.
+    pub vls: u32,
+    /// SLs in use between adapters.
+    pub sls: u32,
+    /// Share of the adapter pairs on longer paths than the damaged fabric has.
+    pub nonminimal_share: f64,
+    /// Effective bisection bandwidth among the adapters that are left, as a share of the full one.
+    pub ebb: f64,
+    /// The largest number of routes on a channel.
+    pub edge_forwarding_index: u64,
+    /// Blocks of 64 forwarding entries that differ, over the switches that are left: what a subnet manager
+    /// sends. A LID that is gone has entries without a path.
+    pub lft_blocks: u64,
+    /// SL2VL rows that differ, of ports that have a link before and after.
+    pub sl2vl_rows: u64,
+}
+
+/// A fabric, its tables, and how to route what is left of it.
+#[derive(Clone, Copy, Debug)]
+pub struct WhatIf<'a> {
+    /// The fabric before.
+    pub fabric: &'a Fabric,
+    /// Its tables, of any engine.
+    pub before: &'a Routes,
+    /// The engine for the damaged fabric.
+    pub settings: &'a Settings,
+    /// How the bandwidth is measured.
+    pub options: Options,
+}
+
+impl WhatIf<'_> {
+    /// What one failure costs.
+    ///
+    /// Cost: that of [`route`](engine::route) and [`evaluate`], and O(D S) with D LIDs and S switches.
+    ///
+    /// # Panics
+    /// If the tables were made for another fabric.
+    pub fn row(&self, failure: &Failure) -> Row {
+        let damage = Damage::of(self.fabric, failure);
+        let (figures, error) = match self.figures(&damage) {
+            Ok(figures) => (Some(figures), None),
+            Err(error) => (None, Some(error)),
+        };
+        Row {
+            failed: failure.describe(self.fabric),
+            cut_off: damage.cut_off,
+            cut_off_beyond: damage.cut_off_beyond,
+            pairs_cut: cut::pairs(self.fabric, &self.before.lft, failure),
+            figures,
+            error,
+        }
+    }
+
+    fn figures(&self, damage: &Damage) -> Result<Figures, String> {
+        let left = damage.fabric.as_ref().map_err(ToString::to_string)?;
+        let routed = engine::route(left, self.settings).map_err(|error| error.to_string())?;
+        if !routed.verdict.is_safe() {
+            return Err(format!("{} may deadlock", self.settings.engine));
+        }
+        let measured = evaluate(left, &routed.routes, &self.options).map_err(|error| error.to_string())?;
+        let changes = Changes::between(self.before, left, &routed.routes, &damage.switches);
+        Ok(Figures {
+            vls: routed.verdict.vls,
+            sls: routed.verdict.sls,
+            nonminimal_share: routed.verdict.nonminimal_share,
+            ebb: measured.bisection.ebb,
+            edge_forwarding_index: measured.load.edge_forwarding_index,
+            lft_blocks: changes.lft_blocks,
+            sl2vl_rows: changes.sl2vl_rows,
+        })
+    }
+
+    /// Rows of all failures in their order; `None` for those that `stop` came before. Calls `done` after each
+    /// row, from any thread.
+    ///
+    /// As many failures are worked on at once as there are threads in rayon's pool; each has one thread, or
+    /// more where there are fewer failures.
+    ///
+    /// # Errors
+    /// Threads cannot be started.
+    ///
+    /// Cost: that of [`row`](Self::row) for each; the memory of as many as are worked on at once.
+    pub fn rows(
+        &self,
+        failures: &[Failure],
+        stop: &(dyn Fn() -> bool + Sync),
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Vec<Option<Row>>, ThreadPoolBuildError> {
+        let threads = rayon::current_num_threads();
+        let workers = threads.min(failures.len()).max(1);
+        // A pool for each worker: a thread of a common pool that waits for a part of its own work would begin
+        // another failure meanwhile, and hold the memory of both.
+        let pool = |_| ThreadPoolBuilder::new().num_threads(threads / workers).build();
+        let pools: Vec<ThreadPool> = (0..workers).map(pool).collect::<Result<_, _>>()?;
+        let next = AtomicUsize::new(0);
+        let rows = Mutex::new(vec![None; failures.len()]);
+        let work = |pool: &ThreadPool| {
+            while let Some((at, failure)) = Some(next.fetch_add(1, Ordering::Relaxed))
+                .and_then(|at| Some((at, failures.get(at)?)))
+                .filter(|_| !stop())
+            {
+                let row = pool.install(|| self.row(failure));
+                rows.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(row);
+                done();
+            }
+        };
+        thread::scope(|scope| pools.iter().for_each(|pool| drop(scope.spawn(|| work(pool)))));
+        Ok(rows.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
