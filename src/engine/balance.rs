@@ -1,4 +1,4 @@
-//! Whether tables change little or are balanced anew when the fabric changes.
+//! How the engine `dfdn` balances, and for which traffic.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,6 +36,41 @@ impl fmt::Display for Balance {
             Self::Auto => "auto",
             Self::Stable => "stable",
             Self::Full => "full",
+        })
+    }
+}
+
+/// The traffic that the engine `dfdn` balances for. In words `both`, `all-to-all` and `bisection`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Traffic {
+    /// Half of each of the others.
+    #[default]
+    Both,
+    /// Every adapter sends to every other: the largest load of a channel counts.
+    AllToAll,
+    /// Random bisections: the expected bandwidth counts.
+    Bisection,
+}
+
+impl FromStr for Traffic {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "both" => Ok(Self::Both),
+            "all-to-all" => Ok(Self::AllToAll),
+            "bisection" => Ok(Self::Bisection),
+            _ => Err(format!("'{text}' is none of both, all-to-all, bisection")),
+        }
+    }
+}
+
+impl fmt::Display for Traffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Both => "both",
+            Self::AllToAll => "all-to-all",
+            Self::Bisection => "bisection",
         })
     }
 }

@@ -167,6 +167,14 @@ pub const KEYS: &[Key] = &[
         get: |settings| settings.balance.to_string(),
     },
     Key {
+        name: "traffic",
+        values: Values::Word(&["both", "all-to-all", "bisection"]),
+        about: "what tables are balanced for: all-to-all: the largest load of a channel; bisection: random bisections; \
+                both: half each",
+        set: |settings, text| parse(text, &mut settings.traffic),
+        get: |settings| settings.traffic.to_string(),
+    },
+    Key {
         name: "trees",
         values: Values::Number(1, Vl::MAX_DATA),
         about: "trees of the engine updn-trees",

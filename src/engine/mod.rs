@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-pub use balance::Balance;
+pub use balance::{Balance, Traffic};
 pub use bare::{Pairs, Weights};
 pub use config::{ConfigError, KEYS, Key, Values};
 pub use config_file::template;
@@ -163,6 +163,8 @@ pub struct Settings {
     pub search_effort: f64,
     /// How `dfdn` balances.
     pub balance: Balance,
+    /// The traffic that `dfdn` balances for.
+    pub traffic: Traffic,
     /// The weight of a channel without routes in `sssp`.
     pub weights: Weights,
     /// The order of the pairs of `p2sssp`.
@@ -256,6 +258,7 @@ impl Default for Settings {
             max_loss: 0.05,
             search_effort: 1.0,
             balance: Balance::default(),
+            traffic: Traffic::default(),
             weights: Weights::default(),
             pairs: Pairs::default(),
             pair_seed: 1,

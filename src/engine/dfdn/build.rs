@@ -1,7 +1,8 @@
 //! Plans from a candidate and its forwarding tables: with one SL, with several, and DF-DN.
 
-use super::Task;
 use super::candidates::Candidate;
+use super::objective::{Measured, Objective};
+use super::{Priced, Task};
 use crate::engine::plan::{Parts, Plan};
 use crate::fabric::Sl;
 use crate::lanes::{Lanes, LanesError, df_dn, ordered};
@@ -12,13 +13,16 @@ use crate::tables::{Lft, PathSl};
 
 /// One SL for all pairs.
 ///
+/// - `measured`: the forwarding.
 /// - `remarks`: further ones.
 pub(super) fn one_sl(
-    task: Task<'_>,
+    objective: &Objective<'_>,
     candidate: &Candidate,
     forwarding: Forwarding,
+    measured: Measured,
     remarks: Vec<String>,
-) -> Plan {
+) -> Priced {
+    let task = objective.task;
     let rule = &candidate.rule;
     let all = u16::MAX >> (Sl::COUNT - usize::from(task.limits.sls));
     let detours = match forwarding.detours {
@@ -34,11 +38,17 @@ pub(super) fn one_sl(
     let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
     let remark = format!("one SL, {lanes_used}, {detours}: {how} ({})", candidate.name());
     let lanes = Lanes { sl2vl: rule.sl2vl(task.fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
-    plan(task, forwarding.lft, lanes, Some(candidate), remark, remarks)
+    plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, remarks)
 }
 
 /// Several SLs: pairs that violate the rule get SLs of their own, the others SL 0.
-pub(super) fn several_sls(task: Task<'_>, candidate: &Candidate, lft: Lft, lanes: Lanes) -> Plan {
+pub(super) fn several_sls(
+    objective: &Objective<'_>,
+    candidate: &Candidate,
+    forwarding: Forwarding,
+    lanes: Lanes,
+) -> Priced {
+    let measured = objective.measure(&forwarding);
     let remark = format!(
         "{} SLs, {} VLs, all adapter pairs on shortest paths: every path ascends in the order or to a higher \
          VL after its first turn ({})",
@@ -46,7 +56,7 @@ pub(super) fn several_sls(task: Task<'_>, candidate: &Candidate, lft: Lft, lanes
         lanes.vls,
         candidate.name()
     );
-    plan(task, lft, lanes, Some(candidate), remark, Vec::new())
+    plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, Vec::new())
 }
 
 /// The lanes of [`several_sls`].
@@ -65,20 +75,23 @@ pub(super) fn several_lanes(
 ///
 /// # Errors
 /// Those of [`df_dn`].
-pub(super) fn df_dn_plan(task: Task<'_>) -> Result<Plan, LanesError> {
+pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
+    let task = objective.task;
     let lft = sssp(task.fabric, task.hops);
     let lanes = df_dn(task.fabric, &lft, task.limits)?;
-    Ok(plan(task, lft, lanes, None, "DF-DN: one VL more at each hop".to_owned(), Vec::new()))
+    let remark = "DF-DN: one VL more at each hop".to_owned();
+    Ok(plan(objective, (lft, Measured::REFERENCE), lanes, None, remark, Vec::new()))
 }
 
 fn plan(
-    task: Task<'_>,
-    lft: Lft,
+    objective: &Objective<'_>,
+    (lft, measured): (Lft, Measured),
     lanes: Lanes,
     candidate: Option<&Candidate>,
     remark: String,
     more: Vec<String>,
-) -> Plan {
+) -> Priced {
+    let task = objective.task;
     let mut remarks = vec![remark];
     if let PathSl::Any(_) = lanes.path_sl {
         let text = "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
@@ -89,5 +102,7 @@ fn plan(
         let order = candidate.rule.virtual_channel_order()?;
         Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
     });
-    Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
+    let sls = lanes.sls;
+    let plan = Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks });
+    Priced { price: objective.price(&measured, plan.vls, sls), plan }
 }

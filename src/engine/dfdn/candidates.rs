@@ -38,9 +38,11 @@ pub(super) struct Candidate {
     pub(super) refinement: Refinement,
     pub(super) rule: Rule,
     pub(super) lookahead: Lookahead,
+    /// Whether the paths of the tree are legal under the rule.
+    pub(super) tree_reserved: bool,
     /// On the destinations that were tried.
     pub(super) probe: Probe,
-    /// See [`worth`](super::estimate::worth).
+    /// What the search takes it to cost, see [`worth`](super::estimate::worth).
     pub(super) price: f64,
 }
 
@@ -69,23 +71,25 @@ impl Candidate {
         route(task.fabric, task.hops, &self.rule, self.lookahead, no_legal_path)
     }
 
+    /// What a switch without a legal minimal path does with one SL: it takes a detour, along the tree where that
+    /// is [reserved](Self::reserve_tree).
+    pub(super) fn detours(&self) -> NoLegalPath<'_> {
+        NoLegalPath::Detour(self.tree_reserved.then(|| self.tree()))
+    }
+
     /// Routes with one SL and detours, with the tree reserved where some switch has no path otherwise.
     pub(super) fn route_one_sl(&mut self, task: Task<'_>, by: BalanceBy) -> Forwarding {
-        let forwarding = self.route(task, by, NoLegalPath::Detour(None));
+        let forwarding = self.route(task, by, self.detours());
         if forwarding.complete {
             return forwarding;
         }
         self.reserve_tree(task);
-        self.route_with_tree(task, by)
-    }
-
-    /// Routes with one SL and detours along the tree, which is [reserved](Self::reserve_tree).
-    pub(super) fn route_with_tree(&self, task: Task<'_>, by: BalanceBy) -> Forwarding {
-        self.route(task, by, NoLegalPath::Detour(Some(self.tree())))
+        self.route(task, by, self.detours())
     }
 
     /// Changes the rule so that the paths of the tree are legal, and searches it again around them.
     pub(super) fn reserve_tree(&mut self, Task { fabric, hops, .. }: Task<'_>) {
+        self.tree_reserved = true;
         let tree = &self.order.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
         self.rule = match &self.rule {

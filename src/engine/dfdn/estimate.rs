@@ -1,7 +1,7 @@
 //! What a candidate is worth, and what the search may spend to find out.
 
 use super::tuning::{
-    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, LEAST_WORK, LEAST_WORK_IF_HARD, VL_PRICE,
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, LEAST_WORK, LEAST_WORK_IF_HARD, RELIEF_PASSES, VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -30,6 +30,11 @@ impl Budget {
     pub(super) fn pass(fabric: &Fabric) -> usize {
         let switches = fabric.num_switches();
         fabric.endports().len() * switches * 2 + switches * (switches + fabric.channels().len())
+    }
+
+    /// Passes over the destinations of hot channels: several only where they take little.
+    pub(super) fn relief_passes(fabric: &Fabric) -> usize {
+        (LEAST_WORK_IF_HARD / Self::pass(fabric).max(1)).clamp(1, RELIEF_PASSES)
     }
 
     /// As much as routing to all destinations takes, times `effort`.

@@ -13,26 +13,24 @@
 mod build;
 mod candidates;
 mod estimate;
+mod objective;
 mod orders;
 mod search;
 mod searched;
 mod stable;
 mod tuning;
 
-use rayon::prelude::*;
-
 use self::candidates::BalanceBy;
 use self::estimate::Budget;
+use self::objective::Objective;
 use self::searched::searched_plan;
-use self::stable::stable_plan;
-use self::tuning::{LEAST_WORK, NEAR, NEAR_HOPS, STABLE_DETOURS, STABLE_LOSS, STABLE_VLS};
+use self::stable::{route_stable, stable_plan};
+use self::tuning::{LEAST_WORK, STABILITY};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings};
-use crate::evaluate::quick_bisection;
-use crate::fabric::{Fabric, SwitchId};
+use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
-use crate::ordering::Dimensions;
-use crate::routing::{Hops, has_core_switches};
+use crate::routing::Hops;
 
 /// What is to be routed, and with what.
 #[derive(Clone, Copy)]
@@ -41,6 +39,12 @@ struct Task<'a> {
     hops: &'a Hops,
     settings: &'a Settings,
     limits: LaneLimits,
+}
+
+/// A plan with its price by the [objective](objective).
+struct Priced {
+    plan: Plan,
+    price: f64,
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.
@@ -54,58 +58,53 @@ pub(super) fn dfdn(
     limits: LaneLimits,
 ) -> Result<Plan, EngineError> {
     let task = Task { fabric, hops, settings, limits };
-    match settings.balance {
-        Balance::Full => searched_plan(task, BalanceBy::Load),
-        Balance::Stable => stable_plan(task, limit(settings)).or_else(|why_not| {
-            let mut plan = searched_plan(task, BalanceBy::ExpectedLoad)?;
-            plan.remarks.push(format!("a failed link may bring another order of the links ({why_not})"));
-            Ok(plan)
+    let detours = limit(settings);
+    let stable = || match settings.balance {
+        Balance::Full => Err("not asked for".to_owned()),
+        Balance::Stable | Balance::Auto => route_stable(task, detours),
+    };
+    let (objective, stable) = rayon::join(|| Objective::new(task), stable);
+    let stable = stable.and_then(|stable| stable_plan(&objective, stable, detours));
+    let routed = match settings.balance {
+        Balance::Full => searched_plan(&objective, BalanceBy::Load),
+        Balance::Stable => stable.or_else(|why_not| {
+            let searched = searched_plan(&objective, BalanceBy::ExpectedLoad)?;
+            Ok(searched.because(format!("a failed link may bring another order of the links ({why_not})")))
         }),
-        Balance::Auto => stable_or_searched(task),
-    }
+        Balance::Auto => stable_or_searched(&objective, stable),
+    };
+    routed.map(|routed| routed.plan)
 }
 
-/// Stable tables where they cost next to nothing, else searched ones.
+/// Stable tables unless searched ones are better by more than [`STABILITY`].
 ///
-/// Grids are searched: that gives one VL and a better balance. Where routing takes hundredths of a second both are
-/// computed. Then stable tables must not take several VLs where one does, nor two more than the searched ones, and
-/// must have nearly their bandwidth. On larger fabrics they may take three VLs, and one on trees.
-fn stable_or_searched(task: Task<'_>) -> Result<Plan, EngineError> {
-    let Task { fabric, hops, settings, .. } = task;
-    let searched = || searched_plan(task, BalanceBy::Load);
-    let because = |plan: Result<Plan, EngineError>, why_not: &str| {
-        let mut plan = plan?;
-        plan.remarks.push(format!("balanced anew whenever the fabric changes (balance stable: {why_not})"));
-        Ok(plan)
+/// On large fabrics there is no search where stable tables are as good as P-SSSP.
+fn stable_or_searched(
+    objective: &Objective<'_>,
+    stable: Result<Priced, String>,
+) -> Result<Priced, EngineError> {
+    let large = Budget::pass(objective.task.fabric) > LEAST_WORK;
+    let why_not = match stable {
+        Ok(stable) if large && stable.price <= 0.0 => return Ok(stable),
+        Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
+            Ok(searched) if searched.price + STABILITY < stable.price => {
+                let loss = 100.0 * (stable.price - searched.price);
+                return Ok(searched.because(format!("{ANEW} (balance stable: worth {loss:.1} % less)")));
+            }
+            _ => return Ok(stable),
+        },
+        Err(why_not) => why_not,
     };
-    if Dimensions::find(fabric).is_some() {
-        return because(searched(), "a grid has fewer VLs or more bandwidth so");
-    }
-    let near = near_pairs(fabric, hops) > NEAR;
-    let detours = if near { 0.0 } else { limit(settings).min(STABLE_DETOURS) };
-    let compares = Budget::pass(fabric) <= LEAST_WORK;
-    let (stable, other) = rayon::join(|| stable_plan(task, detours), || compares.then(searched));
-    match (stable, other) {
-        (Err(why_not), other) => because(other.unwrap_or_else(searched), &why_not),
-        (Ok(stable), Some(Ok(other))) => {
-            let most = if near || other.vls == 1 { other.vls } else { other.vls + 1 };
-            if stable.vls > most {
-                let why_not = format!("{} VLs instead of {}", stable.vls, other.vls);
-                return because(Ok(other), &why_not);
-            }
-            let ebb = |plan: &Plan| quick_bisection(fabric, &plan.lft);
-            let (kept, best) = rayon::join(|| ebb(&stable), || ebb(&other));
-            let loss = 1.0 - kept / best;
-            if loss > STABLE_LOSS.min(settings.max_loss) {
-                return because(Ok(other), &format!("{:.1} % less bandwidth", 100.0 * loss));
-            }
-            Ok(stable)
-        }
-        (Ok(stable), Some(Err(_))) => Ok(stable),
-        (Ok(stable), None) => {
-            let most = if has_core_switches(fabric) { 1 } else { STABLE_VLS };
-            if stable.vls <= most { Ok(stable) } else { because(searched(), &format!("{} VLs", stable.vls)) }
-        }
+    Ok(searched_plan(objective, BalanceBy::Load)?.because(format!("{ANEW} (balance stable: {why_not})")))
+}
+
+/// What is remarked of searched tables.
+const ANEW: &str = "balanced anew whenever the fabric changes";
+
+impl Priced {
+    fn because(mut self, remark: String) -> Self {
+        self.plan.remarks.push(remark);
+        self
     }
 }
 
@@ -117,13 +116,6 @@ pub(super) fn limit(settings: &Settings) -> f64 {
         (Prefer::Default, None) => Settings::MAX_NONMINIMAL,
         (Prefer::OneSl, None) => 1.0,
     }
-}
-
-/// Share of the pairs of switches with adapters that are at most [`NEAR_HOPS`] apart.
-fn near_pairs(fabric: &Fabric, hops: &Hops) -> f64 {
-    let with: Vec<SwitchId> = fabric.switch_ids().filter(|&s| fabric.num_adapters_on(s) > 0).collect();
-    let near = |&a: &SwitchId| with.iter().filter(|&&b| hops.get(a, b) <= NEAR_HOPS).count();
-    with.par_iter().map(near).sum::<usize>() as f64 / (with.len() * with.len()).max(1) as f64
 }
 
 /// The search alone: the names of its candidates, the best first.

@@ -49,8 +49,18 @@ pub(super) fn search(task: Task<'_>) -> Search {
             add(&mut tried, labelled);
         }
     }
+    // Improving or labelling an order may have left it as it was.
+    let mut different: Vec<Candidate> = Vec::new();
+    for candidate in tried {
+        if !different
+            .iter()
+            .any(|other| other.rule == candidate.rule && other.lookahead == candidate.lookahead)
+        {
+            different.push(candidate);
+        }
+    }
     let most = if enough { COMPARED_IF_ENOUGH } else { COMPARED };
-    Search { candidates: tried, compare: budget.passes(fabric).clamp(1, most) }
+    Search { candidates: different, compare: budget.passes(fabric).clamp(1, most) }
 }
 
 /// The best first.
@@ -94,7 +104,15 @@ fn plain(task: Task<'_>, orders: &[Arc<LinkOrder>], budget: &mut Budget) -> (Vec
                 let nothing = Probe { broken: 0.0, broken_switches: 0.0, bandwidth: 0.0 };
                 let order = order.clone();
                 let refinement = Refinement::None;
-                tries.push(Candidate { order, refinement, rule, lookahead, probe: nothing, price: 0.0 });
+                tries.push(Candidate {
+                    order,
+                    refinement,
+                    rule,
+                    lookahead,
+                    tree_reserved: false,
+                    probe: nothing,
+                    price: 0.0,
+                });
             };
             add(Rule::OneVl(order.rank.clone()));
             if task.limits.vls > 1 {
@@ -219,7 +237,15 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
             search_rank(task.fabric, task.hops, &order.rank, lookahead, targets, rounds, None);
         let rule = Rule::FirstTurnFree(rank);
         let price = judged.price(order, &rule, &probe);
-        Candidate { order: order.clone(), refinement: Refinement::Improved, rule, lookahead, probe, price }
+        Candidate {
+            order: order.clone(),
+            refinement: Refinement::Improved,
+            rule,
+            lookahead,
+            tree_reserved: false,
+            probe,
+            price,
+        }
     });
     improved.collect()
 }
@@ -254,7 +280,10 @@ fn label(
             let (rule, probe) = search_labels(task.fabric, task.hops, search);
             let price = judged.price(&first, &rule, &probe);
             let refinement = Refinement::Labels(higher);
-            (labelling.clone(), Candidate { order: first, refinement, rule, lookahead, probe, price })
+            (
+                labelling.clone(),
+                Candidate { order: first, refinement, rule, lookahead, tree_reserved: false, probe, price },
+            )
         });
         let mut found: Vec<_> = found.collect();
         sort_labelled(&mut found);

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use super::Task;
 use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::spread;
+use super::objective::Objective;
 use super::orders::stable;
 use super::tuning::{
     STABLE_BANDWIDTH, STABLE_BROKEN, STABLE_GLANCE, STABLE_HOPELESS, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS,
     STABLE_TARGETS,
 };
-use crate::engine::plan::Plan;
+use super::{Priced, Task};
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
 use crate::routing::{
@@ -23,40 +23,58 @@ use crate::routing::{
 
 const BY: BalanceBy = BalanceBy::ExpectedLoad;
 
-/// Stable tables on one SL.
+/// A candidate that is good enough, and tables by it.
+pub(super) struct Stable {
+    candidate: Candidate,
+    forwarding: Forwarding,
+}
+
+/// Routes by the first candidate that is good enough, on one SL.
 ///
 /// - `limit`: the largest share of the adapter pairs that may take a detour.
 ///
 /// # Errors
-/// Why there are none, in words.
-pub(super) fn stable_plan(task: Task<'_>, limit: f64) -> Result<Plan, String> {
-    let fits = |forwarding: &Forwarding| {
-        let share = forwarding.nonminimal_share();
-        if !forwarding.complete {
-            Err("its rule leaves switches without a path".to_owned())
-        } else if share > limit {
-            Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share))
-        } else {
-            Ok(())
-        }
-    };
-    let plan = |candidate: &Candidate, forwarding: Forwarding| {
-        let remark = "a failed link changes few tables (balance stable)".to_owned();
-        one_sl(task, candidate, forwarding, vec![remark])
-    };
+/// Why there are no such tables, in words.
+pub(super) fn route_stable(task: Task<'_>, limit: f64) -> Result<Stable, String> {
     for mut candidate in good_enough(task) {
         let Some(forwarding) = route(task, &mut candidate, limit) else { continue };
-        fits(&forwarding)?;
-        let found = plan(&candidate, forwarding);
-        if found.serves_multicast() {
-            return Ok(found);
-        }
-        reserve_tree(task, &mut candidate);
-        let forwarding = candidate.route_with_tree(task, BY);
-        fits(&forwarding)?;
-        return Ok(plan(&candidate, forwarding));
+        fits(&forwarding, limit)?;
+        return Ok(Stable { candidate, forwarding });
     }
     Err("no rule lasts".to_owned())
+}
+
+/// Relieves the hot channels of stable tables, and reserves the tree where multicast needs it.
+///
+/// # Errors
+/// As for [`route_stable`].
+pub(super) fn stable_plan(objective: &Objective<'_>, stable: Stable, limit: f64) -> Result<Priced, String> {
+    let plan = |candidate: &Candidate, mut forwarding: Forwarding| {
+        objective.relieve(candidate, BY, &mut forwarding);
+        let remark = "a failed link changes few tables (balance stable)".to_owned();
+        let measured = objective.measure(&forwarding);
+        one_sl(objective, candidate, forwarding, measured, vec![remark])
+    };
+    let Stable { mut candidate, forwarding } = stable;
+    let found = plan(&candidate, forwarding);
+    if found.plan.serves_multicast() {
+        return Ok(found);
+    }
+    reserve_tree(objective.task, &mut candidate);
+    let forwarding = candidate.route(objective.task, BY, candidate.detours());
+    fits(&forwarding, limit)?;
+    Ok(plan(&candidate, forwarding))
+}
+
+fn fits(forwarding: &Forwarding, limit: f64) -> Result<(), String> {
+    let share = forwarding.nonminimal_share();
+    if !forwarding.complete {
+        Err("its rule leaves switches without a path".to_owned())
+    } else if share > limit {
+        Err(format!("{:.2} % of the adapter pairs on detours", 100.0 * share))
+    } else {
+        Ok(())
+    }
 }
 
 /// The candidates that leave nearly all adapter pairs a legal minimal path, and nearly all bandwidth.
@@ -83,7 +101,15 @@ fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
             };
             if probe.broken <= STABLE_BROKEN && probe.bandwidth >= STABLE_BANDWIDTH * plain.bandwidth {
                 let (order, refinement) = (Arc::new(order), Refinement::None);
-                return Some(Candidate { order, refinement, rule, lookahead, probe, price: 0.0 });
+                return Some(Candidate {
+                    order,
+                    refinement,
+                    rule,
+                    lookahead,
+                    tree_reserved: false,
+                    probe,
+                    price: 0.0,
+                });
             }
         }
         None
@@ -127,11 +153,12 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
         return Some(plain);
     }
     let changed = reserve_tree(task, candidate);
-    (!changed).then(|| candidate.route_with_tree(task, BY))
+    (!changed).then(|| candidate.route(task, BY, candidate.detours()))
 }
 
 /// Drops labels and puts the tree outermost. Returns whether that changed the rank.
 fn reserve_tree(task: Task<'_>, candidate: &mut Candidate) -> bool {
+    candidate.tree_reserved = true;
     if let Rule::Labelled { ranks, .. } = &candidate.rule {
         candidate.rule = Rule::FirstTurnFree(ranks[1].clone());
         candidate.refinement = Refinement::None;

@@ -4,23 +4,14 @@
 //! channel of a minimal-path DAG; the budget of a search is counted in steps, not timed, so that its result is
 //! the same on any machine.
 
-// Stable or searched tables (`mod.rs`).
+// The objective (`objective.rs`), in shares of bandwidth.
 
-/// Share of the pairs that stable tables may send on detours unless they were asked for. Dragonflies with failed
-/// links have that many; a search finds none.
-pub(super) const STABLE_DETOURS: f64 = 0.005;
-/// Share of the effective bisection bandwidth that stable tables may lose against searched ones. Damaged fat
-/// trees lose more and are better searched.
-pub(super) const STABLE_LOSS: f64 = 0.02;
-/// Most VLs of stable tables where the fabric is too large to compute both; a Dragonfly with a failed link needs
-/// three.
-pub(super) const STABLE_VLS: u8 = 3;
-/// Share of the pairs of switches with adapters within [`NEAR_HOPS`] of each other from which on a search finds a
-/// rule without detours, so that stable tables may have no detours and no further VL. True for Slim Flies and
-/// HyperX of two dimensions.
-pub(super) const NEAR: f64 = 2.0 / 3.0;
-/// Hops that count as near.
-pub(super) const NEAR_HOPS: u8 = 2;
+/// What it is worth that a failed link changes few tables, a tenth of them or less.
+pub(super) const STABILITY: f64 = 0.08;
+/// Most passes over the destinations of hot channels; the first one brings most.
+pub(super) const RELIEF_PASSES: usize = 4;
+/// Price of a VL.
+pub(super) const VL_PRICE: f64 = 0.0003;
 
 // Rules for stable tables (`stable.rs`).
 
@@ -89,7 +80,5 @@ pub(super) const BANDWIDTH_PRICE: f64 = 0.5;
 pub(super) const BANDWIDTH_FREE: f64 = 0.01;
 /// Of all bandwidth, where less than that is lost: decides between candidates that are equal otherwise.
 pub(super) const BANDWIDTH_TIE: f64 = 0.02;
-/// Of a VL.
-pub(super) const VL_PRICE: f64 = 0.0003;
 /// Of detours that may need the tree where the tree would change the rank.
 pub(super) const NO_TREE_PRICE: f64 = 0.002;

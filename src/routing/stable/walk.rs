@@ -195,7 +195,6 @@ impl<'a> Walk<'a> for StableWalk<'a> {
     type Destination<'g> = Destination<'g>;
     /// Expected load, then a hash.
     type Price = (u64, u64);
-    const REROUTES_OTHERS: bool = true;
 
     fn paths(&self) -> &Paths<'a, u64> {
         &self.paths

@@ -7,8 +7,10 @@ pub(super) mod paths;
 pub(super) mod port0;
 mod probe;
 mod ranked_sssp;
+mod relieve;
 
 pub use label_search::{LabelSearch, search_labels, search_rank};
 pub use load_walk::Lookahead;
 pub use probe::{Probe, probe, probe_all};
 pub use ranked_sssp::{Forwarding, NoLegalPath, ranked_sssp};
+pub use relieve::{Relief, relieve};

@@ -215,7 +215,7 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
     }
 
     /// The switches whose path is not minimal.
-    fn detours(&self, hops: &Hops) -> impl Iterator<Item = SwitchId> {
+    pub(super) fn detours(&self, hops: &Hops) -> impl Iterator<Item = SwitchId> {
         let row = hops.row(self.target);
         let longer =
             self.paths.iter().zip(row).enumerate().filter(|(_, (path, h))| path.hops > u16::from(**h));
@@ -231,9 +231,6 @@ pub(in crate::routing) trait Walk<'a> {
     type Destination<'g>: Copy;
     /// Decides between detours of as many hops, the least first; then the number of the channel decides.
     type Price: Ord + Copy;
-    /// Whether the walk may [reroute others](Self::reroute_others) where detours without a tree leave some
-    /// switches without a path.
-    const REROUTES_OTHERS: bool = false;
 
     fn paths(&self) -> &Paths<'a, Self::Extra>;
     fn paths_mut(&mut self) -> &mut Paths<'a, Self::Extra>;
@@ -472,7 +469,7 @@ impl PathRepair<'_> {
             }
             NoLegalPath::Detour(tree) => {
                 let complete = walk.detour(dag, self.hops, destination, tree)
-                    || W::REROUTES_OTHERS && tree.is_none() && walk.reroute_others(destination);
+                    || tree.is_none() && walk.reroute_others(destination);
                 stats.incomplete = !complete;
                 stats.detours += walk.paths().detours(self.hops).map(weight).sum::<u64>();
             }

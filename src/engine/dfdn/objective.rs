@@ -1,0 +1,107 @@
+//! The one objective: what an administrator gives up for what.
+//!
+//! A price is a share of bandwidth; less is better. P-SSSP without a rule and without VLs is the reference and
+//! costs nothing.
+//!
+//! | what | price |
+//! |---|---|
+//! | all-to-all bandwidth | half of ln(largest load / that of P-SSSP) |
+//! | bisection bandwidth | half of ln(that of P-SSSP / that of the tables) |
+//! | detours | the share of the adapter pairs |
+//! | a VL | [`VL_PRICE`] |
+//! | more than one SL | the setting `max_loss`: hosts have to query PathRecords |
+//!
+//! With the setting `traffic` one of the first two counts whole and the other not. A tenth more load on the
+//! hottest channel costs about 5 %, and so does a tenth less bandwidth in bisections. What is better than P-SSSP is a
+//! negative price and counts half: a loss hurts more than a gain helps. Detours of some tenths of a percent cost as
+//! little as they hurt. Tables that a failed link changes little are
+//! worth [`STABILITY`](super::tuning::STABILITY) more.
+
+use super::Task;
+use super::candidates::{BalanceBy, Candidate};
+use super::estimate::Budget;
+use super::tuning::VL_PRICE;
+use crate::engine::Traffic;
+use crate::evaluate::quick_bisection;
+use crate::ordering::Rule;
+use crate::routing::{Forwarding, Lookahead, NoLegalPath, Relief, ranked_sssp, relieve};
+
+/// The objective for one fabric, with the reference.
+pub(super) struct Objective<'a> {
+    pub(super) task: Task<'a>,
+    /// Largest load of P-SSSP: routes on a channel.
+    load: u64,
+    /// Effective bisection bandwidth of P-SSSP.
+    bandwidth: f64,
+}
+
+/// What tables come to, in relation to P-SSSP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    /// Largest load of P-SSSP over the largest load: what an all-to-all gains, or loses below 1.
+    all_to_all: f64,
+    /// Effective bisection bandwidth over that of P-SSSP.
+    pub(super) bisection: f64,
+    /// Share of the adapter pairs on detours.
+    detours: f64,
+}
+
+impl Measured {
+    /// P-SSSP itself.
+    pub(super) const REFERENCE: Self = Self { all_to_all: 1.0, bisection: 1.0, detours: 0.0 };
+}
+
+impl<'a> Objective<'a> {
+    /// Cost: that of [`ranked_sssp`].
+    pub(super) fn new(task: Task<'a>) -> Self {
+        let Task { fabric, hops, .. } = task;
+        let plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
+        Self { task, load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft) }
+    }
+
+    /// Moves routes off the hottest channels of a candidate's tables: of stable ones only until these are no
+    /// hotter than with P-SSSP, so that few entries move.
+    ///
+    /// Cost: up to four passes of P-SSSP, one where that takes long.
+    pub(super) fn relieve(&self, candidate: &Candidate, by: BalanceBy, forwarding: &mut Forwarding) {
+        let Task { fabric, hops, .. } = self.task;
+        let goal = match by {
+            BalanceBy::ExpectedLoad => self.load,
+            BalanceBy::Load => 0,
+        };
+        if forwarding.complete {
+            let relief = Relief { goal, passes: Budget::relief_passes(fabric) };
+            relieve(fabric, hops, &candidate.rule, relief, forwarding);
+        }
+    }
+
+    /// Measures complete tables.
+    ///
+    /// Cost: that of [`quick_bisection`].
+    pub(super) fn measure(&self, forwarding: &Forwarding) -> Measured {
+        let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { a / b } else { 1.0 };
+        Measured {
+            all_to_all: ratio(self.load as f64, largest(forwarding) as f64),
+            bisection: ratio(quick_bisection(self.task.fabric, &forwarding.lft), self.bandwidth),
+            detours: forwarding.nonminimal_share(),
+        }
+    }
+
+    /// The price of tables with so many VLs and SLs.
+    pub(super) fn price(&self, measured: &Measured, vls: u8, sls: u8) -> f64 {
+        let (all_to_all, bisection) = match self.task.settings.traffic {
+            Traffic::Both => (0.5, 0.5),
+            Traffic::AllToAll => (1.0, 0.0),
+            Traffic::Bisection => (0.0, 1.0),
+        };
+        let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
+        let gain = |ratio: f64| if ratio > 1.0 { 0.5 * ratio.ln() } else { ratio.ln() };
+        measured.detours - all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
+            + VL_PRICE * f64::from(vls)
+            + queries
+    }
+}
+
+fn largest(forwarding: &Forwarding) -> u64 {
+    forwarding.load.iter().copied().max().unwrap_or(0)
+}

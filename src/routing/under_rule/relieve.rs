@@ -1,0 +1,396 @@
+//! Moves routes off the hottest channels of tables under a rule, one table entry at a time.
+
+use std::collections::HashSet;
+
+use super::Forwarding;
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
+use crate::ordering::Rule;
+use crate::routing::{Hops, adapters_by_switch, ends_on};
+
+/// How far [`relieve`] goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Relief {
+    /// Channels with at most as many routes are left alone.
+    pub goal: u64,
+    /// Passes over the destinations of hot channels, at most.
+    pub passes: usize,
+}
+
+/// Moves routes to adapters off the channels that carry more than the goal, as far as the rule allows it.
+///
+/// A channel is hot if its load is above the goal, and in the upper half between the mean and the largest load.
+/// Destination by destination, of those with routes over a hot channel, the switch at its beginning tries its
+/// other channels: those that lead to the destination over no more hops, by the paths that the next switches have,
+/// and that leave its own path and those over it legal. The best one is taken if it lowers the sum over all channels
+/// of the eighth power of the load: that power is high enough that the hottest channels decide, and low enough
+/// that many warm ones still count. Where none does, the switches that send to it try theirs, and so on. So each
+/// move changes one entry, and the largest load falls pass by pass.
+///
+/// Destinations with paths that violate the rule keep theirs.
+///
+/// - `forwarding`: complete tables under the rule.
+///
+/// Cost: a pass takes O(D H) with D destination LIDs and H hot channels, and for each destination with hot
+/// channels O(S) and O(d h) for each switch that tries, with d the channels of a switch and h the hops of a path;
+/// O(S + C) memory.
+pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwarding: &mut Forwarding) {
+    let adapters = adapters_by_switch(fabric);
+    let violating: HashSet<Lid> = forwarding.broken.iter().map(|&(_, lid)| lid).collect();
+    let ends: Vec<(SwitchId, Lid)> = fabric.switch_ids().flat_map(|s| destinations(fabric, s)).collect();
+    let ends: Vec<_> = ends.into_iter().filter(|(_, lid)| !violating.contains(lid)).collect();
+    let mut tree = Tree::new(fabric, rule, &adapters);
+    for _ in 0..relief.passes {
+        let load = &mut forwarding.load;
+        let largest = load.iter().copied().max().unwrap_or(0);
+        let mean = load.iter().sum::<u64>() / (load.len() as u64).max(1);
+        let warm = relief.goal.max(mean + (largest - mean) / 2);
+        let hot: Vec<ChannelId> =
+            (0..load.len()).map(ChannelId::at).filter(|c| load[c.index()] > warm).collect();
+        tree.scale = 1.0 / largest.max(1) as f64;
+        let mut moved = false;
+        for &(target, lid) in &ends {
+            let ports = forwarding.lft.to(lid);
+            let uses = |id: &ChannelId| {
+                let c = fabric.channels().get(*id);
+                load[id.index()] > warm && ports[c.from.index()] == c.out_port.0
+            };
+            let from: Vec<SwitchId> =
+                hot.iter().filter(|id| uses(id)).map(|&id| fabric.channels().get(id).from).collect();
+            if from.is_empty() || !tree.read(target, ports) {
+                continue;
+            }
+            let detours = tree.detours(hops);
+            let mut changed = false;
+            for s in from {
+                changed |= tree.relieve(tree.next[s.index()], warm, load);
+            }
+            if changed {
+                tree.write(forwarding.lft.to_mut(lid));
+                tree.measure();
+                forwarding.detours -= detours - tree.detours(hops);
+                moved = true;
+            }
+        }
+        if !moved {
+            return;
+        }
+    }
+}
+
+/// The LIDs of the adapters on a switch, with the switch.
+fn destinations(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = (SwitchId, Lid)> {
+    let ends = ends_on(fabric, switch).into_iter().map(|(end, _)| end).filter(|end| end.is_adapter());
+    ends.flat_map(move |end| end.lids().map(move |lid| (switch, lid)))
+}
+
+/// The paths of all switches to one destination.
+struct Tree<'a> {
+    fabric: &'a Fabric,
+    rule: &'a Rule,
+    /// By switch.
+    adapters: &'a [u64],
+    /// One over the routes on the hottest channel as a pass begins.
+    scale: f64,
+    target: SwitchId,
+    /// By switch: the channel that it takes; meaningless at the target.
+    next: Vec<ChannelId>,
+    /// By switch: hops to the target.
+    length: Vec<u16>,
+    /// By switch: routes that it forwards.
+    flow: Vec<u64>,
+    /// The switches but the target, each after its next hop.
+    order: Vec<SwitchId>,
+}
+
+impl<'a> Tree<'a> {
+    fn new(fabric: &'a Fabric, rule: &'a Rule, adapters: &'a [u64]) -> Self {
+        let n = fabric.num_switches();
+        Self {
+            fabric,
+            rule,
+            adapters,
+            scale: 1.0,
+            target: SwitchId(0),
+            next: vec![ChannelId(0); n],
+            length: vec![0; n],
+            flow: vec![0; n],
+            order: Vec::with_capacity(n),
+        }
+    }
+
+    /// Reads the paths in force. Returns false where some switch has none.
+    fn read(&mut self, target: SwitchId, ports: &[u8]) -> bool {
+        let channels = self.fabric.channels();
+        self.target = target;
+        for s in self.fabric.switch_ids().filter(|&s| s != target) {
+            let Some(channel) = channels.at_port(s, PortNum(ports[s.index()])) else { return false };
+            self.next[s.index()] = channel;
+        }
+        self.measure();
+        self.order.len() + 1 == ports.len()
+    }
+
+    /// Computes lengths, order and flows from the next hops. Switches on a loop are left out of the order.
+    fn measure(&mut self) {
+        const UNKNOWN: u16 = u16::MAX;
+        let channels = self.fabric.channels();
+        self.length.fill(UNKNOWN);
+        self.length[self.target.index()] = 0;
+        self.order.clear();
+        let mut trail = Vec::new();
+        for s in self.fabric.switch_ids() {
+            let mut at = s;
+            while self.length[at.index()] == UNKNOWN && trail.len() < self.length.len() {
+                trail.push(at);
+                at = channels.get(self.next[at.index()]).to;
+            }
+            if self.length[at.index()] == UNKNOWN {
+                trail.clear();
+                continue;
+            }
+            let mut length = self.length[at.index()];
+            while let Some(at) = trail.pop() {
+                length += 1;
+                self.length[at.index()] = length;
+                self.order.push(at);
+            }
+        }
+        self.flow.copy_from_slice(self.adapters);
+        for &s in self.order.iter().rev() {
+            let to = channels.get(self.next[s.index()]).to;
+            self.flow[to.index()] += self.flow[s.index()];
+        }
+    }
+
+    /// How many adapters take a detour.
+    fn detours(&self, hops: &Hops) -> u64 {
+        let row = hops.row(self.target);
+        let longer = self.order.iter().filter(|s| self.length[s.index()] > u16::from(row[s.index()]));
+        longer.map(|s| self.adapters[s.index()]).sum()
+    }
+
+    fn to(&self, channel: ChannelId) -> SwitchId {
+        self.fabric.channels().get(channel).to
+    }
+
+    /// The channel over which a switch goes on; `None` at the target.
+    fn after(&self, switch: SwitchId) -> Option<ChannelId> {
+        (switch != self.target).then(|| self.next[switch.index()])
+    }
+
+    /// See [`Rule::position_of`]; [`Rule::END`] at the target.
+    fn position(&self, switch: SwitchId) -> u32 {
+        let Some(channel) = self.after(switch) else { return Rule::END };
+        self.rule.position_of(channel, self.after(self.to(channel)))
+    }
+
+    /// Whether a switch may go on over another channel: its path and all paths over it stay legal.
+    fn legal(&self, switch: SwitchId, channel: ChannelId) -> bool {
+        let to = self.to(channel);
+        let position = self.rule.position_of(channel, self.after(to));
+        Rule::legal(position, self.position(to))
+            && self.predecessors(switch).all(|(from, before)| {
+                let changed = self.rule.position_of(before, Some(channel));
+                Rule::legal(changed, position)
+                    && (!self.rule.depends_on_next()
+                        || self.predecessors(from).all(|(_, first)| {
+                            Rule::legal(self.rule.position_of(first, Some(before)), changed)
+                        }))
+            })
+    }
+
+    /// The switches that go on to a switch, with their channels to it.
+    fn predecessors(&self, switch: SwitchId) -> impl Iterator<Item = (SwitchId, ChannelId)> {
+        let into = self.fabric.channels().out(switch).map(|(_, c)| (c.to, c.reverse));
+        into.filter(|&(from, channel)| from != self.target && self.next[from.index()] == channel)
+    }
+
+    /// The price of a load.
+    fn price(&self, load: u64) -> f64 {
+        let share = load as f64 * self.scale;
+        let square = share * share;
+        let fourth = square * square;
+        fourth * fourth
+    }
+
+    /// Moves routes off a channel until it has at most `warm` of them: those of the switch before it, or else those
+    /// of the switches that send to that one, and so on. Returns whether any has moved.
+    fn relieve(&mut self, hot: ChannelId, warm: u64, load: &mut [u64]) -> bool {
+        let mut moved = false;
+        let mut upstream = vec![self.fabric.channels().get(hot).from];
+        while let Some(s) = upstream.pop() {
+            if load[hot.index()] <= warm {
+                break;
+            }
+            if self.reroute(s, load) {
+                moved = true;
+            } else {
+                let before: Vec<SwitchId> = self.predecessors(s).map(|(from, _)| from).collect();
+                upstream.extend(before);
+            }
+        }
+        moved
+    }
+
+    /// Gives a switch another channel, the best one, if that lowers the price of all channels.
+    fn reroute(&mut self, switch: SwitchId, load: &mut [u64]) -> bool {
+        let flow = self.flow[switch.index()];
+        let here = self.next[switch.index()];
+        let old: Vec<ChannelId> = self.path(here).collect();
+        let mut best: Option<(f64, ChannelId)> = None;
+        for (channel, c) in self.fabric.channels().out(switch).filter(|&(channel, _)| channel != here) {
+            if self.length[c.to.index()] >= self.length[switch.index()] || self.passes(c.to, switch) {
+                continue;
+            }
+            let new: Vec<ChannelId> = self.path(channel).collect();
+            // Both paths have the same end.
+            let same = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+            let change = |path: &[ChannelId], by: fn(u64, u64) -> u64| -> f64 {
+                let channels = path[..path.len() - same].iter().map(|c| load[c.index()]);
+                channels.map(|load| self.price(by(load, flow)) - self.price(load)).sum()
+            };
+            let change = change(&new, |load, flow| load + flow) + change(&old, |load, flow| load - flow);
+            if change < best.map_or(0.0, |(least, _)| least) && self.legal(switch, channel) {
+                best = Some((change, channel));
+            }
+        }
+        let Some((_, channel)) = best else { return false };
+        for c in old {
+            load[c.index()] -= flow;
+            let to = self.to(c);
+            self.flow[to.index()] -= flow;
+        }
+        self.next[switch.index()] = channel;
+        let new: Vec<ChannelId> = self.path(channel).collect();
+        for c in new {
+            load[c.index()] += flow;
+            let to = self.to(c);
+            self.flow[to.index()] += flow;
+        }
+        true
+    }
+
+    /// A channel and those that follow it to the target.
+    fn path(&self, channel: ChannelId) -> impl Iterator<Item = ChannelId> {
+        std::iter::successors(Some(channel), |&c| self.after(self.to(c)))
+    }
+
+    /// Whether the path of a switch leads over another one.
+    fn passes(&self, from: SwitchId, over: SwitchId) -> bool {
+        from == over || self.after(from).is_some_and(|c| self.path(c).any(|c| self.to(c) == over))
+    }
+
+    fn write(&self, ports: &mut [u8]) {
+        for &s in &self.order {
+            ports[s.index()] = self.fabric.channels().get(self.next[s.index()]).out_port.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::up_down_rank;
+    use crate::routing::{Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
+    use crate::topology::{FatTree, Ring, fail_links, small_members};
+
+    fn largest(forwarding: &Forwarding) -> u64 {
+        forwarding.load.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The routes by channel, and the adapter pairs on detours, found by walking every path.
+    fn walked(f: &Fabric, hops: &Hops, forwarding: &Forwarding) -> (Vec<u64>, u64) {
+        let (mut load, mut detours) = (vec![0; f.channels().len()], 0);
+        for (target, lid) in f.switch_ids().flat_map(|s| destinations(f, s)) {
+            for source in f.switch_ids().filter(|&s| s != target) {
+                let routes = f.num_adapters_on(source) as u64;
+                let (mut at, mut length) = (source, 0);
+                while at != target {
+                    let c = f.channels().at_port(at, forwarding.lft.get(at, lid).unwrap()).unwrap();
+                    load[c.index()] += routes;
+                    at = f.channels().get(c).to;
+                    length += 1;
+                    assert!(length < f.num_switches(), "a loop");
+                }
+                if length > usize::from(hops.get(source, target)) {
+                    detours += routes;
+                }
+            }
+        }
+        (load, detours)
+    }
+
+    fn paths_are_legal(f: &Fabric, rule: &Rule, forwarding: &Forwarding) -> bool {
+        let adapters = adapters_by_switch(f);
+        let mut tree = Tree::new(f, rule, &adapters);
+        f.switch_ids().flat_map(|s| destinations(f, s)).all(|(target, lid)| {
+            assert!(tree.read(target, forwarding.lft.to(lid)));
+            let legal =
+                |s: &SwitchId| Rule::legal(tree.position(*s), tree.position(tree.to(tree.next[s.index()])));
+            tree.order.iter().all(legal)
+        })
+    }
+
+    #[test]
+    fn the_largest_load_falls_and_what_is_counted_is_true() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let rank = up_down_rank(&f, SwitchId(0));
+            for rule in [Rule::Any, Rule::OneVl(rank.clone()), Rule::FirstTurnFree(rank)] {
+                let detour = NoLegalPath::Detour(None);
+                for route in [ranked_sssp, stable_sssp] {
+                    let mut forwarding = route(&f, &hops, &rule, Lookahead::Every, detour);
+                    if !forwarding.complete {
+                        continue;
+                    }
+                    let (before, detours) = (largest(&forwarding), forwarding.detours);
+                    relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4 }, &mut forwarding);
+                    assert!(largest(&forwarding) <= before, "{name}");
+                    assert!(forwarding.detours <= detours, "{name}");
+                    assert!(
+                        walked(&f, &hops, &forwarding) == (forwarding.load.clone(), forwarding.detours),
+                        "{name}"
+                    );
+                    assert!(paths_are_legal(&f, &rule, &forwarding), "{name}");
+                }
+            }
+        }
+    }
+
+    /// Stable tables of a damaged fat tree have a channel with half as many routes again as P-SSSP.
+    #[test]
+    fn a_damaged_tree_comes_down_to_the_goal_by_few_moves() {
+        let whole = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+        let f = fail_links(&whole, 26, 1).unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let rule = Rule::OneVl(up_down_rank(&f, SwitchId(0)));
+        let route = |rule| ranked_sssp(&f, &hops, rule, Lookahead::Every, NoLegalPath::Detour(None));
+        let goal = largest(&route(&Rule::Any));
+        let mut tables = stable_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Detour(None));
+        let before = tables.lft.clone();
+        assert!(10 * largest(&tables) > 13 * goal);
+        relieve(&f, &hops, &rule, Relief { goal, passes: 4 }, &mut tables);
+        assert!(largest(&tables) <= goal);
+        let entries = |f: &Fabric| f.adapters().count() * f.num_switches();
+        let moved = f.adapters().flat_map(|(_, end)| before.to(end.lid).iter().zip(tables.lft.to(end.lid)));
+        let moved = moved.filter(|(a, b)| a != b).count();
+        assert!(moved > 0 && 20 * moved < entries(&f), "{moved} of {}", entries(&f));
+        // Nothing is above the goal any more.
+        let after = tables.lft.clone();
+        relieve(&f, &hops, &rule, Relief { goal, passes: 4 }, &mut tables);
+        assert!(tables.lft == after);
+    }
+
+    #[test]
+    fn destinations_that_violate_the_rule_stay_as_they_are() {
+        let f = Ring { switches: 9, cas: 2 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let rule = Rule::OneVl(up_down_rank(&f, SwitchId(0)));
+        let mut tables = ranked_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Break);
+        let broken: HashSet<Lid> = tables.broken.iter().map(|&(_, lid)| lid).collect();
+        assert!(!broken.is_empty());
+        let before = tables.lft.clone();
+        relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4 }, &mut tables);
+        assert!(broken.iter().all(|&lid| before.to(lid) == tables.lft.to(lid)));
+    }
+}
