@@ -116,7 +116,7 @@ impl FakeOpenSm {
     /// A handle to it.
     pub(super) fn host(&self) -> Host {
         // SAFETY: OpenSM's log function takes any further arguments; what is tested here never logs.
-        let log = unsafe { std::mem::transmute::<*const c_void, _>(log as *const c_void) };
+        let log = unsafe { std::mem::transmute::<*const c_void, abi::LogFn>(log as *const c_void) };
         Host::fake(
             self.osm,
             HostFunctions {
@@ -234,7 +234,9 @@ impl FakeOpenSm {
             for in_port in 0..in_ports {
                 let table: *mut c_void = self.allocate(size_of::<abi::ib_slvl_table_t>());
                 // SAFETY: `tables` has so many pointers.
-                unsafe { tables.add(in_port).write(table.cast_const()) };
+                let place = unsafe { tables.add(in_port) };
+                // SAFETY: as above.
+                unsafe { place.write(table.cast_const()) };
             }
             let port = self.physp(id, number as u8);
             (port.port_guid, port.port_num, port.p_node) = (node.guid.0.to_be(), number as u8, pointer);
@@ -261,7 +263,9 @@ impl FakeOpenSm {
             // SAFETY: so many bytes.
             unsafe { row.write_bytes(NO_HOPS, ports) };
             // SAFETY: `hops` has so many pointers.
-            unsafe { hops.add(lid).write(row) };
+            let place = unsafe { hops.add(lid) };
+            // SAFETY: as above.
+            unsafe { place.write(row) };
         }
         // SAFETY: zeroed memory is a switch.
         let fresh = unsafe { &mut *pointer };
@@ -321,7 +325,9 @@ unsafe extern "C" fn set_hops(switch: *mut abi::osm_switch_t, lid: u16, port: u8
     let switch = unsafe { &*switch };
     assert!(lid < switch.num_hops && port < switch.num_ports);
     // SAFETY: the matrix has `num_hops` rows.
-    let row = unsafe { *switch.hops.add(usize::from(lid)) };
+    let place = unsafe { switch.hops.add(usize::from(lid)) };
+    // SAFETY: as above.
+    let row = unsafe { *place };
     if row.is_null() {
         return 1;
     }
