@@ -20,7 +20,7 @@ mod bindings {
 
 pub(super) use bindings::*;
 
-type LogFn = unsafe extern "C" fn(*mut osm_log_t, osm_log_level_t, *const c_char, ...);
+pub(super) type LogFn = unsafe extern "C" fn(*mut osm_log_t, osm_log_level_t, *const c_char, ...);
 type RegisterFn = unsafe extern "C" fn(
     *mut osm_opensm_t,
     *const external_routing_engine_module_t,

@@ -50,6 +50,12 @@ impl Host {
         Ok(Self { osm, functions })
     }
 
+    /// A handle to an object that a test made.
+    #[cfg(test)]
+    pub(super) fn fake(osm: *mut osm_opensm_t, functions: HostFunctions) -> Self {
+        Self { osm: NonNull::new(osm).expect("an object"), functions }
+    }
+
     /// The subnet in it. Never makes a reference to the whole object: other threads of OpenSM write
     /// to its statistics, locks and flags at any time.
     fn subn(&self) -> *const abi::osm_subn_t {

@@ -247,8 +247,9 @@ impl Plugin {
         if self.hop_counts(routed.routes.multicast.is_empty()) == HopCounts::Read {
             let failed = |error: CommitError| (Message::CommitFailed, error.to_string());
             let tables = program::switches(host, &fabric, &switches).map_err(failed)?;
-            let (written, _) = in_own_threads(|| program::write_hops(host, &fabric, &tables, &routed))
-                .map_err(|error| (Message::CommitFailed, error))?;
+            let (written, _) =
+                in_own_threads(|| program::write_hops(host, &fabric, &tables, |s| routed.hops.row(s)))
+                    .map_err(|error| (Message::CommitFailed, error))?;
             written.map_err(failed)?;
         }
         let writing = writing.elapsed();

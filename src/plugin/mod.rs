@@ -47,6 +47,8 @@ mod cgroup;
 mod configuration;
 mod distrust;
 mod drill;
+#[cfg(test)]
+mod fake;
 mod fault;
 mod guard;
 mod hold;

@@ -5,7 +5,6 @@ use thiserror::Error;
 
 use super::abi;
 use super::host::{self, Host};
-use crate::engine::Routed;
 use crate::fabric::{Fabric, Guid, Lid, SwitchId};
 use crate::tables::Lft;
 
@@ -86,26 +85,27 @@ pub(super) fn switches(
 /// Writes the hop count from every switch through each of its ports to every switch LID into
 /// OpenSM's lid matrix, by which OpenSM routes multicast. An error clears the whole matrix again.
 ///
+/// - `hops`: those from a switch to every switch, with the same numbers the other way round.
+///
 /// Cost: O(S (S + C)) time on all cores, with S switches and C channels, and as many bytes of
 /// OpenSM's memory as its own engines use.
 ///
 /// # Errors
 /// [`CommitError`].
-pub(super) fn write_hops(
+pub(super) fn write_hops<'a>(
     host: &Host,
     fabric: &Fabric,
     switches: &[OneSwitch],
-    routed: &Routed,
+    hops: impl Fn(SwitchId) -> &'a [u8] + Sync,
 ) -> Result<(), CommitError> {
-    let hops = &routed.hops;
     let lids: Vec<Option<Lid>> = fabric.switch_ids().map(|s| switch_lid(fabric, s)).collect();
     let one = |(s, switch): (usize, &OneSwitch)| {
         let from = SwitchId::at(s);
         // Distances are the same in both directions, so one row of them gives those through a
         // channel.
         let through: Vec<_> =
-            fabric.channels().out(from).map(|(_, c)| (c.out_port.index(), hops.row(c.to))).collect();
-        let least = hops.row(from);
+            fabric.channels().out(from).map(|(_, c)| (c.out_port.index(), hops(c.to))).collect();
+        let least = hops(from);
         lids.iter().enumerate().filter_map(|(target, &lid)| Some((target, lid?))).all(|(target, lid)| {
             with_hops_row(host, switch, lid, least[target], |row| {
                 for (port, distances) in through.iter().filter(|_| target != s) {
@@ -185,4 +185,137 @@ pub(super) fn write_lfts(fabric: &Fabric, switches: &[OneSwitch], lft: &Lft) {
     };
     let mut tables: Vec<&mut [u8]> = switches.iter().map(table).collect();
     lft.fill(&mut tables);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{EndPort, PortNum};
+    use crate::plugin::fake::{FakeOpenSm, NO_HOPS, chain};
+
+    fn guid(fabric: &Fabric, s: usize) -> Guid {
+        fabric.switch(SwitchId::at(s)).guid
+    }
+
+    /// The GUIDs of the switches found, or why they are refused.
+    fn found(fake: &FakeOpenSm, fabric: &Fabric, left_out: &[Guid]) -> Result<Vec<Guid>, CommitError> {
+        let list = switches(&fake.host(), fabric, left_out)?;
+        // SAFETY: switches of the fake.
+        let node = |switch: &OneSwitch| unsafe { (*switch.0).p_node };
+        // SAFETY: as above.
+        Ok(list.iter().map(|switch| host::node_guid(unsafe { &*node(switch) })).collect())
+    }
+
+    #[test]
+    fn switches_come_in_the_order_of_the_fabric() {
+        let f = chain(4);
+        let mut fake = FakeOpenSm::new(&f);
+        fake.hold_switches(&[3, 0, 2, 1].map(SwitchId));
+        let all: Vec<Guid> = (0..4).map(|s| guid(&f, s)).collect();
+        assert_eq!(found(&fake, &f, &[]), Ok(all));
+    }
+
+    #[test]
+    fn other_switches_than_were_routed_are_refused() {
+        let f = chain(4);
+        let mut fake = FakeOpenSm::new(&f);
+        let differ = |held, s| Err(CommitError::Switches { held, routed: 4, guid: guid(&f, s) });
+        fake.hold_switches(&[0, 1, 2].map(SwitchId));
+        assert_eq!(found(&fake, &f, &[]), differ(3, 3));
+        fake.hold_switches(&[0, 2, 3].map(SwitchId));
+        assert_eq!(found(&fake, &f, &[]), differ(3, 2));
+        // One more than was routed, which is right if it was left out on purpose.
+        let more = chain(5);
+        let fake = FakeOpenSm::new(&more);
+        let extra = guid(&more, 4);
+        let differ = CommitError::Switches { held: 5, routed: 4, guid: extra };
+        assert_eq!(found(&fake, &f, &[]), Err(differ));
+        assert_eq!(found(&fake, &f, &[extra]).map(|list| list.len()), Ok(4));
+        // A switch without a node is none.
+        let mut fake = FakeOpenSm::new(&f);
+        fake.switch(SwitchId(1)).p_node = std::ptr::null_mut();
+        assert!(matches!(found(&fake, &f, &[]), Err(CommitError::Switches { held: 3, .. })));
+    }
+
+    #[test]
+    fn tables_that_are_too_short_are_refused() {
+        let f = chain(3);
+        let needed = f.lid_table_len() - 1;
+        let changed = |change: &dyn Fn(&mut abi::osm_switch_t)| {
+            let mut fake = FakeOpenSm::new(&f);
+            change(fake.switch(SwitchId(1)));
+            found(&fake, &f, &[]).map(|list| list.len())
+        };
+        let short = |room| Err(CommitError::TooShort { guid: guid(&f, 1), room, needed });
+        assert_eq!(changed(&|s| s.max_lid_ho = needed as u16), Ok(3));
+        assert_eq!(changed(&|s| s.max_lid_ho = needed as u16 - 1), short(needed - 1));
+        assert_eq!(changed(&|s| s.lft_size = needed as u16 + 1), Ok(3));
+        assert_eq!(changed(&|s| s.lft_size = needed as u16), short(needed - 1));
+        assert_eq!(changed(&|s| s.num_hops = needed as u16 + 1), Ok(3));
+        assert_eq!(changed(&|s| s.num_hops = needed as u16), short(needed));
+        assert_eq!(changed(&|s| s.new_lft = std::ptr::null_mut()), short(needed));
+        assert_eq!(changed(&|s| s.hops = std::ptr::null_mut()), short(needed));
+    }
+
+    /// Hops from each switch of a chain.
+    fn chain_hops(switches: usize) -> Vec<Vec<u8>> {
+        (0..switches).map(|s| (0..switches).map(|t| s.abs_diff(t) as u8).collect()).collect()
+    }
+
+    fn port0(f: &Fabric, s: usize) -> EndPort {
+        let ends = f.endports_on(SwitchId::at(s)).iter().map(|&e| *f.endport(e));
+        ends.into_iter().find(|end| !end.is_adapter()).expect("each switch has a LID")
+    }
+
+    #[test]
+    fn the_lid_matrix_has_the_hops_through_each_port() {
+        let f = chain(4);
+        let mut fake = FakeOpenSm::new(&f);
+        let list = switches(&fake.host(), &f, &[]).expect("the same switches");
+        let hops = chain_hops(4);
+        assert_eq!(write_hops(&fake.host(), &f, &list, |s| &hops[s.index()]), Ok(()));
+        for (s, t) in (0..4).flat_map(|s| (0..4).map(move |t| (s, t))) {
+            let row = fake.hops(SwitchId::at(s), port0(&f, t).lid.index()).to_vec();
+            let through = |port: usize| match f.channels().at_port(SwitchId::at(s), PortNum(port as u8)) {
+                _ if port == 0 => s.abs_diff(t) as u8,
+                Some(c) if s != t => f.channels().get(c).to.index().abs_diff(t) as u8 + 1,
+                _ => NO_HOPS,
+            };
+            assert_eq!(row, (0..row.len()).map(through).collect::<Vec<_>>(), "from {s} to {t}");
+        }
+        // LIDs of adapters have no rows of their own.
+        let (_, adapter) = f.adapters().next().expect("an adapter");
+        assert!(fake.hops(SwitchId(0), adapter.lid.index()).iter().all(|&hops| hops == NO_HOPS));
+    }
+
+    #[test]
+    fn without_memory_the_lid_matrix_is_cleared() {
+        let f = chain(4);
+        let mut fake = FakeOpenSm::new(&f);
+        fake.hop_rows(SwitchId(2))[port0(&f, 3).lid.index()] = std::ptr::null_mut();
+        let list = switches(&fake.host(), &f, &[]).expect("the same switches");
+        let hops = chain_hops(4);
+        let refused = CommitError::NoMemory { guid: guid(&f, 2) };
+        assert_eq!(write_hops(&fake.host(), &f, &list, |s| &hops[s.index()]), Err(refused));
+        for (s, t) in (0..4).flat_map(|s| (0..4).map(move |t| (s, t))).filter(|&pair| pair != (2, 3)) {
+            let row = fake.hops(SwitchId::at(s), port0(&f, t).lid.index());
+            assert!(row.iter().all(|&hops| hops == NO_HOPS), "from {s} to {t}");
+        }
+    }
+
+    #[test]
+    fn forwarding_tables_are_written() {
+        let f = chain(3);
+        let mut fake = FakeOpenSm::new(&f);
+        let mut lft = Lft::new(&f);
+        let lids = || (1..f.lid_table_len()).filter_map(|lid| Lid::new(lid as u16));
+        for (s, lid) in f.switch_ids().flat_map(|s| lids().map(move |lid| (s, lid))) {
+            lft.set(s, lid, PortNum((s.index() + lid.index()) as u8));
+        }
+        let list = switches(&fake.host(), &f, &[]).expect("the same switches");
+        write_lfts(&f, &list, &lft);
+        for (s, lid) in f.switch_ids().flat_map(|s| lids().map(move |lid| (s, lid))) {
+            assert_eq!(fake.new_lft(s)[lid.index()], (s.index() + lid.index()) as u8);
+        }
+    }
 }

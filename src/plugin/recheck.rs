@@ -259,7 +259,264 @@ impl Recheck {
 
 #[cfg(test)]
 mod tests {
-    use super::Blocks;
+    use super::*;
+    use crate::fabric::{Fabric, FabricBuilder, Guid, Lid, Lmc, NodeId, Vl};
+    use crate::plugin::fake::{FakeOpenSm, chain};
+    use crate::plugin::hold::hold;
+    use crate::tables::{ClassSl, Classes, Lft, Routes};
+
+    /// Rows of a chain of three switches between switches, and those at adapters.
+    const BETWEEN: usize = 3 + 12 + 8;
+    const AT_ADAPTERS: usize = 3 + 4 + 2;
+
+    /// Tables of a fabric with another row for each turn. Those at adapters matter with `classes`.
+    fn in_force(f: &Fabric, classes: bool) -> InForce {
+        let mut routes = Routes::on_one_vl("test", f, Lft::new(f));
+        for s in f.switch_ids() {
+            for lid in (1..f.lid_table_len()).filter_map(|lid| Lid::new(lid as u16)) {
+                routes.lft.set(s, lid, PortNum(1 + lid.index() as u8 % 4));
+            }
+            let ports = f.channels().slots_of(s) as u8;
+            for (i, o) in (0..ports).flat_map(|i| (0..ports).map(move |o| (i, o))) {
+                let untrusted = f.switch(s).ports[usize::from(i)].untrusted;
+                let row = SlVlRow::uniform(Vl(if untrusted { 15 } else { (i + 2 * o) % 7 }));
+                routes.sl2vl.set(s, PortNum(i), PortNum(o), row);
+            }
+        }
+        routes.sl2vl.set_adapters(SlVlRow::uniform(Vl(3)));
+        if classes {
+            let classes = Classes { classes: 2, vl_sets: 1, vls: 1, sls: 1 };
+            let own = Box::new(routes.path_sl.clone());
+            routes.path_sl = PathSl::Classes(ClassSl { classes, own, vl_set_of: Vec::new() });
+        }
+        let programmed = std::sync::Arc::new(Programmed::new(f.clone(), routes));
+        InForce { programmed, faults: Default::default(), hold: None }
+    }
+
+    fn compared(rows: &Rows) -> (usize, usize) {
+        (rows.compared, rows.different)
+    }
+
+    fn of(f: &Fabric, s: usize) -> (SwitchId, NodeId, Guid) {
+        let s = SwitchId::at(s);
+        (s, f.switch_node_id(s), f.switch(s).guid)
+    }
+
+    /// Number of rows compared and of those that differ, between switches and at adapters.
+    fn rows(fake: &FakeOpenSm, in_force: &InForce) -> [(usize, usize); 2] {
+        let found = recheck(&fake.host(), in_force);
+        [compared(&found.between_switches), compared(&found.at_adapters)]
+    }
+
+    #[test]
+    fn tables_that_were_acknowledged_are_in_place() {
+        let f = chain(3);
+        for classes in [false, true] {
+            let tables = in_force(&f, classes);
+            let fake = FakeOpenSm::programmed(&tables.programmed);
+            let found = recheck(&fake.host(), &tables);
+            let at_adapters = if classes { AT_ADAPTERS } else { 0 };
+            assert_eq!(compared(&found.between_switches), (BETWEEN, 0));
+            assert_eq!(compared(&found.at_adapters), (at_adapters, 0));
+            let blocks = f.num_switches() * f.lid_table_len().div_ceil(64);
+            assert_eq!(found.forwarding, Blocks { compared: blocks, ..Blocks::default() });
+            assert!(found.short_tops.is_empty());
+            assert_eq!((found.between_switches.example, found.at_adapters.example), (None, None));
+        }
+    }
+
+    #[test]
+    fn rows_that_differ_are_counted_and_the_first_is_named() {
+        let f = chain(3);
+        let tables = in_force(&f, true);
+        let mut fake = FakeOpenSm::programmed(&tables.programmed);
+        let (_, node, guid) = of(&f, 1);
+        fake.set_row(node, 2, 1, SlVlRow::uniform(Vl(7)));
+        fake.set_row(node, 3, 0, UNKNOWN);
+        let found = recheck(&fake.host(), &tables);
+        assert_eq!(compared(&found.between_switches), (BETWEEN, 2));
+        let text = found.between_switches.in_words();
+        let start = format!(
+            "2 of 23 SL2VL rows are not in place, first 'S1' ({guid}) port 2 from port 1: VLs by SL are \
+             7777777777777777 instead of 5555555555555555, while the port operates 8 VLs"
+        );
+        assert_eq!(text, start);
+        fake.set_row(node, 2, 1, UNKNOWN);
+        let text = recheck(&fake.host(), &tables).between_switches.in_words();
+        assert!(text.contains("VLs by SL are not acknowledged instead of 5555555555555555"), "{text}");
+        // An adapter's own row.
+        let (_, end) = f.adapters().next().expect("an adapter");
+        fake.set_row(end.node, 1, 0, SlVlRow(0));
+        assert_eq!(rows(&fake, &tables), [(BETWEEN, 2), (AT_ADAPTERS, 1)]);
+    }
+
+    /// The row that a link with few VLs folds is in place on links to adapters only.
+    #[test]
+    fn rows_on_links_to_adapters_may_be_folded() {
+        let f = chain(3);
+        let tables = in_force(&f, true);
+        let mut fake = FakeOpenSm::programmed(&tables.programmed);
+        let (_, end) = f.adapters().next().expect("an adapter");
+        let (s, port) = end.attachment.expect("on a switch");
+        fake.physp(end.node, 1).port_info.vl_cap = 1 << 4;
+        fake.set_row(end.node, 1, 0, SlVlRow(0));
+        for in_port in 0..f.channels().slots_of(s) as u8 {
+            fake.set_row(f.switch_node_id(s), port.0, in_port, SlVlRow(0));
+        }
+        assert_eq!(rows(&fake, &tables), [(BETWEEN, 0), (AT_ADAPTERS, 0)]);
+        let (_, node, _) = of(&f, 1);
+        fake.physp(node, 2).port_info.vl_cap = 1 << 4;
+        fake.set_row(node, 2, 1, SlVlRow(0));
+        assert_eq!(rows(&fake, &tables)[0], (BETWEEN, 1));
+    }
+
+    #[test]
+    fn what_has_no_rows_is_not_compared() {
+        let f = chain(3);
+        let fresh = || {
+            let tables = in_force(&f, true);
+            (FakeOpenSm::programmed(&tables.programmed), tables)
+        };
+        let (_, node, guid) = of(&f, 1);
+        let (fake, mut tables) = fresh();
+        tables.faults.insert((guid, Fault::Rows));
+        assert_eq!(rows(&fake, &tables), [(BETWEEN - 12, 0), (AT_ADAPTERS, 0)]);
+        let (mut fake, tables) = fresh();
+        fake.physp(node, 0).port_info.capability_mask = 0;
+        assert_eq!(rows(&fake, &tables), [(BETWEEN - 12, 0), (AT_ADAPTERS, 0)]);
+        // A switch that the tables do not have is no adapter either.
+        let (mut fake, tables) = fresh();
+        fake.node(node).node_info.node_guid = 0x999_u64.to_be();
+        assert_eq!(rows(&fake, &tables), [(BETWEEN - 12, 0), (AT_ADAPTERS, 0)]);
+        let (_, end) = f.adapters().next().expect("an adapter");
+        let (s, port) = end.attachment.expect("on a switch");
+        let (mut fake, tables) = fresh();
+        fake.physp(end.node, 1).port_info.capability_mask = 0;
+        assert_eq!(rows(&fake, &tables)[1], (AT_ADAPTERS - 1, 0));
+        // The cable is gone, at one end or both.
+        let (mut fake, tables) = fresh();
+        fake.physp(end.node, 1).p_remote_physp = std::ptr::null_mut();
+        assert_eq!(rows(&fake, &tables)[1], (AT_ADAPTERS - 1, 0));
+        fake.physp(f.switch_node_id(s), port.0).p_remote_physp = std::ptr::null_mut();
+        assert_eq!(rows(&fake, &tables), [(BETWEEN, 0), (AT_ADAPTERS - 1 - 3, 0)]);
+    }
+
+    #[test]
+    fn rows_from_untrusted_ports_have_to_drop() {
+        let mut b = FabricBuilder::from_fabric(&chain(3));
+        let node = of(&chain(3), 1).1;
+        b.node_mut(node).ports[5].untrusted = true;
+        let f = b.finish(Lmc::default()).expect("a fabric");
+        let tables = in_force(&f, true);
+        let mut fake = FakeOpenSm::programmed(&tables.programmed);
+        assert_eq!(rows(&fake, &tables), [(BETWEEN + 3, 0), (AT_ADAPTERS, 0)]);
+        fake.set_row(node, 1, 5, SlVlRow(0));
+        assert_eq!(rows(&fake, &tables)[0], (BETWEEN + 3, 1));
+    }
+
+    /// While tables from before are in force, packets from ports with other cables are dropped, and ports
+    /// with other cables carry nothing.
+    #[test]
+    fn a_hold_drops_what_comes_by_other_cables() {
+        let mut b = FabricBuilder::from_fabric(&chain(3));
+        let [first, middle, last] = [0, 1, 2].map(|s| of(&chain(3), s).1);
+        b.node_mut(middle).ports[3].untrusted = true;
+        let f = b.finish(Lmc::default()).expect("a fabric");
+        let mut tables = in_force(&f, true);
+        let mut fake = FakeOpenSm::programmed(&tables.programmed);
+        // The second cable of the last two switches now leads to the first one.
+        fake.physp(middle, 3).p_remote_physp = fake.physp(first, 1);
+        fake.physp(first, 1).p_remote_physp = fake.physp(middle, 3);
+        fake.physp(last, 3).p_remote_physp = std::ptr::null_mut();
+        let (held, _) = hold(&fake.host(), &tables.programmed).expect("memory");
+        tables.hold = Some(held);
+        for s in f.switch_ids() {
+            fake.new_lft(s).copy_from_slice(&tables.programmed.routes.lft.row(s));
+        }
+        let drop = SlVlRow(u64::MAX);
+        // Out of port 2 of the first switch, and out of ports 1 and 2 of the middle, from the new cable.
+        for (node, out, inp) in [(first, 2, 1), (first, 4, 1), (middle, 1, 3), (middle, 2, 3)] {
+            fake.set_row(node, out, inp, drop);
+        }
+        // First switch: 3 known in ports and the new one. Middle: 2 out ports, 3 in ports and the new one. Last: 1
+        // out port, by which the switch still sends, from 4.
+        let all = 4 + 2 * 4 + 4;
+        let at_adapters = 4 + 4 + 2;
+        assert_eq!(rows(&fake, &tables), [(all, 0), (at_adapters, 0)]);
+        fake.set_row(middle, 1, 3, SlVlRow(0));
+        fake.set_row(first, 4, 1, SlVlRow(0));
+        assert_eq!(rows(&fake, &tables), [(all, 1), (at_adapters, 1)]);
+    }
+
+    #[test]
+    fn blocks_that_differ_are_counted_and_three_switches_are_named() {
+        let f = chain(5);
+        let tables = in_force(&f, false);
+        let mut fake = FakeOpenSm::programmed(&tables.programmed);
+        let last = f.lid_table_len() - 1;
+        assert!(last >= 64, "two blocks");
+        fake.lft(SwitchId(0))[1] = 77;
+        fake.lft(SwitchId(0))[last] = 77;
+        let missing = |fake: &FakeOpenSm| recheck(&fake.host(), &tables).forwarding;
+        let blocks = f.num_switches() * f.lid_table_len().div_ceil(64);
+        let found = missing(&fake);
+        assert_eq!((found.compared, found.missing, found.more), (blocks, 2, 0));
+        assert_eq!(found.switches, [format!("2 of 'S0' ({})", of(&f, 0).2)]);
+        assert!(found.in_words().ends_with(&format!("2 of 'S0' ({})", of(&f, 0).2)));
+        for s in [1, 2, 3, 4] {
+            fake.lft(SwitchId(s))[2] = 77;
+        }
+        let found = missing(&fake);
+        assert_eq!((found.compared, found.missing, found.more), (blocks, 6, 2));
+        assert_eq!(found.switches.len(), 3);
+        let text = found.in_words();
+        assert!(text.starts_with(&format!("6 of {blocks} blocks of forwarding tables are not")), "{text}");
+        assert!(text.ends_with("and 2 more switches"), "{text}");
+        // A switch that is left out.
+        fake.node(of(&f, 4).1).node_info.node_guid = 0x999_u64.to_be();
+        let each = f.lid_table_len().div_ceil(64);
+        assert_eq!((missing(&fake).compared, missing(&fake).missing), (blocks - each, 5));
+    }
+
+    #[test]
+    fn no_block_lies_beyond_the_largest_lid_or_without_a_table() {
+        let f = chain(3);
+        let tables = in_force(&f, false);
+        let damaged = |change: &dyn Fn(&mut abi::osm_switch_t)| {
+            let mut fake = FakeOpenSm::programmed(&tables.programmed);
+            let last = f.lid_table_len() - 1;
+            fake.lft(SwitchId(1))[last] = 77;
+            change(fake.switch(SwitchId(1)));
+            blocks(fake.switch(SwitchId(1)))
+        };
+        let count = f.lid_table_len().div_ceil(64);
+        assert_eq!(damaged(&|_| ()), (count, 1));
+        assert_eq!(damaged(&|switch| switch.max_lid_ho -= 1).1, 0);
+        assert_eq!(damaged(&|switch| switch.lft_size -= 1).1, 0);
+        assert_eq!(damaged(&|switch| switch.lft = std::ptr::null_mut()), (0, 0));
+        assert_eq!(damaged(&|switch| switch.new_lft = std::ptr::null_mut()), (0, 0));
+    }
+
+    #[test]
+    fn a_low_top_is_named_unless_it_is_known() {
+        let f = chain(3);
+        let mut tables = in_force(&f, false);
+        let mut fake = FakeOpenSm::programmed(&tables.programmed);
+        let (s, node, guid) = of(&f, 1);
+        let largest = fake.switch(s).max_lid_ho;
+        assert_eq!(short_top(fake.switch(s)), None);
+        fake.switch(s).switch_info.lin_top = (largest + 1).to_be();
+        assert_eq!(short_top(fake.switch(s)), None);
+        fake.switch(s).switch_info.lin_top = (largest - 1).to_be();
+        assert_eq!(short_top(fake.switch(s)), Some((largest - 1, largest)));
+        let text = format!("LinearFDBTop of 'S1' ({guid}) is {}, and LIDs go up to {largest}", largest - 1);
+        assert_eq!(recheck(&fake.host(), &tables).short_tops, [text]);
+        tables.faults.insert((guid, Fault::Top));
+        assert!(recheck(&fake.host(), &tables).short_tops.is_empty());
+        tables.faults.clear();
+        fake.node(node).node_info.node_guid = 0x999_u64.to_be();
+        assert!(recheck(&fake.host(), &tables).short_tops.is_empty());
+    }
 
     #[test]
     fn switches_that_miss_blocks_are_named() {

@@ -40,6 +40,10 @@ use crate::tables::SlVlRow;
 /// leave an SL out of its answers.
 pub(super) const UNKNOWN: SlVlRow = SlVlRow(0xdeed_dede_edde_deed);
 
+/// Written to the spare table once a port was seen, plus how many times other engines had rows sent: never zeros, its
+/// initial content.
+const SEEN: u64 = u64::from_be_bytes(*b"dfdn\0\0\0\0");
+
 /// A row that OpenSM will have sent, if it has to, when it asks for the next one.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -88,10 +92,7 @@ impl KnownRows {
     /// Marks all rows of a new switch port's object as unknown.
     fn meet(&self, node: &abi::osm_node_t, port: &abi::osm_physp_t) {
         let Ok(spare) = u8::try_from(node.physp_tbl_size) else { return };
-        // Written to the spare table once the port was seen: never zeros, its initial content.
-        let seen = SlVlRow(
-            u64::from(u32::from_be_bytes(*b"dfdn")) << 32 | u64::from(self.others.load(Ordering::Relaxed)),
-        );
+        let seen = SlVlRow(SEEN + u64::from(self.others.load(Ordering::Relaxed)));
         if host::row(port, spare).is_some_and(|row| row != seen) {
             for in_port in 0..spare {
                 host::set_row(port, in_port, UNKNOWN);
@@ -123,8 +124,135 @@ pub(super) fn clipped(row: SlVlRow, vls: u8) -> SlVlRow {
 
 #[cfg(test)]
 mod tests {
-    use super::clipped;
-    use crate::tables::SlVlRow;
+    use super::*;
+    use crate::fabric::{Fabric, NodeId, SwitchId};
+    use crate::plugin::fake::{FakeOpenSm, chain};
+
+    const ZEROS: SlVlRow = SlVlRow(0);
+
+    /// A switch in the middle of a chain, the in ports of its rows, and one row beyond them.
+    fn middle(f: &Fabric) -> (NodeId, std::ops::Range<u8>, u8) {
+        let ports = f.switch(SwitchId(1)).ports.len() as u8;
+        (f.switch_node_id(SwitchId(1)), 0..ports, ports)
+    }
+
+    /// OpenSM asks for a row and sends it if it differs from what it knows.
+    fn ask(fake: &mut FakeOpenSm, known: &KnownRows, (node, out, inp): (NodeId, u8, u8), row: SlVlRow) {
+        let host = fake.host();
+        known.asked(&host, fake.physp(node, out), inp, row);
+        let port = fake.physp(node, out);
+        // SAFETY: only reads the port's own PortInfo.
+        let operates = data_vls(unsafe { abi::ib_port_info_get_op_vls(&port.port_info) });
+        let forced = port.need_update != 0 || host.updates_everything();
+        if forced || fake.row(node, out, inp) != clipped(row, operates) {
+            fake.set_row(node, out, inp, ZEROS);
+        }
+    }
+
+    /// OpenSM with all rows of the switch in the middle acknowledged, and seen by the plugin.
+    fn acknowledged(f: &Fabric, row: SlVlRow) -> (FakeOpenSm, KnownRows) {
+        let (mut fake, known) = (FakeOpenSm::new(f), KnownRows::default());
+        let (node, ports, _) = middle(f);
+        let all: Vec<(u8, u8)> =
+            ports.clone().flat_map(|out| ports.clone().map(move |inp| (out, inp))).collect();
+        let answers =
+            |fake: &mut FakeOpenSm| all.iter().for_each(|&(out, inp)| fake.set_row(node, out, inp, row));
+        all.iter().for_each(|&(out, inp)| ask(&mut fake, &known, (node, out, inp), row));
+        answers(&mut fake);
+        // Settles the last one.
+        ask(&mut fake, &known, (node, 0, 0), row);
+        answers(&mut fake);
+        (fake, known)
+    }
+
+    #[test]
+    fn rows_of_a_new_port_are_unknown() {
+        let f = chain(3);
+        let (node, ports, spare) = middle(&f);
+        let (mut fake, known) = (FakeOpenSm::new(&f), KnownRows::default());
+        let host = fake.host();
+        let rows = |fake: &mut FakeOpenSm, out| -> Vec<SlVlRow> {
+            ports.clone().map(|inp| fake.row(node, out, inp)).collect()
+        };
+        known.asked(&host, fake.physp(node, 1), 0, ZEROS);
+        assert!(rows(&mut fake, 1).iter().all(|&row| row == UNKNOWN));
+        assert!(rows(&mut fake, 2).iter().all(|&row| row == ZEROS), "another port");
+        assert_eq!(fake.row(node, 1, spare), SlVlRow(SEEN));
+        // Acknowledged rows are not forgotten, until another engine has sent some.
+        let one = SlVlRow::uniform(Vl(1));
+        ports.clone().for_each(|inp| fake.set_row(node, 1, inp, one));
+        known.asked(&host, fake.physp(node, 1), 0, one);
+        assert!(rows(&mut fake, 1).iter().all(|&row| row == one));
+        known.sent_by_another();
+        known.asked(&host, fake.physp(node, 1), 0, one);
+        assert!(rows(&mut fake, 1).iter().all(|&row| row == UNKNOWN));
+        assert_eq!(fake.row(node, 1, spare), SlVlRow(SEEN + 1));
+        // Adapters have no spare row.
+        let (_, end) = f.adapters().next().expect("an adapter");
+        known.asked(&host, fake.physp(end.node, 1), 0, ZEROS);
+        assert_eq!(fake.row(end.node, 1, 0), ZEROS);
+    }
+
+    #[test]
+    fn a_row_that_was_sent_is_unknown_until_it_is_acknowledged() {
+        let f = chain(3);
+        let (node, ..) = middle(&f);
+        let (one, two) = (SlVlRow::uniform(Vl(1)), SlVlRow::uniform(Vl(2)));
+        let (mut fake, known) = acknowledged(&f, one);
+        ask(&mut fake, &known, (node, 1, 2), two);
+        assert_eq!(fake.row(node, 1, 2), ZEROS);
+        ask(&mut fake, &known, (node, 1, 3), one);
+        assert_eq!((fake.row(node, 1, 2), fake.row(node, 1, 3)), (UNKNOWN, one));
+        // An answer overwrites it, and nothing else does.
+        fake.set_row(node, 1, 2, two);
+        ask(&mut fake, &known, (node, 1, 4), one);
+        assert_eq!(fake.row(node, 1, 2), two);
+        // OpenSM had no memory to send it.
+        known.asked(&fake.host(), fake.physp(node, 2), 3, two);
+        ask(&mut fake, &known, (node, 2, 4), one);
+        assert_eq!(fake.row(node, 2, 3), one);
+    }
+
+    #[test]
+    fn the_last_row_of_a_node_is_settled_by_the_next_node() {
+        let f = chain(3);
+        let (node, ..) = middle(&f);
+        let (mut fake, known) = acknowledged(&f, SlVlRow::uniform(Vl(1)));
+        ask(&mut fake, &known, (node, 3, 2), SlVlRow::uniform(Vl(2)));
+        let next = f.switch_node_id(SwitchId(2));
+        ask(&mut fake, &known, (next, 3, 2), ZEROS);
+        assert_eq!((fake.row(node, 3, 2), fake.row(next, 3, 2)), (UNKNOWN, ZEROS));
+    }
+
+    #[test]
+    fn acknowledged_zeros_stay() {
+        let f = chain(3);
+        let (node, ..) = middle(&f);
+        let (mut fake, known) = acknowledged(&f, ZEROS);
+        ask(&mut fake, &known, (node, 1, 2), ZEROS);
+        ask(&mut fake, &known, (node, 1, 3), ZEROS);
+        assert_eq!(fake.row(node, 1, 2), ZEROS);
+        // The port operates one VL: OpenSM makes zeros of the row.
+        fake.physp(node, 1).port_info.vl_enforce = 1 << 4;
+        ask(&mut fake, &known, (node, 1, 2), SlVlRow::uniform(Vl(1)));
+        ask(&mut fake, &known, (node, 1, 3), ZEROS);
+        assert_eq!(fake.row(node, 1, 2), ZEROS);
+    }
+
+    #[test]
+    fn zeros_are_unknown_where_opensm_sends_all_rows() {
+        let f = chain(3);
+        let (node, ..) = middle(&f);
+        let of_the_port = |fake: &mut FakeOpenSm| fake.physp(node, 1).need_update = 1;
+        let of_the_subnet = |fake: &mut FakeOpenSm| fake.osm().subn.need_update = 1;
+        for everything in [&of_the_port as &dyn Fn(&mut FakeOpenSm), &of_the_subnet] {
+            let (mut fake, known) = acknowledged(&f, ZEROS);
+            everything(&mut fake);
+            ask(&mut fake, &known, (node, 1, 2), ZEROS);
+            ask(&mut fake, &known, (node, 1, 3), ZEROS);
+            assert_eq!(fake.row(node, 1, 2), UNKNOWN);
+        }
+    }
 
     #[test]
     fn rows_are_clipped_as_opensm_does() {

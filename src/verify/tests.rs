@@ -468,6 +468,33 @@ fn a_copy_that_the_next_switch_drops_waits_too() {
     assert!(check(&f, &r, SlPolicy::AsTold).is_safe());
 }
 
+/// The entry of the last switch, which is small, names a port that only larger switches have. This says nothing about
+/// the packets that the next block's entry of the first switch sends nowhere.
+#[test]
+fn an_entry_beyond_the_ports_of_a_small_switch_is_forgotten() {
+    let mut builder = FabricBuilder::new();
+    let ids: Vec<NodeId> = [8, 8, 3]
+        .into_iter()
+        .enumerate()
+        .map(|(s, ports)| {
+            let node = Node::new(NodeKind::Switch, Guid(0x100 + s as u64), ports, &format!("S{s}"));
+            builder.add(node).unwrap()
+        })
+        .collect();
+    let port = |s: usize, port: u8| PortRef { node: ids[s], port: PortNum(port) };
+    builder.connect(port(0, 5), port(1, 1)).unwrap();
+    builder.connect(port(1, 2), port(2, 1)).unwrap();
+    let f = builder.finish(Lmc::default()).unwrap();
+    let mut r = routes(&f, tables(&f, |_| 0, true));
+    let all = destinations(&f);
+    let (first, second) = (all[0], all[1]);
+    assert_eq!((first.root, second.root), (0, 1));
+    r.lft.set(SwitchId(2), first.lid, PortNum(5));
+    r.lft.clear(SwitchId(0), second.lid);
+    let sizes = Sizes { block: 1, tile: 1, ..Sizes::default() };
+    assert!(!compare::compare(&f, &r, SlPolicy::AsTold, sizes).reachable);
+}
+
 #[test]
 fn no_switch_and_no_pair() {
     let f = FabricBuilder::new().finish(Lmc::default()).unwrap();
