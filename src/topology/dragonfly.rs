@@ -72,29 +72,38 @@ impl Dragonfly {
                 }
             }
         }
-        let mut assigned = vec![0_u32; g * a];
-        let mut cables: HashMap<(usize, usize), u32> = HashMap::new();
-        let mut turn = |group: usize, other: Option<usize>| {
-            let parallel = |s: usize| other.and_then(|o| cables.get(&(o, s))).copied().unwrap_or(0);
-            let s =
-                (group * a..(group + 1) * a).min_by_key(|&s| (assigned[s], parallel(s))).unwrap_or(group * a);
-            assigned[s] += 1;
-            if let Some(other) = other {
-                *cables.entry((other, s)).or_default() += 1;
-                *cables.entry((s, other)).or_default() += 1;
-            }
-            s
-        };
-        for (from, to) in group_links(g, a * h as usize) {
-            let s = turn(from, None);
-            plan.link(s, turn(to, Some(s)));
+        for (from, to) in global_links(g, a, h as usize) {
+            plan.link(from, to);
         }
         plan.build()
     }
 }
 
+/// The links between `g` groups of `a` switches with `h` global ports each, `a h >= g - 1`. Switches are numbered group
+/// by group.
+pub(super) fn global_links(g: usize, a: usize, h: usize) -> Vec<(usize, usize)> {
+    let mut assigned = vec![0_u32; g * a];
+    let mut cables: HashMap<(usize, usize), u32> = HashMap::new();
+    let mut turn = |group: usize, other: Option<usize>| {
+        let parallel = |s: usize| other.and_then(|o| cables.get(&(o, s))).copied().unwrap_or(0);
+        let of_group = group * a..(group + 1) * a;
+        let s = of_group.min_by_key(|&s| (assigned[s], parallel(s))).unwrap_or(group * a);
+        assigned[s] += 1;
+        if let Some(other) = other {
+            *cables.entry((other, s)).or_default() += 1;
+            *cables.entry((s, other)).or_default() += 1;
+        }
+        s
+    };
+    let ends = |(from, to): (usize, usize)| {
+        let s = turn(from, None);
+        (s, turn(to, Some(s)))
+    };
+    group_links(g, a * h).into_iter().map(ends).collect()
+}
+
 /// The links between `g` groups that have `ports` global ports each, `ports >= g - 1`.
-pub(super) fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
+fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
     let mut links = Vec::with_capacity(g * ports / 2);
     let mut ring = |distance: usize| {
         // At distance g/2 both ends would name the same links.

@@ -1,10 +1,8 @@
 //! Dragonfly+ (Megafly): groups of leaves and spines, and links between the spines of every two groups.
 
-use std::collections::HashMap;
-
 use crate::fabric::Fabric;
 
-use super::dragonfly::group_links;
+use super::dragonfly::global_links;
 use super::error::{TopologyError, at_least, invalid};
 use super::plan::{Plan, Size};
 
@@ -68,25 +66,10 @@ impl Megafly {
                 }
             }
         }
-        let mut assigned = vec![0_u32; groups as usize * spines as usize];
-        let mut cables: HashMap<(usize, usize), u32> = HashMap::new();
         let spines = spines as usize;
-        let mut turn = |group: usize, other: Option<usize>| {
-            let parallel = |s: usize| other.and_then(|o| cables.get(&(o, s))).copied().unwrap_or(0);
-            let of_group = group * spines..(group + 1) * spines;
-            let s = of_group.min_by_key(|&s| (assigned[s], parallel(s))).unwrap_or(group * spines);
-            assigned[s] += 1;
-            if let Some(other) = other {
-                *cables.entry((other, s)).or_default() += 1;
-                *cables.entry((s, other)).or_default() += 1;
-            }
-            s
-        };
         let number = |spine: usize| first_spine[spine / spines] + spine % spines;
-        for (from, to) in group_links(groups as usize, spines * h as usize) {
-            let s = turn(from, None);
-            let t = turn(to, Some(s));
-            plan.link(number(s), number(t));
+        for (from, to) in global_links(groups as usize, spines, h as usize) {
+            plan.link(number(from), number(to));
         }
         plan.build()
     }

@@ -13,8 +13,8 @@
 //!
 //! With the setting `traffic` one of the first two counts whole and the other not. A tenth more load on the
 //! hottest channel costs about 5 %, and so does a tenth less bandwidth in bisections. What is better than P-SSSP has a
-//! negative price and counts a thirty-second: a loss hurts more than a gain helps. Tables that a failed link changes little are
-//! worth [`STABILITY`](super::tuning::STABILITY) more.
+//! negative price and counts a thirty-second: a loss hurts more than a gain helps. Tables that a failed link changes
+//! little are worth [`STABILITY`](super::tuning::STABILITY) more.
 
 use super::Task;
 use super::candidates::{BalanceBy, Candidate};
