@@ -100,12 +100,23 @@ simulate() {
 # engine_used LOG: the engine whose tables OpenSM configured last.
 engine_used() { sed -nE 's/.*: ([A-Za-z0-9_-]+) tables configured on all.*/\1/p' "$1" | tail -1; }
 
+# configure ENGINE FABRIC FOLDER: writes FOLDER/conf for OpenSM. torus-2QoS refuses where it has no file of its own.
+configure() {
+  printf '%s\n' "routing_engine $1,no_fallback" 'event_plugin_name dfdn' 'force_log_flush TRUE' >"$3/conf"
+  [ "$1" = torus-2QoS ] || return 0
+  "$dfdn" export torus-2qos "$2" -o "$3/torus" >/dev/null 2>&1 || true
+  echo "torus_config $3/torus/torus-2QoS.conf" >>"$3/conf"
+}
+
 # stock ENGINE FABRIC FOLDER: makes the dumps of one engine; if it fails, prints the reason.
-# "limit": its seconds. The plugin is loaded too, as it writes the SLs that the engine assigns (psl).
+# "limit": its seconds; "stock_options": further lines of its configuration. The plugin is loaded too, as it writes the
+# SLs that the engine assigns (psl).
 stock() {
   local engine=$1 d=$3 used
   simulate "$2" "$d"
-  printf '%s\n' "routing_engine $engine,no_fallback" 'event_plugin_name dfdn' 'force_log_flush TRUE' >"$d/conf"
+  configure "$engine" "$2" "$d"
+  printf '%s
+' ${stock_options[@]+"${stock_options[@]}"} >>"$d/conf"
   "${simulated[@]}" "LD_LIBRARY_PATH=$PWD/target/release" \
     /usr/sbin/opensm -F "$d/conf" -f "$d/log" -D 0x47 >"$d/out" 2>&1 &
   pids+=("$!")

@@ -25,6 +25,7 @@
 //! | [`evaluate`] | edge-forwarding index, effective bisection bandwidth, path lengths, fault tolerance |
 //! | [`simulate`] | packets, buffers and credits on given tables; finds deadlocks |
 //! | [`whatif`] | what failures would cost: each link and switch in turn |
+//! | [`reconfigure`] | the way from tables in force to new ones, in steps that are proven |
 //! | `report` | a page about a fabric and its tables, for the command |
 //! | [`cabling`] | a fabric as it is against the one that was planned |
 //! | [`formats`] | readers and writers, one file a format |
@@ -49,6 +50,8 @@
 //! `examples/` has three small programs: route a file, compare two engines, and write an engine of your own.
 //!
 //! The same fabric and settings give the same tables, byte for byte, on any machine and for any number of threads.
+//! In the plugin, tables may also keep to one earlier fabric, the baseline ([`engine::Baseline`]), so that the way to
+//! them can be proven; then they are a function of both.
 
 pub mod cabling;
 pub mod engine;
@@ -60,6 +63,7 @@ pub mod multicast;
 pub mod ordering;
 #[cfg(feature = "plugin")]
 pub mod plugin;
+pub mod reconfigure;
 #[cfg(feature = "command")]
 pub mod report;
 pub mod routing;

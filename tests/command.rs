@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -96,6 +96,59 @@ fn has(value: &Value, keys: &str) {
 const ROUTE: &str = "engine switches cas links diameter vls sls vls_all sls_all deadlock_free minimal \
     nonminimal_share mean_stretch max_channel_load seconds";
 const VERIFY: &str = "deadlock_free reachable loop_free minimal vls sls witness";
+/// Roles change what is balanced, are measured for themselves, and a mistake in their file is named with its line.
+#[test]
+fn roles() {
+    let desk = Desk::with("fat-tree --k 6 --fail-links 9");
+    desk.write("roles", "# the third adapter of each leaf\n*-ca-3 storage 1 2\n*-ca-2 service\n");
+    let routed = desk.run("route fabric.net --roles roles --balance full -o tables");
+    assert_eq!(routed.code, Some(0), "{}", routed.err);
+    assert!(routed.out.contains("18 store and 18 serve"), "{}", routed.out);
+    assert_eq!(desk.run("verify fabric.net tables").code, Some(0));
+    assert_eq!(desk.run("route fabric.net --balance full -o plain").code, Some(0));
+    let figure = |tables: &str, what: &str| {
+        let value = desk.json(&format!("evaluate fabric.net {tables} --roles roles --patterns 200"), 0);
+        assert_eq!(
+            (&value["with_storage"]["compute"], &value["with_storage"]["storage"]),
+            (&18.into(), &18.into())
+        );
+        value["among_compute"][what].as_f64().expect("a number")
+    };
+    assert!(figure("tables", "ebb") > figure("plain", "ebb"));
+    assert!(figure("tables", "largest_load") <= figure("plain", "largest_load"));
+    let plain = desk.json("evaluate fabric.net plain --patterns 20", 0);
+    assert!(
+        plain.get("with_storage").is_none() && plain["shift_mean"].as_f64() >= plain["shift_least"].as_f64()
+    );
+    desk.write("bad", "*-ca-3 storage\n\nx stroage\n");
+    desk.refused(
+        "route fabric.net --roles bad",
+        &["bad", "line 3", "'stroage' is none of compute, storage, service"],
+    );
+    desk.refused("route fabric.net --roles missing", &["missing", "cannot read"]);
+}
+
+/// The file says which links are slow, and whoever reads it counts load over rate.
+#[test]
+fn slow_links() {
+    let desk = Desk::with("fat-tree --k 4 --slow-links 6 --seed 2");
+    let text = fs::read_to_string(desk.path("fabric.net")).expect("the fabric");
+    assert_eq!(text.matches(" 2xQDR\n").count(), 12, "{text}");
+    assert_eq!(desk.run("route fabric.net -o tables").code, Some(0));
+    assert_eq!(desk.run("verify fabric.net tables").code, Some(0));
+    let evaluated = desk.run("evaluate fabric.net tables --patterns 20");
+    let line = "link rates             26 of 4xQDR, 6 of 2xQDR: load counts over rate\n";
+    assert!(evaluated.code == Some(0) && evaluated.out.contains(line), "{}", evaluated.out);
+    let mean = |net: &str| {
+        let value = desk.json(&format!("evaluate {net} tables --patterns 20"), 0);
+        value["mean_channel_load"].as_f64().expect("a number")
+    };
+    desk.write("equal.net", text.replace(" 2xQDR\n", " 4xQDR\n"));
+    assert!(mean("fabric.net") > mean("equal.net"));
+    assert!(!desk.run("evaluate equal.net tables --patterns 20").out.contains("link rates"));
+    desk.refused("generate ring --switches 4 --slow-links 5", &["only 4 of the 5 links"]);
+}
+
 const EVALUATE: &str = "edge_forwarding_index ebb ebb_low ebb_high mean_hops max_hops hop_histogram \
     channel_load_histogram";
 
@@ -135,6 +188,7 @@ fn help_has_an_example() {
         "compare",
         "simulate",
         "export",
+        "hold",
         "config",
         "completions",
         "man",
@@ -294,36 +348,53 @@ pub(crate) fn check_credit_loop(witness: &Value) {
     }
 }
 
-#[test]
-fn nothing_is_left_of_an_interrupted_run() {
+/// A desk with a fabric whose tables take a moment to write.
+fn big_desk() -> Desk {
     let desk = Desk::new();
     let big = Dragonfly::balanced(6).build().expect("a Dragonfly");
     let mut text = Vec::new();
     formats::ibnetdiscover::write(&mut text, &big).expect("text");
     desk.write("fabric.net", text);
-    for signal in ["INT", "TERM"] {
-        let mut child =
-            desk.command("route fabric.net -o tables").stdout(Stdio::null()).spawn().expect("dfdn");
-        let staged = || desk.files(".").into_iter().find(|n| n.starts_with(".dfdn-"));
-        // While it writes: at least one table exists.
-        let writing = host::wait_for(Duration::from_secs(120), || {
-            let ended = child.try_wait().expect("it can be asked").is_some();
-            let tables =
-                staged().and_then(|n| fs::read_dir(desk.path(&n)).ok()).is_some_and(|d| d.count() > 0);
-            (ended || tables).then_some(tables)
-        });
-        assert_eq!(writing, Some(true), "tables are written beside their place");
-        assert!(
-            Command::new("kill")
-                .args(["-s", signal, &child.id().to_string()])
-                .status()
-                .expect("kill")
-                .success()
-        );
-        let status = child.wait().expect("dfdn ends");
+    desk
+}
+
+/// Sends a signal to a run once it writes: at least one table exists.
+fn interrupt(desk: &Desk, child: &mut Child, signal: &str) -> ExitStatus {
+    let staged = || desk.files(".").into_iter().find(|n| n.starts_with(".dfdn-"));
+    let writing = host::wait_for(Duration::from_secs(120), || {
+        let ended = child.try_wait().expect("it can be asked").is_some();
+        let tables = staged().and_then(|n| fs::read_dir(desk.path(&n)).ok()).is_some_and(|d| d.count() > 0);
+        (ended || tables).then_some(tables)
+    });
+    assert_eq!(writing, Some(true), "tables are written beside their place");
+    let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+    assert!(kill.expect("kill").success());
+    child.wait().expect("dfdn ends")
+}
+
+#[test]
+fn nothing_is_left_of_an_interrupted_run() {
+    let desk = big_desk();
+    for signal in ["INT", "TERM", "HUP"] {
+        // The tests themselves may run under nohup.
+        let mut run = Command::new("env");
+        run.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_dfdn"), "route", "fabric.net", "-o", "tables"]);
+        let mut child = run.current_dir(desk.path(".")).stdout(Stdio::null()).spawn().expect("env");
+        let status = interrupt(&desk, &mut child, signal);
         assert_eq!(status.code(), None, "it ends by the signal: {status}");
         assert_eq!(desk.files("."), ["fabric.net"], "{signal}");
     }
+}
+
+/// `nohup` starts it so that it ignores SIGHUP.
+#[test]
+fn a_run_goes_on_after_a_signal_that_it_is_to_ignore() {
+    let desk = big_desk();
+    let mut run = Command::new("sh");
+    run.args(["-c", "trap '' HUP; exec \"$0\" route fabric.net -o tables", env!("CARGO_BIN_EXE_dfdn")]);
+    let mut child = run.current_dir(desk.path(".")).stdout(Stdio::null()).spawn().expect("sh");
+    assert_eq!(interrupt(&desk, &mut child, "HUP").code(), Some(0));
+    assert_eq!(desk.files("."), ["fabric.net", "tables"]);
 }
 
 /// Whenever it is interrupted, the folder has all tables or none.

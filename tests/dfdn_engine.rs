@@ -1,8 +1,10 @@
 //! The engine `dfdn` on every kind of fabric, judged by `verify`.
 
 use dfdn::engine::{Prefer, Routed, Settings, route};
-use dfdn::fabric::{Fabric, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef};
-use dfdn::tables::PathSl;
+use dfdn::fabric::{
+    ChannelId, Fabric, FabricBuilder, Guid, Lid, Lmc, Node, NodeKind, PortNum, PortRef, SwitchId,
+};
+use dfdn::tables::{McastGroup, PathSl};
 use dfdn::topology::{
     Candidates, Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Oft, Random, RandomIrregular, Ring,
     SlimFly, Torus, fail_links, fail_switches, small_members,
@@ -282,4 +284,112 @@ fn any_connected_fabric() {
             Ok(())
         })
         .unwrap();
+}
+
+/// Tori with long rings: two VLs, an SL for each set of datelines, shortest paths, multicast with any SL, and the same
+/// SL for replies.
+#[test]
+fn tori_take_two_vls_and_multicast_has_any_sl() {
+    for (dims, cas, sls) in [
+        (&[5, 5][..], 2, 4),
+        (&[7, 3], 1, 2),
+        (&[4, 7], 1, 2),
+        (&[6, 5, 4], 1, 4),
+        (&[5, 6, 7], 1, 8),
+        (&[5, 5, 5, 3], 1, 8),
+    ] {
+        let fabric = Torus { dims: dims.to_vec(), cas }.build().expect("a torus");
+        let routed = route(&fabric, &Settings::default()).expect("a torus can be routed");
+        let verdict = &routed.verdict;
+        assert!(verdict.is_safe() && verdict.minimal, "{dims:?}");
+        assert_eq!((verdict.vls_all, verdict.sls_all), (2, sls), "{dims:?}");
+        assert!(routed.safety.replies, "{dims:?}: both directions have one SL");
+        let served = routed.routes.multicast.iter().filter_map(|tree| tree.sls).fold(0, |all, sls| all | sls);
+        assert_eq!(served, u16::MAX, "{dims:?}: groups with any SL");
+    }
+}
+
+/// Two links a step, and a ring beside a path, without any configuration.
+#[test]
+fn parallel_links_and_mixtures_with_meshes_are_tori() {
+    let steps = |dims: [usize; 2], ring: [bool; 2], parallel: usize| {
+        let mut links = Vec::new();
+        for (x, y) in (0..dims[0]).flat_map(|x| (0..dims[1]).map(move |y| (x, y))) {
+            let ahead = [((x + 1) % dims[0], y), (x, (y + 1) % dims[1])];
+            for (i, (to_x, to_y)) in ahead.into_iter().enumerate() {
+                if ring[i] || to_x + to_y > x + y {
+                    links.extend(vec![(x * dims[1] + y, to_x * dims[1] + to_y); parallel]);
+                }
+            }
+        }
+        fabric(dims[0] * dims[1], &links, &vec![6; dims[0] * dims[1]])
+    };
+    for (fabric, sls) in [
+        (steps([5, 6], [true, true], 2), 4),
+        (steps([8, 4], [true, false], 1), 2),
+        (steps([3, 7], [false, true], 3), 2),
+    ] {
+        let routed = routed(&fabric, &Settings::default());
+        assert!(routed.verdict.minimal, "{fabric}");
+        assert_eq!((routed.verdict.vls_all, routed.verdict.sls_all), (2, sls), "{fabric}");
+        // Parallel links carry about as much.
+        let mut load = std::collections::BTreeMap::<_, Vec<u64>>::new();
+        for (id, c) in fabric.channels().iter() {
+            load.entry((c.from, c.to)).or_default().push(count(&fabric, &routed, id));
+        }
+        for (step, loads) in load {
+            let (least, most) = (loads.iter().min().unwrap(), loads.iter().max().unwrap());
+            assert!(most - least <= most / 3 + 6, "{fabric}, {step:?}: {loads:?}");
+        }
+    }
+}
+
+/// Routes of pairs of adapters over a channel.
+fn count(fabric: &Fabric, routed: &Routed, channel: ChannelId) -> u64 {
+    let (c, lft) = (fabric.channels().get(channel), &routed.routes.lft);
+    let passes = |from: SwitchId, lid: Lid| {
+        let mut at = from;
+        while let Some(next) = fabric.channels().at_port(at, lft.get(at, lid).expect("an entry")) {
+            if next == channel {
+                return true;
+            }
+            at = fabric.channels().get(next).to;
+        }
+        false
+    };
+    let home = |end: &dfdn::fabric::EndPort| end.attachment.expect("a switch").0;
+    let mut routes = 0;
+    for (_, end) in fabric.adapters().filter(|(_, end)| home(end) != c.from) {
+        routes += fabric.adapters().filter(|(_, source)| passes(home(source), end.lid)).count() as u64;
+    }
+    routes
+}
+
+#[test]
+fn damaged_tori_take_three_vls_at_most() {
+    for dims in [&[7, 7][..], &[8, 8], &[5, 6, 5]] {
+        let whole = Torus { dims: dims.to_vec(), cas: 1 }.build().expect("a torus");
+        let links = whole.channels().len() / 2;
+        for seed in 1..4 {
+            for fabric in [
+                fail_links(&whole, links / 20, seed).expect("links to spare"),
+                fail_switches(&whole, 2, Candidates::Any, seed).expect("switches to spare"),
+            ] {
+                let routed = route(&fabric, &Settings::default()).expect("it is connected");
+                assert!(routed.verdict.is_safe() && routed.verdict.vls_all <= 3, "{dims:?}, seed {seed}");
+                let serves_default = |tree: &McastGroup| tree.sls.is_some_and(|sls| sls & 1 != 0);
+                assert!(routed.routes.multicast.iter().any(serves_default), "{dims:?}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_torus_obeys_limits_and_preferences() {
+    let fabric = Torus { dims: vec![6, 6], cas: 1 }.build().expect("a torus");
+    let sls = |settings: Settings| route(&fabric, &settings).map(|routed| routed.verdict.sls_all);
+    assert_eq!(sls(Settings { prefer: Prefer::OneSl, ..Settings::default() }).expect("one SL"), 1);
+    assert_eq!(sls(Settings { prefer: Prefer::Minimal, ..Settings::default() }).expect("two VLs"), 4);
+    assert_eq!(sls(Settings { sls: 3, ..Settings::default() }).expect("a search"), 1);
+    assert_eq!(sls(Settings { classes: 4, ..Settings::default() }).expect("four times two VLs"), 16);
 }

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use dfdn::formats::read_fabric;
+
+use crate::desk::{dfdn, fine};
 
 /// A folder with `fabric.net` and `tables`.
 fn desk(fabric: &str, route: &str) -> TempDir {
@@ -19,11 +21,6 @@ fn desk(fabric: &str, route: &str) -> TempDir {
         assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
     }
     desk
-}
-
-fn dfdn(desk: &TempDir, words: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dfdn"));
-    command.args(words.split_whitespace()).current_dir(desk).output().expect("dfdn starts")
 }
 
 fn export(desk: &TempDir, simulator: &str) -> Value {
@@ -218,11 +215,6 @@ fn booksim_loads_what_is_exported() {
     }
 }
 
-fn dfdn_fine(desk: &TempDir, words: &str) {
-    let ran = dfdn(desk, words);
-    assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
-}
-
 /// The words of `Nodes=` or `Switches=` by the name before them.
 fn slurm(text: &str, kind: &str) -> BTreeMap<String, Vec<String>> {
     let lines = text.lines().filter_map(|line| line.split_once(&format!(" {kind}=")));
@@ -234,8 +226,8 @@ fn slurm(text: &str, kind: &str) -> BTreeMap<String, Vec<String>> {
 fn slurm_gets_each_host_once() {
     for fabric in ["dragonfly --p 2", "fat-tree --k 4", "director"] {
         let desk = tempfile::tempdir().expect("a temporary folder");
-        dfdn_fine(&desk, &format!("generate {fabric} -o fabric.net"));
-        dfdn_fine(&desk, "export slurm fabric.net -o out");
+        fine(&desk, &format!("generate {fabric} -o fabric.net"));
+        fine(&desk, "export slurm fabric.net -o out");
         let (fabric, _) = read_fabric(read(&desk, "fabric.net").as_bytes()).expect("a fabric");
         let [tree, block] =
             ["topology.conf", "topology-block.conf"].map(|name| read(&desk, &format!("out/{name}")));
@@ -268,8 +260,8 @@ fn slurm_loads_what_is_exported() {
         return eprintln!("skipped: no slurmctld (Debian: slurmctld, slurm-client)");
     }
     let desk = tempfile::tempdir().expect("a temporary folder");
-    dfdn_fine(&desk, "generate dragonfly --p 2 -o fabric.net");
-    dfdn_fine(&desk, "export slurm fabric.net -o out");
+    fine(&desk, "generate dragonfly --p 2 -o fabric.net");
+    fine(&desk, "export slurm fabric.net -o out");
     let hosts: Vec<String> =
         slurm(&read(&desk, "out/topology.conf"), "Nodes").into_values().flatten().collect();
     let port =
@@ -321,11 +313,11 @@ fn slurm_loads_what_is_exported() {
 #[test]
 fn graphviz_loads_what_is_exported() {
     let desk = tempfile::tempdir().expect("a temporary folder");
-    dfdn_fine(&desk, "generate ring --switches 4 --cas 1 -o fabric.net");
+    fine(&desk, "generate ring --switches 4 --cas 1 -o fabric.net");
     let hostile = "a\\\"]; b -- c; &<x>";
     let text = read(&desk, "fabric.net").replace("sw-0-ca-1", &hostile.replace('"', "'"));
     fs::write(desk.path().join("fabric.net"), text).expect("a file is written");
-    dfdn_fine(&desk, "export graphviz fabric.net -o out");
+    fine(&desk, "export graphviz fabric.net -o out");
     let dot = read(&desk, "out/fabric.dot");
     assert_eq!(dot.matches(" -- ").count(), 4 + 4 + 1, "four hosts, four links, and one in a name");
     let Ok(ran) = Command::new("dot").arg("-Tjson").arg(desk.path().join("out/fabric.dot")).output() else {

@@ -1,6 +1,7 @@
 //! OpenSM's options together with dfdn: each works, or the log mentions it.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use dfdn::engine::{self, EngineError, IGNORED_OPTIONS, Routed, Settings};
@@ -33,6 +34,36 @@ fn held(sim: &Ibsim, sm: &OpenSm, fabric: &Fabric) -> (Fabric, Routes) {
         std::fs::copy(sm.path("psl"), back.folder().join("psl")).expect("psl is copied");
     }
     formats::load_tables(back.folder(), fabric.clone()).expect("the tables load")
+}
+
+/// OpenSM's torus-2QoS routes tori, meshes and mixtures by the file that `dfdn export torus-2qos` writes, with rings of
+/// four and parallel paths of two in it, and without the switch of the first seed.
+#[test]
+fn torus_2qos_routes_by_the_exported_file() {
+    let Some(tools) = host::tools("torus-2qos") else { return };
+    let torus = |dims: &[u32]| Torus { dims: dims.to_vec(), cas: 1 }.build().expect("a torus");
+    for fabric in [torus(&[5, 5]), torus(&[4, 6, 3]), torus(&[4, 4]), torus(&[2, 5])] {
+        let desk = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(desk.path().join("fabric.net"), net(&fabric)).expect("the fabric is written");
+        let words = ["export", "torus-2qos", "fabric.net", "-o", "out"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dfdn"));
+        let ran = command.args(words).current_dir(&desk).output().expect("dfdn starts");
+        assert!(ran.status.success(), "{fabric}: {}", String::from_utf8_lossy(&ran.stderr));
+        let sim = Ibsim::start(tools, &net(&fabric));
+        let file = desk.path().join("out/torus-2QoS.conf");
+        let text = std::fs::read_to_string(&file).expect("the file");
+        let config = Config {
+            engine: "torus-2QoS,no_fallback".into(),
+            extra: format!("torus_config {}\n", file.display()),
+            ..Config::default()
+        };
+        let sm = OpenSm::up(&sim, &config);
+        assert_eq!(sm.engine_used().as_deref(), Some("torus-2QoS"), "{fabric}:\n{text}\n{}", sm.log());
+        // Each route of the switches reaches its LID.
+        let (_, routes) = held(&sim, &sm, &fabric);
+        let verdict = verify(&fabric, &routes);
+        assert!(verdict.reachable && verdict.loop_free, "{fabric}:\n{text}");
+    }
 }
 
 /// An option that works, or makes the engine refuse.
@@ -161,6 +192,52 @@ fn options_without_effect_are_told() {
     }
     assert!(with == without, "an option changed the tables");
     assert_eq!(log.matches("dfdn: DF15").count(), 1, "told once\n{log}");
+}
+
+/// Every option of OpenSM's headers is in the table of docs/settings.md, and those without effect are those of the code.
+#[test]
+fn every_option_is_documented() {
+    let folder =
+        std::env::var_os("OPENSM_INCLUDE_DIR").map_or("/usr/include/infiniband".into(), PathBuf::from);
+    let header = folder.join("opensm/osm_subnet.h");
+    let Ok(text) = std::fs::read_to_string(&header) else {
+        eprintln!("skipped: {} is not there (libopensm-dev)", header.display());
+        return;
+    };
+    let docs =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/settings.md")).expect("the page");
+    let (_, table) = docs.split_once("## Options of `opensm.conf`").expect("the table");
+    let rows: Vec<(&str, &str)> =
+        table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | ")).collect();
+    let named = |name: &str| {
+        let is = |word: &str| word.strip_suffix('*').map_or(word == name, |start| name.starts_with(start));
+        let found =
+            rows.iter().find(|(names, _)| names.split(['`', ' ']).filter(|word| !word.is_empty()).any(is));
+        found.map(|(_, what)| *what)
+    };
+    // The names of fields that differ from those of the options, and fields that are no options.
+    let renamed = [
+        ("m_key_protect_bits", "m_key_protection_level"),
+        ("routing_engine_names", "routing_engine"),
+        ("torus_conf_file", "torus_config"),
+    ];
+    let none = ["config_file", "file_opts", "part_enforce_enum"];
+    let fields = text.split_once("typedef struct osm_subn_opt {").and_then(|(_, rest)| rest.split_once('}'));
+    let fields: Vec<&str> = (fields.expect("the options").0.lines())
+        .filter_map(|line| line.split(';').next()?.split_whitespace().last())
+        .map(|field| field.trim_start_matches('*').split('[').next().unwrap_or_default())
+        .filter(|field| field.starts_with(|c: char| c.is_ascii_lowercase()) && !none.contains(field))
+        .filter(|field| !field.starts_with("qos_") || *field == "qos_policy_file")
+        .collect();
+    assert!(fields.len() > 100, "{fields:?}");
+    for field in fields {
+        let option = renamed.iter().find(|(name, _)| *name == field).map_or(field, |(_, option)| option);
+        assert!(named(option).is_some(), "docs/settings.md does not say what becomes of {option}");
+    }
+    for option in IGNORED_OPTIONS {
+        let what = named(option.name).unwrap_or_else(|| panic!("{} is not in docs/settings.md", option.name));
+        assert!(what.starts_with("no effect"), "{}: {what}", option.name);
+    }
 }
 
 /// OpenSM reads its file again at SIGHUP.

@@ -231,7 +231,7 @@ fn mixed_fabric_with_lmc_and_a_link_that_goes_down() {
     let extra = "lmc_esp0 TRUE\n".to_owned();
     // As printed in the paper: several SLs.
     let settings = Settings { engine: "dfdn-paper".to_owned(), ..Settings::default() };
-    let mut sm = OpenSm::up(&sim, &Config { lmc: 2, extra, ..plugin::config("dfdn-paper") });
+    let mut sm = OpenSm::up(&sim, &plugin::fast(Config { lmc: 2, extra, ..plugin::config("dfdn-paper") }));
     let mut fabric = fabric;
     for sweep in 1..=2 {
         sm.wait_log("dfdn: DF05", sweep, Duration::from_secs(10));
@@ -350,12 +350,13 @@ fn a_panic_in_any_callback_leaves_opensm_alive() {
 fn another_version_of_opensm_is_not_served() {
     let Some(tools) = host::tools("version") else { return };
     let library = std::fs::read(plugin::folder().join("libdfdn.so")).expect("the library is read");
-    let version = b"OpenSM 3.3.23\0";
-    let places: Vec<usize> = (0..library.len()).filter(|&i| library[i..].starts_with(version)).collect();
+    let versions = [b"OpenSM 3.3.23\0", b"OpenSM 3.3.24\0"];
+    let named = |i: &usize| versions.iter().any(|version| library[*i..].starts_with(*version));
+    let places: Vec<usize> = (0..library.len()).filter(named).collect();
     assert!(!places.is_empty(), "the library names the version that it was built for");
-    let mut other = library;
+    let mut other = library.clone();
     for place in places {
-        other[place..place + version.len()].copy_from_slice(b"OpenSM 3.3.99\0");
+        other[place..place + versions[0].len()].copy_from_slice(b"OpenSM 3.3.99\0");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("libdfdn.so"), other).expect("the library is written");
@@ -387,6 +388,27 @@ fn clipped_tables_are_found_and_sent_again() {
     assert!(verdict.vls > 1);
 }
 
+#[test]
+fn each_sweep_adds_a_line_to_the_sweep_log() {
+    let Some(tools) = host::tools("sweep_log") else { return };
+    let fabric = Ring { switches: 6, cas: 1 }.build().expect("a ring");
+    let sim = Ibsim::start(tools, &net(&fabric));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (conf, log) = (folder.path().join("dfdn.conf"), folder.path().join("sweeps.json"));
+    std::fs::write(&conf, format!("sweep_log {}\n", log.display())).expect("the configuration is written");
+    let env = vec![("DFDN_CONF".to_owned(), conf)];
+    let mut sm = OpenSm::up(&sim, &Config { env, ..plugin::config("dfdn") });
+    sm.resweep();
+    let text = std::fs::read_to_string(&log).unwrap_or_else(|e| panic!("{e}\n{}", sm.log()));
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(lines.len() >= 2, "{text}");
+    for line in &lines {
+        assert!(line["in_place"] == true && line["held"] == false && line["switches"] == 6, "{line}");
+        assert!(line["engine"] == "dfdn" && line["seconds"]["all"].as_f64() > Some(0.0), "{line}");
+    }
+}
+
 /// OpenSM treats a row of zeros whose MAD failed as sent. Rows that were not acknowledged are sent
 /// again, so what is reported as in place is in place.
 #[test]
@@ -402,7 +424,7 @@ fn rows_whose_mads_failed_are_sent_again() {
     assert!(before.stop().success());
     let switch = fabric.switch(fabric.switch_ids().next().expect("a switch")).guid;
     sim.command(&format!("Error \"S-{:016x}\" 100 0x17", switch.0));
-    let mut sm = OpenSm::up(&sim, &plugin::config("dfdn"));
+    let mut sm = OpenSm::up(&sim, &plugin::fast(plugin::config("dfdn")));
     sm.wait_log("dfdn: ERR DF26", 1, Duration::from_secs(20));
     assert!(!sm.log().contains("dfdn: DF05"), "{}", sm.log());
     sim.command(&format!("Error \"S-{:016x}\" 0", switch.0));

@@ -2,32 +2,18 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::desk::{dfdn, fine};
 
 fn desk(fabric: &str) -> TempDir {
     let desk = tempfile::tempdir().expect("a temporary folder");
     fine(&desk, &format!("generate {fabric} -o fabric.net"));
     fine(&desk, "route fabric.net -o tables");
     desk
-}
-
-fn dfdn(desk: &TempDir, words: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dfdn"));
-    command
-        .args(words.split_whitespace())
-        .current_dir(desk)
-        .env_remove("DFDN_LOG")
-        .output()
-        .expect("dfdn starts")
-}
-
-fn fine(desk: &TempDir, words: &str) -> Vec<u8> {
-    let ran = dfdn(desk, words);
-    assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
-    ran.stdout
 }
 
 fn page(desk: &TempDir) -> String {
@@ -70,13 +56,13 @@ fn numbers_on_the_page_are_those_of_the_json() {
     {
         let desk = desk(fabric);
         let json = fine(&desk, "report fabric.net tables -o report.html --json --patterns 100");
-        let report: Value = serde_json::from_slice(&json).expect("an object");
+        let report: Value = serde_json::from_str(&json).expect("an object");
         equal(&page(&desk), &report, 50);
         let judged = dfdn(&desk, "verify fabric.net tables --json").stdout;
         let judged: Value = serde_json::from_slice(&judged).expect("an object");
         assert_eq!(report["tables"][0]["verdict"]["vls"], judged["vls"]);
         let measured = fine(&desk, "evaluate fabric.net tables --json --patterns 100");
-        let measured: Value = serde_json::from_slice(&measured).expect("an object");
+        let measured: Value = serde_json::from_str(&measured).expect("an object");
         assert_eq!(report["tables"][0]["metrics"]["ebb"], measured["ebb"]);
         // The subject is routed by the same engine.
         assert_eq!(report["tables"][0]["metrics"], report["tables"][1]["metrics"]);
@@ -92,7 +78,7 @@ fn the_page_is_one_file_that_asks_nobody() {
     fs::write(desk.path().join("whatif.json"), whatif).expect("a file is written");
     let json = fine(&desk, "report fabric.net tables --whatif whatif.json -o report.html --json");
     let html = page(&desk);
-    equal(&html, &serde_json::from_slice(&json).expect("an object"), 100);
+    equal(&html, &serde_json::from_str(&json).expect("an object"), 100);
     for word in ["http:", "https:", "src=", "@import", "url(h"] {
         assert!(!html.contains(word), "{word}");
     }
@@ -101,7 +87,7 @@ fn the_page_is_one_file_that_asks_nobody() {
     fine(&desk, "report fabric.net tables --whatif whatif.json -o report.html --json");
     assert!(html == page(&desk));
     let piped = fine(&desk, "report fabric.net tables --whatif whatif.json");
-    assert!(String::from_utf8(piped).expect("UTF-8").starts_with("<!DOCTYPE html>"));
+    assert!(piped.starts_with("<!DOCTYPE html>"));
     for (words, why) in [
         ("report nowhere -o report.html", "nowhere"),
         ("report fabric.net nowhere -o other.html", "nowhere"),
@@ -138,7 +124,7 @@ fn descriptions_are_only_text() {
     let text = fs::read_to_string(&net).expect("a file").replace("sw-0-ca-1", hostile);
     fs::write(&net, text).expect("a file is written");
     let json = fine(&desk, "report fabric.net -o report.html --json");
-    assert!(String::from_utf8_lossy(&json).len() > 100);
+    assert!(json.len() > 100);
     let html = page(&desk);
     assert!(!html.contains("<script>alert") && !html.contains("<img"), "it got out");
     assert!(html.contains("&lt;script&gt;alert(1)"), "it is shown as text");
@@ -149,11 +135,10 @@ fn descriptions_are_only_text() {
 fn a_path_is_shown_hop_by_hop() {
     let desk = desk("mesh --dims 4,4");
     let found: Value =
-        serde_json::from_slice(&fine(&desk, "path fabric.net tables sw-0-0-ca-1 sw-3-3-ca-1 --json"))
+        serde_json::from_str(&fine(&desk, "path fabric.net tables sw-0-0-ca-1 sw-3-3-ca-1 --json"))
             .expect("an object");
     assert_eq!(found["hops"].as_array().map(Vec::len), Some(7));
-    let text =
-        String::from_utf8(fine(&desk, "path fabric.net tables sw-0-0-ca-1 sw-3-3-ca-1")).expect("UTF-8");
+    let text = fine(&desk, "path fabric.net tables sw-0-0-ca-1 sw-3-3-ca-1");
     assert!(text.contains("links between switches 6") && text.contains("  7  'sw-3-3'"), "{text}");
     let ran = dfdn(&desk, "path fabric.net tables nobody sw-3-3-ca-1");
     assert!(ran.status.code() == Some(2) && String::from_utf8_lossy(&ran.stderr).contains("'nobody'"));
@@ -197,7 +182,7 @@ fn a_browser_shows_it_without_an_error() {
     let json = fine(&desk, "report fabric.net tables -o report.html --json");
     let (dom, console) = shown_by(browser, desk.path(), "report.html");
     assert_eq!(console, "");
-    equal(&dom, &serde_json::from_slice(&json).expect("an object"), 70);
+    equal(&dom, &serde_json::from_str(&json).expect("an object"), 70);
     assert!(dom.contains("<div class=\"script\">"), "its script did not run");
     // Every picture and every field has a name.
     let tags = |tag: &str| {
@@ -230,7 +215,7 @@ fn a_browser_shows_it_without_an_error() {
     let (dom, console) = shown_by(browser, desk.path(), "driven.html");
     assert_eq!(console, "");
     let found = fine(&desk, &format!("path fabric.net tables {from} {to} --json"));
-    let found: Value = serde_json::from_slice(&found).expect("an object");
+    let found: Value = serde_json::from_str(&found).expect("an object");
     let lines: Vec<String> = found["hops"]
         .as_array()
         .expect("a list")
@@ -247,7 +232,7 @@ fn a_browser_shows_it_without_an_error() {
         })
         .collect();
     assert!(lines.len() > 2 && dom.contains(&lines.concat()), "{} in {dom}", lines.concat());
-    let report: Value = serde_json::from_slice(&json).expect("an object");
+    let report: Value = serde_json::from_str(&json).expect("an object");
     let users =
         dom.split("sw-0-0 port 3 to ").nth(1).and_then(|rest| rest.split(": ").nth(1)).expect("who uses it");
     let count: u64 = users.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");

@@ -152,6 +152,52 @@ fn a_deadlock_is_shown_as_a_credit_loop() {
     }
 }
 
+/// A link fails, and the switches are programmed in three ways; then it returns.
+#[test]
+fn tables_change_under_load() {
+    let desk = Desk::new("fat-tree --k 4 --levels 3", "");
+    for words in [
+        "generate fat-tree --k 4 --levels 3 --fail-links 1 -o damaged.net",
+        "route damaged.net -o damaged",
+        "reconfigure fabric.net tables damaged.net damaged -o plan.json",
+        "reconfigure damaged.net damaged fabric.net tables -o back.json",
+    ] {
+        let ran = desk.run(words);
+        assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    let words = "fabric.net tables --load .4 --seed 1,2 --update plan.json --mads 200000 --way";
+    let mut mads = Vec::new();
+    for way in ["steps", "rewriting", "static"] {
+        let value = desk.json(&format!("{words} {way}"), 0);
+        assert_eq!((&value["update"]["way"], &value["update"]["plan"]), (&way.into(), &"plan.json".into()));
+        for row in value["rows"].as_array().expect("rows") {
+            let update = &row["update"];
+            let (lost, number) = (&update["lost"], |key: &str| update[key].as_f64().expect("a number"));
+            // Hosts that wait may have nothing under way to the failed link.
+            assert!(way == "static" || lost["no_link"].as_u64() > Some(0), "{way}: {update}");
+            assert_eq!((&lost["cut_off"], &lost["no_entry"]), (&0.into(), &0.into()), "{way}: {update}");
+            assert_eq!(number("failed_ns"), 25_000.0);
+            assert!(number("programmed_ns") >= 25_000.0 + number("mads") * 5000.0, "{way}: {update}");
+            assert_eq!(number("stopped_ns") > 0.0, way == "static");
+            assert!((number("without_service_ns") + 25_000.0 - number("flows_ns")).abs() < 0.001, "{update}");
+            mads.push(update["mads"].as_u64());
+        }
+    }
+    assert_eq!(mads[2..4], mads[4..]);
+    let text = desk.run(&format!("simulate {words} static"));
+    let out = String::from_utf8_lossy(&text.stdout);
+    assert!(out.contains("all flows after") && !out.contains("never"), "{out}");
+    // A link that returns is there before the tables know it.
+    let value = desk.json("fabric.net damaged --load .4 --update back.json", 0);
+    let update = &value["rows"][0]["update"];
+    assert!(update["lost"]["no_link"] == 0 && update["mads"].as_u64() > Some(0), "{update}");
+    desk.refused("damaged.net damaged --update plan.json", &["no cable at port", "another fabric"]);
+    desk.refused("fabric.net tables --way static", &["--update"]);
+    desk.refused("fabric.net tables --update nothing.json", &["nothing.json"]);
+    let usual = desk.json("fabric.net tables --load .4", 0);
+    assert!(usual["update"].is_null() && usual["rows"][0].get("update").is_none());
+}
+
 #[test]
 fn pairs_come_from_a_file() {
     let desk = Desk::new("ring --switches 4", "");

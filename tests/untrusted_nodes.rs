@@ -49,7 +49,7 @@ impl Case {
         let falsifier = Falsifier::new();
         falsifier.order(&lies(&fabric));
         let extra = "sweep_interval 2\ntransaction_timeout 100\ntransaction_retries 1\n".to_owned();
-        let config = Config { extra, ..plugin::config("dfdn,no_fallback") };
+        let config = plugin::fast(Config { extra, ..plugin::config("dfdn,no_fallback") });
         let mut sm = OpenSm::start(&sim, &falsifier.config(config));
         sm.wait_log("dfdn: DF03", 1, Duration::from_secs(90));
         Some(Self { fabric, sim, falsifier, sm })

@@ -190,6 +190,11 @@ fn is_with_opensm(error: &str) -> bool {
     if error.contains("<fn>osm_switch_prepare_path_rebuild</fn>") && !error.contains("osm_lft_rcv") {
         return false;
     }
+    // At SIGHUP, OpenSM's main thread sets the flag for a heavy sweep without any lock. So does the plugin.
+    // Both only ever set it.
+    if error.contains("<fn>osm_manager_loop</fn>") {
+        return false;
+    }
     let sides: Vec<bool> = error.split("<stack>").skip(1).filter_map(side).collect();
     sides.contains(&true) && sides.contains(&false)
 }

@@ -1,28 +1,20 @@
 //! `dfdn whatif`: what scripts may rely on.
 
 use std::fs;
-use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::desk::{command, dfdn};
+use crate::host;
 
 fn desk(fabric: &str) -> TempDir {
     let desk = tempfile::tempdir().expect("a temporary folder");
     let made = dfdn(&desk, &["generate", fabric, "-o", "fabric.net"].join(" "));
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     desk
-}
-
-fn command(desk: &TempDir, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dfdn"));
-    command.args(words.split_whitespace()).current_dir(desk).env_remove("DFDN_LOG");
-    command
-}
-
-fn dfdn(desk: &TempDir, words: &str) -> Output {
-    command(desk, words).output().expect("dfdn starts")
 }
 
 fn json(desk: &TempDir, words: &str, code: i32) -> Value {
@@ -51,12 +43,9 @@ fn each_link_and_switch_has_a_row() {
         );
     }
     let least = rows.iter().filter_map(|row| row["ebb"].as_f64()).fold(1.0, f64::min);
-    let summary = &value["summary"];
-    assert_eq!(summary["extremes"]["ebb"].as_f64(), Some(least));
-    assert_eq!(
-        (summary["worst"][0]["ebb"].as_f64(), summary["worst"].as_array().map(Vec::len)),
-        (Some(least), Some(10))
-    );
+    assert_eq!(value["summary"]["extremes"]["ebb"].as_f64(), Some(least));
+    let worst = &value["worst"];
+    assert_eq!((worst[0]["ebb"].as_f64(), worst.as_array().map(Vec::len)), (Some(least), Some(10)));
     let text = dfdn(&desk, "whatif fabric.net --links");
     let out = String::from_utf8_lossy(&text.stdout);
     assert!(text.status.success() && text.stderr.is_empty());
@@ -76,7 +65,9 @@ fn tables_of_any_engine_are_those_before() {
         ["fabric.net --links", "fabric.net tables --links"].map(|words| json(&desk, words, 0));
     let blocks = |value: &Value| value["summary"]["mean"]["lft_blocks"].as_f64().expect("a number");
     assert!(blocks(&theirs) > blocks(&ours), "{} {}", blocks(&theirs), blocks(&ours));
-    assert_eq!(theirs["rows"][0]["ebb"], ours["rows"][0]["ebb"], "the same engine afterwards");
+    // The same engine afterwards. It keeps to its own tables where that takes at most 1 % of the bandwidth.
+    let ebb = |value: &Value| value["rows"][0]["ebb"].as_f64().expect("a number");
+    assert!((ebb(&theirs) / ebb(&ours) - 1.0).abs() <= 0.01, "{} {}", ebb(&theirs), ebb(&ours));
     assert_ne!(theirs["rows"][0]["pairs_cut"], ours["rows"][0]["pairs_cut"]);
 }
 
@@ -145,8 +136,14 @@ fn an_interruption_keeps_what_is_there() {
     let desk = desk("dragonfly --p 4");
     let mut run = command(&desk, "whatif fabric.net --json");
     let mut run = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("dfdn starts");
-    sleep(Duration::from_secs(3));
     let pid = run.id().to_string();
+    // Once it handles the signal.
+    let caught = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let set = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        (u64::from_str_radix(set.trim(), 16).ok()? & 1 << 1 != 0).then_some(())
+    };
+    assert!(host::wait_for(Duration::from_secs(120), caught).is_some(), "it catches SIGINT");
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill starts").success());
     let mut text = String::new();
     std::io::Read::read_to_string(run.stdout.as_mut().expect("piped"), &mut text).expect("UTF-8");

@@ -96,7 +96,7 @@ fn row(args: &Args, fabric: &Fabric, subject: &Subject) -> Result<Value, Failure
             let routed = engine::route(fabric, &args.settings.settings(name))?;
             let mut row = measured(args, fabric, &routed.routes, &routed.verdict)?;
             row["seconds"] = routed.computing.as_secs_f64().into();
-            row["unmet"] = args.settings.unmet(&routed).into();
+            row["unmet"] = args.settings.unmet(fabric, &routed).into();
             Ok(row)
         }
         Subject::Tables(folder) => {

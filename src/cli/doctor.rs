@@ -272,7 +272,14 @@ fn settings(path: &Path, found: &mut Findings) -> Settings {
     let read = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
         Err(error) => Err(format!("cannot read {}: {error}", path.display())),
-        Ok(text) => Settings::from_config(&text).map_err(|error| format!("{}: {error}", path.display())),
+        Ok(text) => match (Settings::from_config(&text), Settings::without_files(&text)) {
+            (Err(error), Ok(settings)) => {
+                let text = format!("{}: {error}. The plugin starts without that file", path.display());
+                found.add(Level::Warning, "dfdn.conf", text);
+                return settings;
+            }
+            (read, _) => read.map_err(|error| format!("{}: {error}", path.display())),
+        },
     };
     match read {
         Ok(settings) => {

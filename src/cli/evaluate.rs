@@ -1,5 +1,6 @@
 //! `dfdn evaluate`: the quality of tables.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -12,7 +13,9 @@ use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use dfdn::engine;
-use dfdn::evaluate::{Alternatives, Bounds, Evaluation, LidChoice, Options, evaluate};
+use dfdn::evaluate::{
+    Alternatives, Bounds, ByRole, ClassFigures, Evaluation, LidChoice, Multipath, Options, Shift, evaluate,
+};
 use dfdn::fabric::Fabric;
 use dfdn::formats;
 use dfdn::tables::Routes;
@@ -42,6 +45,9 @@ pub(super) struct Args {
     /// Also how different the alternatives to each route are: equally long paths, by any turns and by those in use
     #[arg(long)]
     alternatives: bool,
+    /// Also the paths to all LIDs of an adapter: how many have no link in common, and what patterns reach over them
+    #[arg(long)]
+    multipath: bool,
 }
 
 /// The random part of the measurement.
@@ -76,26 +82,40 @@ impl Patterns {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
-    let fabric = super::load_fabric(&args.fabric)?;
+    let mut fabric = super::load_fabric(&args.fabric)?;
+    engine::assign_roles(&args.settings.settings("").roles, &mut fabric);
     let progress = Progress::on("reading or computing tables");
     let (fabric, routes) = match (&args.tables, &args.engine) {
         (Some(folder), _) => formats::load_tables(folder, fabric)?,
         (None, engine) => {
             let engine = engine.as_deref().unwrap_or(engine::ENGINES[0].name);
             let routed = engine::route(&fabric, &args.settings.settings(engine))?;
-            args.settings.unmet(&routed).iter().for_each(|sentence| log::warn!("{sentence}"));
+            args.settings.unmet(&fabric, &routed).iter().for_each(|sentence| log::warn!("{sentence}"));
             (fabric, routed.routes)
         }
     };
     progress.say(format!("measuring with {} patterns", args.patterns.patterns));
     let e = evaluate(&fabric, &routes, &args.patterns.options())?;
+    let by_role =
+        fabric.has_duties().then(|| ByRole::new(&fabric, &routes, &args.patterns.options())).transpose()?;
+    let shift = Shift::new(&fabric, &routes)?;
     let bounds = args.bounds.then(|| Bounds::new(&fabric));
     let alternatives = args.alternatives.then(|| Alternatives::new(&fabric, &routes)).transpose()?;
+    let multipath = args.multipath.then(|| Multipath::new(&fabric, &routes)).transpose()?;
     drop(progress);
     if json {
         let mut value = as_json(&e)?;
+        if let Some(multipath) = multipath {
+            value["multipath"] = serde_json::to_value(multipath)?;
+        }
         value["engine"] = routes.engine.clone().into();
-        let more = [bounds.map(serde_json::to_value), alternatives.map(serde_json::to_value)];
+        let of_roles = by_role.map(serde_json::to_value);
+        let more = [
+            Some(serde_json::to_value(shift)),
+            of_roles,
+            bounds.map(serde_json::to_value),
+            alternatives.map(serde_json::to_value),
+        ];
         for more in more.into_iter().flatten() {
             if let (Value::Object(more), Some(all)) = (more?, value.as_object_mut()) {
                 all.extend(more);
@@ -106,11 +126,26 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     }
     output::stdout(|out| {
         text(out, &fabric, &routes, &e)?;
+        let shares = format!("mean {:.4} of full, worst {:.4}", shift.shift_mean, shift.shift_least);
+        line(out, "shifts by name of host", shares)?;
+        if let Some(ByRole { among_compute, with_storage }) = by_role {
+            for (what, figures) in [("among compute nodes", among_compute), ("with storage", with_storage)] {
+                let Some(ClassFigures { largest_load, ebb, .. }) = figures else { continue };
+                line(
+                    out,
+                    what,
+                    format!("largest load {largest_load}, effective bandwidth {ebb:.4} of full"),
+                )?;
+            }
+        }
         if let Some(a) = alternatives {
             let percent =
                 |share: f64, turns| format!("{:.2} % of a route's links avoided, by {turns}", 100.0 * share);
             line(out, "alternative paths", percent(a.path_difference_any_turn, "any turns"))?;
             line(out, "", percent(a.path_difference_own_turns, "turns in use"))?;
+        }
+        if let Some(multipath) = multipath {
+            paths_of_all_lids(out, &multipath)?;
         }
         let Some(b) = bounds else { return Ok(()) };
         let percent = |share: f64| format!("{:.3} % of the pairs, with any routing", 100.0 * share);
@@ -120,10 +155,33 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
+/// How many links between switches have which rate, where rates differ.
+fn rates(fabric: &Fabric) -> Option<String> {
+    if fabric.weights().equal() {
+        return None;
+    }
+    let mut links: BTreeMap<(u64, String), usize> = BTreeMap::new();
+    for (_, c) in fabric.channels().iter().filter(|(id, c)| *id < c.reverse) {
+        let time = fabric.byte_time_at(c.from, c.out_port).unwrap_or(u64::MAX);
+        let ends = [(c.from, c.out_port), (c.to, c.in_port)];
+        let mut ports = ends.map(|(s, port)| &fabric.switch(s).ports[port.index()]).into_iter();
+        let slower = ports.find(|port| port.byte_time() == Some(time));
+        let name = slower.and_then(|port| Some(format!("{}x{:?}", port.width?, port.speed?).to_uppercase()));
+        *links
+            .entry((time, name.map_or("unknown".to_owned(), |name| name.replace('X', "x"))))
+            .or_default() += 1;
+    }
+    let list: Vec<String> = links.iter().map(|((_, name), links)| format!("{links} of {name}")).collect();
+    Some(format!("{}: load counts over rate", list.join(", ")))
+}
+
 /// The report as text.
 fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, e: &Evaluation) -> io::Result<()> {
     line(out, "tables", &routes.engine)?;
     line(out, "fabric", fabric)?;
+    if let Some(rates) = rates(fabric) {
+        line(out, "link rates", rates)?;
+    }
     line(out, "edge-forwarding index", e.load.edge_forwarding_index)?;
     let load = format!(
         "mean {:.1}, coefficient of variation {:.3}",
@@ -142,6 +200,32 @@ fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, e: &Evaluation) -
     }
     let cut = format!("mean {:.1} pairs, most {}", e.faults.mean_pairs_cut, e.faults.max_pairs_cut);
     line(out, "cut by a failed link", cut)?;
+    Ok(())
+}
+
+/// The paths to all LIDs as text.
+fn paths_of_all_lids(out: &mut dyn Write, multipath: &Multipath) -> io::Result<()> {
+    line(out, "LIDs an adapter", multipath.lids)?;
+    for class in &multipath.distances {
+        let disjoint = class.disjoint.iter().zip(1..).skip(1);
+        let disjoint: Vec<String> =
+            disjoint.map(|(share, n)| format!("{:.1} % have {n}", 100.0 * share)).collect();
+        let text = format!(
+            "{} pairs, {:.1} % of the paths shortest, mean {:.2} hops; paths without a common link: {}",
+            class.pairs,
+            100.0 * class.shortest,
+            class.mean_hops,
+            if disjoint.is_empty() { "1".to_owned() } else { disjoint.join(", ") }
+        );
+        line(out, &format!("pairs {} hops apart", class.hops), text)?;
+    }
+    for pattern in &multipath.patterns {
+        let text = format!(
+            "{:.4} at once, {:.4} if all links were loaded alike, {:.4} in the mean",
+            pattern.load, pattern.level, pattern.mean_rate
+        );
+        line(out, &format!("{}, {}", pattern.pattern, pattern.lids), text)?;
+    }
     Ok(())
 }
 

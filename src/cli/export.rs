@@ -8,17 +8,18 @@ use serde_json::json;
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
 use dfdn::fabric::Fabric;
-use dfdn::formats::{self, FormatError, booksim, graphviz, ib_flit_sim, slurm};
+use dfdn::formats::{self, FormatError, booksim, graphviz, ib_flit_sim, slurm, torus_2qos};
 use dfdn::report::Groups;
 use dfdn::tables::{Lft, Routes};
 
-/// Write a fabric as another program reads it: a simulator, Slurm, Graphviz
+/// Write a fabric as another program reads it: a simulator, Slurm, Graphviz, OpenSM's torus-2QoS
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn export booksim fabric.net tables -o booksim\n  \
     dfdn export ib_flit_sim fabric.net tables -o model\n  \
     dfdn export slurm fabric.net -o slurm\n  \
-    dfdn export graphviz fabric.net -o graph; sfdp -Tsvg graph/fabric.dot > fabric.svg\n\n\
+    dfdn export graphviz fabric.net -o graph; sfdp -Tsvg graph/fabric.dot > fabric.svg\n  \
+    dfdn export torus-2qos fabric.net -o torus\n\n\
     booksim: fabric.anynet, a topology file of BookSim 2; booksim.cfg, a configuration that loads it; \
     fabric.names, which node is which.\n\
     ib_flit_sim: fabric.ned, the network for Mellanox's model in OMNeT++; fabric.fdbs, the forwarding tables; \
@@ -26,6 +27,7 @@ use dfdn::tables::{Lft, Routes};
     slurm: topology.conf for topology/tree, and topology-block.conf for topology/block. The first word of an \
     adapter's description is the name of its host.\n\
     graphviz: fabric.dot.\n\
+    torus-2qos: torus-2QoS.conf, which OpenSM reads with 'routing_engine torus-2QoS' and 'torus_config FILE'.\n\
     The report says what of the fabric and the tables the other program does not get.")]
 pub(super) struct Args {
     /// Program
@@ -52,6 +54,9 @@ enum Program {
     Slurm,
     /// Graphviz
     Graphviz,
+    /// OpenSM's engine torus-2QoS
+    #[value(name = "torus-2qos")]
+    Torus2Qos,
 }
 
 impl Program {
@@ -61,6 +66,7 @@ impl Program {
             Self::IbFlitSim => &ib_flit_sim::FILES,
             Self::Slurm => &slurm::FILES,
             Self::Graphviz => &graphviz::FILES,
+            Self::Torus2Qos => &torus_2qos::FILES,
         }
     }
 
@@ -70,6 +76,7 @@ impl Program {
             Self::IbFlitSim => ib_flit_sim::not_carried(fabric),
             Self::Slurm => slurm::not_carried(fabric),
             Self::Graphviz => Ok(graphviz::not_carried(fabric)),
+            Self::Torus2Qos => torus_2qos::not_carried(fabric),
         }
     }
 }
@@ -94,6 +101,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         Program::IbFlitSim => ib_flit_sim::write(folder, &fabric, &routes),
         Program::Slurm => slurm::write(folder, &fabric, &Groups::find(&fabric).of),
         Program::Graphviz => graphviz::write(folder, &fabric, &Groups::find(&fabric).of),
+        Program::Torus2Qos => torus_2qos::write(folder, &fabric),
     })?;
     folder.finish(files)?;
     drop(progress);

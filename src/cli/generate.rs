@@ -11,7 +11,7 @@ use dfdn::formats::{ibnetdiscover, json as json_format};
 use dfdn::topology::{
     Candidates, Deimos, Director, Dragonfly, FatTree, Grown, HyperX, Hypercube, Kautz, Megafly, Mesh, Odin,
     Oft, Random, RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, attach_adapters,
-    fail_links, fail_switches,
+    fail_links, fail_switches, slow_links,
 };
 
 /// Write a fabric of a family, as ibsim and `dfdn` read it
@@ -35,6 +35,9 @@ pub(super) struct Args {
     /// Remove this many switches without adapters (any switches if all have some)
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     fail_switches: usize,
+    /// Let this many links between switches run at half their rate: 2xQDR instead of 4xQDR
+    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    slow_links: usize,
     /// Seed of random choices
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
@@ -235,6 +238,9 @@ impl Args {
         }
         if self.fail_links > 0 {
             fabric = fail_links(&fabric, self.fail_links, self.seed)?;
+        }
+        if self.slow_links > 0 {
+            fabric = slow_links(&fabric, self.slow_links, self.seed)?;
         }
         Ok(fabric)
     }

@@ -12,11 +12,13 @@ mod doctor;
 mod evaluate;
 mod export;
 mod generate;
+mod hold;
 mod man;
 mod output;
 mod parts;
 mod path;
 mod progress;
+mod reconfigure;
 mod report;
 mod route;
 mod settings;
@@ -66,8 +68,10 @@ enum Command {
     Whatif(whatif::Args),
     Report(report::Args),
     Path(path::Args),
+    Reconfigure(reconfigure::Args),
     Cabling(cabling::Args),
     Export(export::Args),
+    Hold(hold::Args),
     Doctor(doctor::Args),
     Config(config::Args),
     Completions(completions::Args),
@@ -107,8 +111,10 @@ pub(super) fn main() -> ExitCode {
         Command::Whatif(args) => whatif::run(&args, cli.json),
         Command::Report(args) => report::run(&args, cli.json),
         Command::Path(args) => path::run(&args, cli.json),
+        Command::Reconfigure(args) => reconfigure::run(&args, cli.json),
         Command::Cabling(args) => cabling::run(&args, cli.json),
         Command::Export(args) => export::run(&args, cli.json),
+        Command::Hold(args) => hold::run(&args, cli.json),
         Command::Doctor(args) => doctor::run(&args, cli.json),
         Command::Config(_) => config::run(),
         Command::Completions(args) => completions::run(&args),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use tempfile::TempDir;
@@ -150,7 +150,7 @@ fn clean_up_when_interrupted() -> io::Result<()> {
     if STARTED.is_completed() {
         return Ok(());
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut signals = Signals::new(interruptions())?;
     STARTED.call_once(|| {
         thread::spawn(move || {
             for signal in signals.forever() {
@@ -161,6 +161,15 @@ fn clean_up_when_interrupted() -> io::Result<()> {
         });
     });
     Ok(())
+}
+
+/// The signals that interrupt the process. SIGHUP does not where it is ignored from the start on, as after `nohup`.
+fn interruptions() -> impl Iterator<Item = i32> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    let hang_up = (ignored >> (SIGHUP - 1) & 1 == 0).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hang_up)
 }
 
 /// Removes a staging folder while its writer may be active. Once it is removed, the writer can put

@@ -90,7 +90,7 @@ pub(super) fn merge(files: &[PathBuf], rows: &Rows) -> Result<Value, Failure> {
         if !head.get(rows.list).is_some_and(Value::is_array) {
             return Err(foreign().into());
         }
-        for key in ["rows", "part", "interrupted", "summary"] {
+        for key in ["rows", "part", "interrupted", "summary", "worst"] {
             head.remove(key);
         }
         let (head, first) = joined.get_or_insert_with(|| (value.clone(), path));

@@ -1,7 +1,7 @@
 //! `dfdn route`: what an engine would do to a fabric.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use dfdn::engine::{self, Routed};
+use dfdn::engine::{self, Baseline, Routed, Settings};
 use dfdn::evaluate::channel_load;
 use dfdn::fabric::{Fabric, FabricBuilder, Lmc};
 use dfdn::formats::{self, Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions};
@@ -42,6 +42,9 @@ pub(super) struct Args {
     /// Assign 2^LMC new LIDs to each adapter; by default the fabric's own LIDs are kept
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: Option<u8>,
+    /// Keep to the tables of this earlier state of the fabric, as the plugin does after a change
+    #[arg(long, value_name = "FABRIC")]
+    after: Option<PathBuf>,
     /// Folder for the tables
     #[arg(short, long, value_name = "TABLES")]
     output: Option<PathBuf>,
@@ -62,9 +65,12 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
     let tables = args.output.as_deref().map(output::Tables::for_folder).transpose()?;
     let progress = Progress::on(format!("routing with {}", args.engine));
-    let routed = engine::route(&fabric, &args.settings.settings(&args.engine))?;
+    let settings = args.settings.settings(&args.engine);
+    let baseline =
+        args.after.as_deref().map(|path| baseline(path, args.lmc, &settings)).transpose()?.flatten();
+    let routed = engine::route_after(&fabric, &settings, baseline.as_ref())?;
     let safe = routed.verdict.is_safe();
-    let unmet = args.settings.unmet(&routed);
+    let unmet = args.settings.unmet(&fabric, &routed);
     let mut written = None;
     match tables {
         Some(tables) if safe || args.allow_unsafe => {
@@ -105,6 +111,17 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         })?;
     }
     Ok(if safe && met { Outcome::Fine } else { Outcome::Fails })
+}
+
+/// The tables of an earlier state of the fabric.
+fn baseline(path: &Path, lmc: Option<u8>, settings: &Settings) -> Result<Option<Baseline>, Failure> {
+    let fabric = with_lmc(super::load_fabric(path)?, lmc)?;
+    let routed = engine::route(&fabric, settings)?;
+    let baseline = Baseline::new(&fabric, settings, &routed);
+    if baseline.is_none() {
+        log::warn!("later tables cannot keep to those of {}: --after changes nothing", path.display());
+    }
+    Ok(baseline)
 }
 
 /// Texts larger than this many bytes are announced before they are written.

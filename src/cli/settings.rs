@@ -4,6 +4,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use dfdn::engine::{KEYS, Key, Prefer, Routed, Settings, Values};
+use dfdn::fabric::Fabric;
 
 /// The settings of an engine except its name, for which each subcommand has its own argument.
 #[derive(Clone, Debug)]
@@ -11,15 +12,16 @@ pub(super) struct EngineArgs(Settings);
 
 impl EngineArgs {
     /// Requests that the tables do not meet, one sentence each.
-    pub(super) fn unmet(&self, routed: &Routed) -> Vec<String> {
+    pub(super) fn unmet(&self, fabric: &Fabric, routed: &Routed) -> Vec<String> {
         let Settings { prefer, max_nonminimal, .. } = self.0;
         let v = &routed.verdict;
-        let detours = format!("{:.3} % of the adapter pairs take longer paths", 100.0 * v.nonminimal_share);
+        let share = routed.detours(fabric);
+        let detours = format!("{:.3} % of the adapter pairs take longer paths", 100.0 * share);
         let mut unmet = Vec::new();
-        if prefer == Prefer::Minimal && !v.minimal {
+        if prefer == Prefer::Minimal && share > 0.0 {
             unmet.push(format!("--prefer minimal is not met with {}: {detours}", routed.limits));
         }
-        if let Some(limit) = max_nonminimal.filter(|&limit| v.nonminimal_share > limit) {
+        if let Some(limit) = max_nonminimal.filter(|&limit| share > limit) {
             unmet.push(format!("--max-nonminimal {limit} is not met with {}: {detours}", routed.limits));
         }
         let least = u32::from(routed.classes.classes) * u32::from(routed.classes.vl_sets);
@@ -42,6 +44,7 @@ fn option(key: &'static Key) -> Arg {
     let check = |text: &str| key.set(&mut Settings::default(), text).map(|()| text.to_owned());
     let name = match key.values {
         Values::Word(_) => "WORD",
+        Values::File => "FILE",
         _ => "N",
     };
     let arg = Arg::new(key.name)

@@ -15,9 +15,12 @@ use super::output::line;
 use super::parts::{self, Part, Rows};
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
+use dfdn::evaluate::worst_pairs;
 use dfdn::fabric::{Fabric, Sl};
 use dfdn::formats;
-use dfdn::simulate::{self, Arrivals, LidChoice, Load, Model, Queues, Room, Settings, Simulation, Traffic};
+use dfdn::simulate::{
+    self, Arrivals, LidChoice, Load, Model, Queues, Room, Settings, Simulation, Traffic, Update,
+};
 use dfdn::tables::Routes;
 
 /// Simulate packets, queues and credits: accepted load, latency, and whether it deadlocks
@@ -29,10 +32,11 @@ use dfdn::tables::Routes;
 #[command(after_help = "Examples:\n  \
     dfdn simulate fabric.net tables --load .3,.6,.9\n  \
     dfdn simulate fabric.net tables --traffic cycle --message 128KiB --model schneider\n  \
+    dfdn simulate fabric.net tables --load .5 --update plan.json --way rewriting\n  \
     dfdn simulate fabric.net tables --seed 1,2,3 --json --part 2/4 > part-2.json\n  \
     dfdn simulate --json --merge part-1.json part-2.json part-3.json part-4.json\n\n\
-    Patterns: uniform, permutation, bisection, shift:N, all-to-all, incast:N, hotspot:N:PERCENT, cycle, or \
-    a file with a pair a line, hosts by name, GUID or LID.\n\
+    Patterns: uniform, permutation, bisection, shift:N, all-to-all, incast:N, hotspot:N:PERCENT, cycle, \
+    adversarial (the permutation that crowds the paths to the base LIDs most), or a file with a pair a line, hosts by name, GUID or LID.\n\
     Exit code 1, with the credit loop that closed, if a run deadlocks.")]
 pub(super) struct Args {
     /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
@@ -77,6 +81,19 @@ pub(super) struct Args {
     /// Initial time that is not counted; by default a quarter
     #[arg(long, value_parser = time)]
     warm_up: Option<u64>,
+    /// When the initial time is over, links fail and tables change, as 'dfdn reconfigure' plans
+    #[arg(long, value_name = "PLAN")]
+    update: Option<PathBuf>,
+    /// How switches are programmed then
+    #[arg(long, value_enum, default_value = "steps", requires = "update")]
+    way: Way,
+    /// Management packets a second
+    #[arg(long, value_name = "N", default_value_t = 100_000, requires = "update",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    mads: u64,
+    /// Time between the steps of the plan
+    #[arg(long, value_parser = time, default_value = "100us", requires = "update")]
+    barrier: u64,
     /// Credits (64 bytes) of each VL of a switch's in port
     #[arg(long, value_name = "CREDITS")]
     buffer: Option<u32>,
@@ -132,6 +149,16 @@ enum Times {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum Way {
+    /// The steps of the plan
+    Steps,
+    /// All at once, in random order, as OpenSM does
+    Rewriting,
+    /// Hosts stop, and go on when all is done
+    Static,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum QueueKind {
     /// One for each VL
     Fifo,
@@ -174,7 +201,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = super::load_fabric(fabric)?;
     let progress = Progress::on(format!("reading {}", tables.display()));
     let (fabric, routes) = formats::load_tables(tables, fabric)?;
-    let settings = settings(args, &fabric)?;
+    let settings = settings(args, &fabric, &routes)?;
     let loads = loads(args);
     progress.say("checking all paths");
     let simulation = Simulation::new(&fabric, &routes, &settings)?;
@@ -214,7 +241,7 @@ fn loads(args: &Args) -> Vec<Load> {
     }
 }
 
-fn settings(args: &Args, fabric: &Fabric) -> Result<Settings, Failure> {
+fn settings(args: &Args, fabric: &Fabric, routes: &Routes) -> Result<Settings, Failure> {
     let known = || format!("no model '{}': there are {}", args.model, Model::NAMES.join(", "));
     let mut model = Model::named(&args.model).ok_or_else(known)?;
     if let Some(packet) = args.packet {
@@ -246,6 +273,7 @@ fn settings(args: &Args, fabric: &Fabric) -> Result<Settings, Failure> {
     }
     let traffic = match args.traffic.parse::<Traffic>() {
         Ok(traffic) => traffic,
+        Err(_) if args.traffic == "adversarial" => Traffic::Pairs(worst_pairs(fabric, routes)?),
         Err(_) if Path::new(&args.traffic).exists() => {
             Traffic::Pairs(pairs(Path::new(&args.traffic), fabric)?)
         }
@@ -267,6 +295,20 @@ fn settings(args: &Args, fabric: &Fabric) -> Result<Settings, Failure> {
         sl: args.sl.map(Sl),
         time: args.time,
         warm_up: args.warm_up,
+        update: args.update.as_deref().map(|plan| update(args, plan)).transpose()?,
+    })
+}
+
+fn update(args: &Args, plan: &Path) -> Result<Update, Failure> {
+    Ok(Update {
+        plan: super::reconfigure::read_plan(plan)?,
+        way: match args.way {
+            Way::Steps => simulate::Way::Steps,
+            Way::Rewriting => simulate::Way::Rewriting,
+            Way::Static => simulate::Way::Static,
+        },
+        interval: 1_000_000_000_000 / args.mads,
+        barrier: args.barrier,
     })
 }
 
@@ -334,7 +376,14 @@ fn head(
         "model": args.model,
         "traffic": args.traffic,
         "message": args.message,
-        "settings": format!("{:?}", simulation.settings()),
+        "update": args.update.as_ref().map(|plan| json!({
+            "plan": plan.display().to_string(),
+            "way": args.way.to_possible_value().map(|way| way.get_name().to_owned()),
+            "mads_per_second": args.mads,
+            "barrier_ns": args.barrier as f64 / 1000.0,
+        })),
+        // A plan is as long as the tables that it changes.
+        "settings": format!("{:?}", Settings { update: None, ..simulation.settings().clone() }),
         "runs": runs.iter().map(run).collect::<Vec<_>>(),
     })
 }
@@ -397,6 +446,30 @@ fn text(out: &mut dyn Write, value: &Value) -> io::Result<()> {
             (None, Some(time)) => writeln!(out, "  all arrived at {time:.0} ns")?,
             (None, None) => writeln!(out)?,
         }
+    }
+    if !value["update"].is_null() {
+        writeln!(
+            out,
+            "\n{:>6} {:>5} {:>6} {:>9} {:>9} {:>9} {:>9} {:>17}",
+            "load", "seed", "MADs", "no link", "no entry", "cut off", "stopped", "all flows after"
+        )?;
+    }
+    for row in rows().filter(|row| row["update"].is_object()) {
+        let (update, lost) = (&row["update"], &row["update"]["lost"]);
+        let us =
+            |value: &Value| value.as_f64().map_or("never".to_owned(), |ns| format!("{:.1} us", ns / 1000.0));
+        writeln!(
+            out,
+            "{:>6} {:>5} {:>6} {:>9} {:>9} {:>9} {:>9} {:>17}",
+            row["load"].as_f64().map_or("-".to_owned(), |load| format!("{load:.3}")),
+            row["seed"].to_string(),
+            update["mads"].to_string(),
+            lost["no_link"].to_string(),
+            lost["no_entry"].to_string(),
+            lost["cut_off"].to_string(),
+            us(&update["stopped_ns"]),
+            us(&update["without_service_ns"]),
+        )?;
     }
     if value["interrupted"].as_bool() == Some(true) {
         writeln!(out, "\ninterrupted: unfinished rows are left out")?;

@@ -4,14 +4,16 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Parser;
+use serde_json::{Value, json};
 
 use super::output::{line, yes};
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
-use dfdn::fabric::Fabric;
+use dfdn::fabric::{ChannelId, Fabric, Vl};
 use dfdn::formats;
-use dfdn::tables::Routes;
-use dfdn::verify::{SlSafety, Verdict, sl_safety, verify};
+use dfdn::tables::{InForce, Routes, SenderSls, Transition};
+use dfdn::verify::mixture::Mixture;
+use dfdn::verify::{SetsVerdict, SlSafety, Verdict, sl_safety, verify, verify_sets};
 
 /// Judge the tables of any engine: every pair reachable, no loop, no credit loop
 ///
@@ -20,6 +22,10 @@ use dfdn::verify::{SlSafety, Verdict, sl_safety, verify};
 /// sl2vl.dfdn, psl.dfdn. Without path SLs, every SL may be used on every path, and all of them must
 /// be safe. With an opensm.mcfdbs, multicast is judged too; OpenSM's dump of it states no SLs, so
 /// groups are assumed to have SL 0.
+///
+/// What ibdiagnet 2 writes serves as well, so that tables of any subnet manager can be judged: ibdiagnet2.fdbs,
+/// ibdiagnet2.slvl, ibdiagnet2.mcfdbs, and ibdiagnet2.lst as FABRIC. With an ibdiagnet2.far, its adaptive routing
+/// groups are judged as sets of next hops: is a credit loop possible, whatever switches choose?
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     dfdn verify fabric.net tables\n  \
@@ -30,6 +36,9 @@ pub(super) struct Args {
     fabric: PathBuf,
     /// Folder of tables
     tables: PathBuf,
+    /// File for the order of the virtual channels that proves that there is no credit loop
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
@@ -39,16 +48,94 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     progress.say("verifying");
     let verdict = verify(&fabric, &routes);
     let safety = sl_safety(&fabric, &routes, &verdict);
+    if let Some(file) = &args.certificate {
+        let Transition { new, sls, .. } = Transition::between(&fabric, &routes, &fabric, &routes);
+        match certificate(&fabric, &sls, &[&new]) {
+            Value::Null => log::error!("there is a credit loop, so there is no certificate"),
+            order => {
+                output::to_file_or_stdout(Some(file), |out| writeln!(out, "{}", json!({ "order": order })))?
+            }
+        }
+    }
+    let adaptive = formats::load_port_sets(&args.tables, &fabric, &routes.lft)?.map(|(sets, warnings)| {
+        warnings.iter().for_each(|warning| log::warn!("ibdiagnet2.far: {warning}"));
+        Adaptive {
+            entries: sets.adaptive(),
+            verdict: verify_sets(&fabric, &sets, &routes.sl2vl, &routes.path_sl),
+        }
+    });
     drop(progress);
     if json {
         let mut value = verdict.to_json(&fabric);
         value["safe_with_sls"] = safety.to_json();
         value["remarks"] = routes.remarks.clone().into();
+        value["adaptive"] = adaptive.as_ref().map(|adaptive| adaptive.to_json(&fabric)).into();
         output::json(&value)?;
     } else {
-        output::stdout(|out| text(out, &fabric, &routes, &verdict, safety))?;
+        output::stdout(|out| {
+            text(out, &fabric, &routes, &verdict, safety)?;
+            adaptive.as_ref().map_or(Ok(()), |adaptive| adaptive.text(out, &fabric))
+        })?;
     }
-    Ok(if verdict.is_safe() { Outcome::Fine } else { Outcome::Fails })
+    let safe = verdict.is_safe() && adaptive.is_none_or(|adaptive| adaptive.verdict.is_safe());
+    Ok(if safe { Outcome::Fine } else { Outcome::Fails })
+}
+
+/// What adaptive routing may do.
+struct Adaptive {
+    /// Entries with more than one port.
+    entries: usize,
+    verdict: SetsVerdict,
+}
+
+impl Adaptive {
+    /// The loop, one buffer a line.
+    fn credit_loop(&self, fabric: &Fabric) -> Vec<String> {
+        let buffers = self.verdict.credit_loop.iter();
+        buffers.map(|(channel, vl)| format!("{} on VL {}", fabric.describe_channel(*channel), vl.0)).collect()
+    }
+
+    fn to_json(&self, fabric: &Fabric) -> Value {
+        let dead_end = self.verdict.dead_end.map(
+            |(switch, lid)| json!({ "switch": fabric.switch(switch).guid.to_string(), "lid": lid.get() }),
+        );
+        json!({
+            "entries": self.entries,
+            "deadlock_free": self.verdict.credit_loop.is_empty(),
+            "credit_loop": self.credit_loop(fabric),
+            "dead_end": dead_end,
+            "buffers": self.verdict.buffers,
+        })
+    }
+
+    fn text(&self, out: &mut dyn Write, fabric: &Fabric) -> io::Result<()> {
+        writeln!(out, "\nadaptive routing: {} entries with more than one port", self.entries)?;
+        if let Some((switch, lid)) = self.verdict.dead_end {
+            writeln!(
+                out,
+                "a packet to LID {lid} may arrive at {} and not go on",
+                fabric.describe_switch(switch)
+            )?;
+        }
+        let credit_loop = self.credit_loop(fabric);
+        if !credit_loop.is_empty() {
+            writeln!(out, "a credit loop is possible, each buffer waits for the next:")?;
+            credit_loop.iter().try_for_each(|buffer| writeln!(out, "  {buffer}"))?;
+        }
+        let safe = if self.verdict.is_safe() { "SAFE whatever is chosen" } else { "NOT SAFE" };
+        writeln!(out, "{safe}")
+    }
+}
+
+/// The virtual channels in use, `[switch GUID, port, VL]`, each before all that it waits for while any of the states
+/// may be in force; null if there is a credit loop.
+pub(super) fn certificate(fabric: &Fabric, sls: &SenderSls, states: &[&InForce]) -> Value {
+    let lane = |(channel, vl): (ChannelId, Vl)| {
+        let c = fabric.channels().get(channel);
+        json!([fabric.switch(c.from).guid.to_string(), c.out_port.0, vl.0])
+    };
+    let order = Mixture::new(fabric, sls, states).order();
+    order.map_or(Value::Null, |order| order.into_iter().map(lane).collect())
 }
 
 /// The report as text.

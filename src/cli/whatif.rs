@@ -16,7 +16,7 @@ use super::parts::{self, Part, Rows};
 use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use dfdn::engine;
+use dfdn::engine::{self, Baseline};
 use dfdn::evaluate::{Options, evaluate};
 use dfdn::fabric::Fabric;
 use dfdn::formats;
@@ -95,11 +95,15 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = super::load_fabric(path)?;
     let progress = Progress::on("reading or computing the tables before");
     let settings = args.settings.settings(&args.engine);
-    let (fabric, before) = match &args.tables {
-        Some(folder) => formats::load_tables(folder, fabric)?,
+    let (fabric, before, baseline) = match &args.tables {
+        Some(folder) => {
+            let (fabric, before) = formats::load_tables(folder, fabric)?;
+            (fabric, before, None)
+        }
         None => {
             let routed = engine::route(&fabric, &settings)?;
-            (fabric, routed.routes)
+            let baseline = Baseline::new(&fabric, &settings, &routed);
+            (fabric, routed.routes, baseline)
         }
     };
     let all = failures(args, &fabric)?;
@@ -112,7 +116,8 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let progress = Progress::steps(own.len());
     progress.say("failing and routing");
     let stop = || interrupted.load(Ordering::Relaxed);
-    let whatif = WhatIf { fabric: &fabric, before: &before, settings: &settings, options };
+    let baseline = baseline.as_ref();
+    let whatif = WhatIf { fabric: &fabric, before: &before, baseline, settings: &settings, options };
     let rows = whatif.rows(&own, &stop, &|| progress.done())?;
     drop(progress);
     if let Some(part) = args.part {
@@ -198,7 +203,9 @@ fn finish(mut value: Value, json: bool) -> Result<Outcome, Failure> {
     let rows: Vec<Row> = serde_json::from_value(value["rows"].clone())
         .map_err(|why| format!("a row is not one of 'dfdn whatif --json': {why}"))?;
     let summary = Summary::new(&rows);
-    value["summary"] = serde_json::to_value(&summary)?;
+    let mut object = serde_json::to_value(&summary)?;
+    value["worst"] = object.as_object_mut().and_then(|object| object.remove("worst")).unwrap_or_default();
+    value["summary"] = object;
     if json {
         output::json(&value)?;
     } else {
@@ -221,6 +228,7 @@ fn text(out: &mut dyn Write, value: &Value, summary: &Summary) -> io::Result<()>
     line(out, "engine afterwards", word(&value["engine"]))?;
     line(out, "failures", summary.failures)?;
     line(out, "without safe tables", summary.unroutable)?;
+    line(out, "ways not proven", summary.unproven)?;
     if let (Some(mean), Some(extremes)) = (summary.mean, summary.extremes) {
         writeln!(out, "\n{HEAD}  of all failures")?;
         writeln!(out, "{}  mean", numbers(&mean, 1))?;
@@ -252,11 +260,12 @@ fn text(out: &mut dyn Write, value: &Value, summary: &Summary) -> io::Result<()>
     Ok(())
 }
 
-const HEAD: &str = "cut off  pairs cut   VLs   SLs  detours %     eBB  busiest  blocks  SL2VL";
+const HEAD: &str =
+    "cut off  pairs cut   VLs   SLs  detours %     eBB  busiest  blocks  SL2VL  steps  dropped";
 
 fn numbers(of: &Extremes, digits: usize) -> String {
     format!(
-        "{:>7.digits$} {:>10.0} {:>5.digits$} {:>5.digits$} {:>10.3} {:>7.4} {:>8.0} {:>7.0} {:>6.0}",
+        "{:>7.digits$} {:>10.0} {:>5.digits$} {:>5.digits$} {:>10.3} {:>7.4} {:>8.0} {:>7.0} {:>6.0} {:>6.digits$} {:>8.0}",
         of.cut_off,
         of.pairs_cut,
         of.vls,
@@ -266,5 +275,7 @@ fn numbers(of: &Extremes, digits: usize) -> String {
         of.edge_forwarding_index,
         of.lft_blocks,
         of.sl2vl_rows,
+        of.steps,
+        of.dropped_entries,
     )
 }

@@ -1,10 +1,9 @@
 //! Classes of service over any engine, and destinations spread over unused VLs.
 
 use super::plan::{self, Plan};
-use super::{Engine, EngineError, Prefer, Settings};
+use super::{Engine, EngineError, Prefer, Settings, Task};
 use crate::fabric::Fabric;
 use crate::lanes::{LaneLimits, Lanes, LanesError, classes};
-use crate::routing::Hops;
 use crate::tables::{Classes, PathSl};
 
 /// Runs an engine with the share of the VLs and SLs that each class has, and gives every class its own.
@@ -15,13 +14,8 @@ use crate::tables::{Classes, PathSl};
 /// # Errors
 /// [`EngineError::Classes`] where fewer classes would do, found by running the engine for them; otherwise those of
 /// the engine.
-pub(super) fn plan(
-    fabric: &Fabric,
-    hops: &Hops,
-    engine: &Engine,
-    settings: &Settings,
-    limits: LaneLimits,
-) -> Result<(Plan, Classes), EngineError> {
+pub(super) fn plan(engine: &Engine, task: Task<'_>) -> Result<(Plan, Classes), EngineError> {
+    let Task { fabric, settings, limits, .. } = task;
     let wanted = settings.classes;
     let run = |number: u8| {
         let part = LaneLimits { vls: limits.vls / number, sls: limits.sls / number };
@@ -32,7 +26,7 @@ pub(super) fn plan(
         if number > 1 && settings.prefer != Prefer::OneSl {
             settings.max_nonminimal.get_or_insert(Settings::MAX_NONMINIMAL);
         }
-        (engine.run)(fabric, hops, &settings, part)
+        (engine.run)(Task { settings: &settings, limits: part, ..task })
     };
     let part = LaneLimits { vls: limits.vls / wanted, sls: limits.sls / wanted };
     let lacks = match run(wanted) {
@@ -97,6 +91,7 @@ fn sls_of(path_sl: &PathSl) -> u8 {
         PathSl::BySwitch(table) | PathSl::ByEndPort(table) => {
             table.iter().fold(0, |most, &sl| sl.max(most)) + 1
         }
+        PathSl::BySwitchPair(pairs) => pairs.highest() + 1,
         PathSl::Any(_) | PathSl::Classes(_) => 1,
     }
 }
@@ -109,19 +104,19 @@ fn divided(fabric: &Fabric, plan: Plan, settings: &Settings, limits: LaneLimits)
     if settings.classes == 1 && !settings.spread {
         return (plan, parts);
     }
-    let Plan { lft, sl2vl, path_sl, vls, mut remarks, trees } = plan;
+    let Plan { lft, sl2vl, path_sl, vls, mut remarks, trees, lineage } = plan;
     if settings.spread {
         parts.vl_sets =
             (limits.vls / settings.classes / vls).min(limits.sls / settings.classes / parts.sls).max(1);
     }
     remarks.extend(in_words(parts, settings.spread, path_sl.any().is_some()));
     if parts.blocks() == 1 {
-        return (Plan { lft, sl2vl, path_sl, vls, remarks, trees }, parts);
+        return (Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage }, parts);
     }
     let trees = trees.map(|trees| plan::divided(trees, parts, path_sl.any()));
     let lanes = Lanes { sl2vl, path_sl, vls, sls: parts.sls };
     let Lanes { sl2vl, path_sl, vls, .. } = classes(fabric, lanes, parts, limits.sls);
-    (Plan { lft, sl2vl, path_sl, vls, remarks, trees }, parts)
+    (Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage }, parts)
 }
 
 /// What an administrator has to know of classes and VL sets.

@@ -6,9 +6,11 @@
 
 use std::fmt;
 
-use thiserror::Error;
-
-use super::{Settings, by_name};
+use super::config_error::ConfigError;
+use super::{
+    Balance, Layers, Optimise, Pairs, Prefer, Settings, Traffic, Weights, by_name, hold_file, role_file,
+    root_file,
+};
 use crate::fabric::{Sl, Vl};
 
 /// A setting.
@@ -39,6 +41,8 @@ pub enum Values {
     AutoOrReal(f64, f64),
     /// One of some words.
     Word(&'static [&'static str]),
+    /// A file, or `none`.
+    File,
 }
 
 impl fmt::Display for Values {
@@ -50,6 +54,7 @@ impl fmt::Display for Values {
             Self::Real(least, most) => write!(f, "{least} to {most}"),
             Self::AutoOrReal(least, most) => write!(f, "auto or {least} to {most}"),
             Self::Word([]) => Ok(()),
+            Self::File => f.write_str("none or a file"),
             Self::Word([one]) => f.write_str(one),
             Self::Word([most @ .., last]) => write!(f, "{} or {last}", most.join(", ")),
         }
@@ -77,6 +82,7 @@ impl Values {
             Self::Real(least, most) => real(least, most),
             Self::AutoOrReal(least, most) => text == AUTO || real(least, most),
             Self::Word(words) => words.contains(&text),
+            Self::File => !text.is_empty(),
         };
         if fits { Ok(()) } else { Err(format!("'{text}' is not {self}")) }
     }
@@ -131,7 +137,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "prefer",
-        values: Values::Word(&["default", "one-sl", "minimal"]),
+        values: Values::Word(Prefer::WORDS),
         about: "one-sl: one SL for every pair; minimal: shortest paths; default: one SL if few pairs pay for it",
         set: |settings, text| parse(text, &mut settings.prefer),
         get: |settings| settings.prefer.to_string(),
@@ -160,19 +166,34 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "balance",
-        values: Values::Word(&["auto", "stable", "full"]),
+        values: Values::Word(Balance::WORDS),
         about: "stable: a failed link changes few tables; full: balanced anew whenever the fabric changes; auto: stable \
                 where that costs next to nothing",
         set: |settings, text| parse(text, &mut settings.balance),
         get: |settings| settings.balance.to_string(),
     },
     Key {
+        name: "layers",
+        values: Values::Word(Layers::WORDS),
+        about: "paths of an adapter's LIDs after the first, with LMC above 0 and the engine dfdn, as few links in common as \
+                possible: minimal: shortest; diverse: one hop longer where that helps; auto: minimal in trees, else diverse",
+        set: |settings, text| parse(text, &mut settings.layers),
+        get: |settings| settings.layers.to_string(),
+    },
+    Key {
         name: "traffic",
-        values: Values::Word(&["both", "all-to-all", "bisection"]),
+        values: Values::Word(Traffic::WORDS),
         about: "what tables are balanced for: all-to-all: the largest load of a channel; bisection: random bisections; \
                 both: half each",
         set: |settings, text| parse(text, &mut settings.traffic),
         get: |settings| settings.traffic.to_string(),
+    },
+    Key {
+        name: "roles",
+        values: Values::File,
+        about: "what adapters are for, one a line: a GUID or a description, compute, storage or service, and weights",
+        set: |settings, text| settings.roles.set(text, role_file::read),
+        get: |settings| settings.roles.value(),
     },
     Key {
         name: "trees",
@@ -183,21 +204,21 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "weights",
-        values: Values::Word(&["minimal", "one"]),
+        values: Values::Word(Weights::WORDS),
         about: "what a channel weighs beside its routes in the engine sssp; minimal: so much that paths are shortest; one: 1",
         set: |settings, text| parse(text, &mut settings.weights),
         get: |settings| settings.weights.to_string(),
     },
     Key {
         name: "pairs",
-        values: Values::Word(&["guid", "random"]),
+        values: Values::Word(Pairs::WORDS),
         about: "order of the pairs in the engine p2sssp; random: drawn with draw_seed",
         set: |settings, text| parse(text, &mut settings.pairs),
         get: |settings| settings.pairs.to_string(),
     },
     Key {
         name: "optimise",
-        values: Values::Word(&["no", "best", "random"]),
+        values: Values::Word(Optimise::WORDS),
         about: "exchange equally long paths while the load gets more even, in every engine but dfdn; best: the best one at \
                 each switch; random: any that helps",
         set: |settings, text| parse(text, &mut settings.optimise),
@@ -225,6 +246,24 @@ pub const KEYS: &[Key] = &[
         get: |settings| settings.classes.to_string(),
     },
     Key {
+        name: "transition",
+        values: Values::Word(&["proven", "fast"]),
+        about: "how the plugin gets from tables in force to new ones; proven: keep what can stay, and in steps that are each \
+                free of credit loops; fast: everything anew and at once",
+        set: |settings, text| {
+            settings.proven_transition = text == "proven";
+            Ok(())
+        },
+        get: |settings| if settings.proven_transition { "proven" } else { "fast" }.to_owned(),
+    },
+    Key {
+        name: "transition_steps",
+        values: Values::Number(1, 8),
+        about: "steps of a transition before entries that no step can place drop their packets for a step",
+        set: |settings, text| parse(text, &mut settings.transition_steps),
+        get: |settings| settings.transition_steps.to_string(),
+    },
+    Key {
         name: "spread",
         values: Values::Word(&["yes", "no"]),
         about: "yes: idle VLs keep destinations apart, against head-of-line blocking; no: they stay idle",
@@ -234,17 +273,34 @@ pub const KEYS: &[Key] = &[
         },
         get: |settings| if settings.spread { "yes" } else { "no" }.to_owned(),
     },
+    Key {
+        name: "hold",
+        values: Values::File,
+        about: "links and switches to avoid or to drain, one a line",
+        set: |settings, text| settings.hold.set(text, hold_file::read),
+        get: |settings| settings.hold.value(),
+    },
+    Key {
+        name: "sweep_log",
+        values: Values::File,
+        about: "a file to which the plugin adds a line of JSON after each heavy sweep",
+        set: |settings, text| {
+            settings.sweep_log = (text != "none").then(|| text.into());
+            Ok(())
+        },
+        get: |settings| {
+            settings.sweep_log.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
+        },
+    },
+    Key {
+        name: "roots",
+        values: Values::File,
+        about: "switches to try as roots of an order of the links, one GUID a line; none: those of root_guid_file in \
+                opensm.conf",
+        set: |settings, text| settings.roots.set(text, root_file::read),
+        get: |settings| settings.roots.value(),
+    },
 ];
-
-/// A line with a mistake.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("line {line}: {reason}")]
-pub struct ConfigError {
-    /// Its number, from 1.
-    pub line: usize,
-    /// What is wrong with it and what would be right.
-    pub reason: String,
-}
 
 impl Settings {
     /// Reads a configuration file over the defaults.
@@ -252,6 +308,18 @@ impl Settings {
     /// # Errors
     /// The first line with an unknown key, an impossible value, or a key for the second time.
     pub fn from_config(text: &str) -> Result<Self, ConfigError> {
+        Self::from_keys(text, |_| true)
+    }
+
+    /// The same without the files that the settings name.
+    ///
+    /// # Errors
+    /// As [`Settings::from_config`].
+    pub fn without_files(text: &str) -> Result<Self, ConfigError> {
+        Self::from_keys(text, |key| key.values != Values::File)
+    }
+
+    fn from_keys(text: &str, counts: impl Fn(&Key) -> bool) -> Result<Self, ConfigError> {
         let mut settings = Self::default();
         let mut seen = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -270,6 +338,9 @@ impl Settings {
                 return Err(wrong(format!("{name} is set a second time")));
             }
             seen.push(key.name);
+            if !counts(key) {
+                continue;
+            }
             key.set(&mut settings, value.trim()).map_err(|reason| wrong(format!("{name}: {reason}")))?;
         }
         Ok(settings)
@@ -313,10 +384,11 @@ mod tests {
     #[test]
     fn what_settings_say_reads_back() {
         let text = "engine updn-trees # not the default\nvls 4\n sls 8\nprefer minimal\nmax_nonminimal 0.5\nmax_loss 0.1\n\
-                    search_effort 2.5\ntrees 3\nclasses 2\nspread yes\nbalance stable\n\
-                    weights one\npairs random\noptimise best\npatience 0.5\ndraw_seed 7\n";
+                    search_effort 2.5\nlayers diverse\ntrees 3\nclasses 2\nspread yes\nbalance stable\n\
+                    weights one\npairs random\noptimise best\npatience 0.5\ndraw_seed 7\ntransition fast\ntransition_steps 2\n";
         let settings = Settings::from_config(text).expect("a valid file");
         assert_eq!((settings.classes, settings.spread), (2, true));
+        assert_eq!((settings.proven_transition, settings.transition_steps), (false, 2));
         let drawn =
             (settings.weights, settings.pairs, settings.optimise, settings.patience, settings.draw_seed);
         assert_eq!(drawn, (Weights::One, Pairs::Random, Optimise::Best, 0.5, 7));
@@ -338,6 +410,7 @@ mod tests {
             ("prefer both\n", 1, "default, one-sl or minimal"),
             ("max_nonminimal 2\n", 1, "0 to 1"),
             ("balance best\n", 1, "stable"),
+            ("layers all\n", 1, "diverse"),
             ("max_nonminimal NaN\n", 1, "0 to 1"),
             ("max_loss -0.1\n", 1, "0 to 1"),
             ("search_effort lots\n", 1, "0 to 1000"),
@@ -348,6 +421,8 @@ mod tests {
             ("pairs 3\n", 1, "guid or random"),
             ("draw_seed 256\n", 1, "0 to 255"),
             ("optimise yes\n", 1, "no, best or random"),
+            ("transition slow\n", 1, "proven or fast"),
+            ("transition_steps 0\n", 1, "1 to 8"),
             ("patience -1\n", 1, "0 to 1000"),
         ] {
             let error = Settings::from_config(text).expect_err(text);

@@ -1,6 +1,6 @@
 //! Settings that do not fit the fabric: what to route with instead.
 
-use super::{EngineError, Routed, Settings, route};
+use super::{Baseline, EngineError, Routed, Settings, route_after};
 use crate::fabric::Fabric;
 use crate::lanes::LanesError;
 
@@ -21,8 +21,9 @@ pub struct Fitted {
 ///
 /// - `before`: settings that served before.
 /// - `keep_engine`: whether the engine was named elsewhere and is not to be replaced.
+/// - `baseline`: earlier tables to keep to, see [`route_after`].
 ///
-/// Cost: that of [`route`], once more for each settings that are tried.
+/// Cost: that of [`route_after`], once more for each settings that are tried.
 ///
 /// # Errors
 /// The error of the wanted settings where no others serve, or where no settings can help.
@@ -31,8 +32,9 @@ pub fn route_fitting(
     wanted: &Settings,
     before: Option<&Settings>,
     keep_engine: bool,
+    baseline: Option<&Baseline>,
 ) -> Result<Fitted, EngineError> {
-    let error = match route(fabric, wanted) {
+    let error = match route_after(fabric, wanted, baseline) {
         Ok(routed) => return Ok(Fitted { routed, settings: wanted.clone(), misfit: None }),
         Err(error) => error,
     };
@@ -44,7 +46,7 @@ pub fn route_fitting(
         if failed.contains(&settings) {
             continue;
         }
-        if let Ok(routed) = route(fabric, &settings) {
+        if let Ok(routed) = route_after(fabric, &settings, baseline) {
             let misfit = Some(in_words(wanted, &settings, &error));
             return Ok(Fitted { routed, settings, misfit });
         }
@@ -61,7 +63,7 @@ fn may_be_the_settings(error: &EngineError) -> bool {
         | EngineError::Lanes { .. }
         | EngineError::OwnLimit { .. }
         | EngineError::Classes { .. } => true,
-        EngineError::Routing(_) | EngineError::Rejected { .. } => false,
+        EngineError::Routing(_) | EngineError::Fabric(_) | EngineError::Rejected { .. } => false,
     }
 }
 
@@ -77,9 +79,12 @@ fn nearest(wanted: &Settings, error: &EngineError, keep_engine: bool) -> Vec<Set
     let unlimited = Settings { vls: None, sls: Settings::default().sls, ..wanted.clone() };
     list.push(unlimited.clone());
     list.push(Settings { classes: 1, ..unlimited });
-    list.push(Settings { engine: wanted.engine.clone(), ..Settings::default() });
+    let Settings { hold, roots, roles, .. } = wanted.clone();
+    let sweep_log = wanted.sweep_log.clone();
+    let defaults = Settings { hold, roots, roles, sweep_log, ..Settings::default() };
+    list.push(Settings { engine: wanted.engine.clone(), ..defaults.clone() });
     if !keep_engine {
-        list.push(Settings::default());
+        list.push(defaults);
     }
     list
 }
@@ -117,6 +122,7 @@ fn in_words(wanted: &Settings, used: &Settings, error: &EngineError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::route;
     use super::*;
     use crate::topology::Ring;
 
@@ -130,7 +136,7 @@ mod tests {
 
     fn fitted(wanted: &str, before: Option<&str>) -> Fitted {
         let before = before.map(settings);
-        route_fitting(&ring(), &settings(wanted), before.as_ref(), false).expect("something fits")
+        route_fitting(&ring(), &settings(wanted), before.as_ref(), false, None).expect("something fits")
     }
 
     #[test]
@@ -170,7 +176,7 @@ mod tests {
     #[test]
     fn an_engine_that_was_named_elsewhere_stays() {
         let wanted = settings("engine dfd2\n");
-        assert!(route_fitting(&ring(), &wanted, None, true).is_err());
+        assert!(route_fitting(&ring(), &wanted, None, true, None).is_err());
     }
 
     #[test]

@@ -32,7 +32,6 @@ const SL2VL: &str = "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7";
 const HIGH: &str = "0:4,1:0,2:0,3:0,4:0,5:0,6:0,7:0,8:0,9:0,10:0,11:0,12:0,13:0,14:0";
 const LOW: &str = "0:0,1:4,2:4,3:4,4:4,5:4,6:4,7:4,8:4,9:4,10:4,11:4,12:4,13:4,14:4";
 const BALANCED: &str = "dfdn balances paths by itself";
-const NO_ROOTS: &str = "dfdn finds its order by itself";
 const FILES: &str = "a file that other engines read";
 const OWN_VLS: &str = "SL2VL tables are those that were verified";
 const OWN_ARBITRATION: &str = "all VLs in use have equal weights";
@@ -51,12 +50,9 @@ pub const IGNORED_OPTIONS: &[IgnoredOption] = &[
     ignored("guid_routing_order_no_scatter", "FALSE", BALANCED),
     ignored("scatter_ports", "0", "tables are the same at each sweep"),
     ignored("port_shifting", "FALSE", BALANCED),
-    ignored("avoid_throttled_links", "FALSE", "links of all widths and speeds count alike"),
-    ignored("connect_roots", "FALSE", NO_ROOTS),
-    ignored("root_guid_file", NULL, NO_ROOTS),
-    ignored("ids_guid_file", NULL, NO_ROOTS),
-    ignored("cn_guid_file", NULL, "all adapters count alike"),
-    ignored("io_guid_file", NULL, "all adapters count alike"),
+    ignored("avoid_throttled_links", "FALSE", "a slow link carries its share, not none"),
+    ignored("connect_roots", "FALSE", "dfdn always connects all switches"),
+    ignored("ids_guid_file", NULL, "ties between switches are broken by GUIDs"),
     ignored("max_reverse_hops", "0", "no path needs hops against the order"),
     ignored("quasi_ftree_indexing", "FALSE", "of the engine ftree"),
     ignored("lid_matrix_dump_file", NULL, FILES),

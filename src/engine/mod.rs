@@ -7,34 +7,49 @@ mod balance;
 mod bare;
 mod classes;
 mod config;
+mod config_error;
 mod config_file;
 mod dfdn;
 mod fitting;
+mod hold_file;
 mod ignored_options;
+mod layers;
+mod leaves;
+mod list_file;
 mod narrow;
 mod optimise;
 mod papers;
 mod plan;
+mod role_file;
+mod root_file;
 mod untrusted;
+mod words;
 
-use std::fmt;
-use std::str::FromStr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
 pub use balance::{Balance, Traffic};
 pub use bare::{Pairs, Weights};
-pub use config::{ConfigError, KEYS, Key, Values};
+pub use config::{KEYS, Key, Values};
+pub use config_error::ConfigError;
 pub use config_file::template;
+pub use dfdn::{Baseline, Keepable};
 pub use fitting::{Fitted, route_fitting};
+pub use hold_file::parse as parse_holds;
 pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
+pub use layers::Layers;
+pub use list_file::Listed;
 pub use optimise::Optimise;
+pub use role_file::{Adapters, RoleLine, assign as assign_roles, parse as parse_roles, read_guid_files};
+pub use root_file::read as read_roots;
 
 use self::plan::Plan;
-use crate::fabric::{Fabric, Sl, Vl};
+use self::words::words;
+use crate::fabric::{Fabric, FabricError, Guid, Hold, Sl, Vl, hold_out};
 use crate::lanes::{LaneLimits, LanesError};
-use crate::routing::{Hops, RoutingError};
+use crate::routing::{Hops, RoutingError, base_detours};
 use crate::tables::{Classes, Routes, VlArb};
 use crate::verify::{SlSafety, Verdict, sl_safety, verify};
 
@@ -48,7 +63,18 @@ pub struct Engine {
     /// Whether its tables are free of credit loops on every fabric. Tables of a bare routing are returned even if
     /// `verify` rejects them; see [`Routed::verdict`].
     pub deadlock_free: bool,
-    run: fn(&Fabric, &Hops, &Settings, LaneLimits) -> Result<Plan, EngineError>,
+    run: fn(Task<'_>) -> Result<Plan, EngineError>,
+}
+
+/// What is to be routed, and with what.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    fabric: &'a Fabric,
+    hops: &'a Hops,
+    settings: &'a Settings,
+    limits: LaneLimits,
+    /// Earlier tables to keep to.
+    baseline: Option<&'a Baseline>,
 }
 
 /// Every engine, the default first.
@@ -148,6 +174,8 @@ pub struct Settings {
     pub vls: Option<u8>,
     /// SLs that may be assigned, `1..=16`.
     pub sls: u8,
+    /// What adapters are for.
+    pub roles: Listed<RoleLine>,
     /// Trees of `updn-trees`, `1..=15`.
     pub trees: u8,
     /// Classes of service, `1..=15`.
@@ -163,8 +191,14 @@ pub struct Settings {
     pub max_loss: f64,
     /// Budget of the search for an order, in passes of P-SSSP.
     pub search_effort: f64,
+    /// Whether the plugin keeps to earlier tables and programs new ones in proven steps.
+    pub proven_transition: bool,
+    /// Most steps of a transition without dropped entries.
+    pub transition_steps: u8,
     /// How `dfdn` balances.
     pub balance: Balance,
+    /// The paths of an adapter's LIDs after the first, in `dfdn`.
+    pub layers: Layers,
     /// The traffic that `dfdn` balances for.
     pub traffic: Traffic,
     /// The weight of a channel without routes in `sssp`.
@@ -177,40 +211,24 @@ pub struct Settings {
     pub patience: f64,
     /// The seed of what is drawn at random: the order of the pairs, and exchanges.
     pub draw_seed: u8,
+    /// Links and switches that shall carry no packets.
+    pub hold: Listed<Hold>,
+    /// Where the plugin adds a line of JSON after each heavy sweep.
+    pub sweep_log: Option<PathBuf>,
+    /// Switches that the engine `dfdn` shall try as roots of an order of the links, by node or port GUID.
+    pub roots: Listed<Guid>,
 }
 
-/// One SL for every pair, or a shortest path for every pair. As text: `default`, `one-sl` and `minimal`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Prefer {
-    /// One SL if few pairs take a detour for it, else shortest paths.
-    #[default]
-    Default,
-    /// One SL.
-    OneSl,
-    /// Shortest paths for all pairs of adapters.
-    Minimal,
-}
-
-impl FromStr for Prefer {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "default" => Ok(Self::Default),
-            "one-sl" => Ok(Self::OneSl),
-            "minimal" => Ok(Self::Minimal),
-            _ => Err(format!("'{text}' is none of default, one-sl, minimal")),
-        }
-    }
-}
-
-impl fmt::Display for Prefer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Default => "default",
-            Self::OneSl => "one-sl",
-            Self::Minimal => "minimal",
-        })
+words! {
+    /// One SL for every pair, or a shortest path for every pair. As text: `default`, `one-sl` and `minimal`.
+    pub enum Prefer {
+        /// One SL if few pairs take a detour for it, else shortest paths.
+        #[default]
+        Default = "default",
+        /// One SL.
+        OneSl = "one-sl",
+        /// Shortest paths for all pairs of adapters.
+        Minimal = "minimal",
     }
 }
 
@@ -256,6 +274,7 @@ impl Default for Settings {
             engine: ENGINES[0].name.to_owned(),
             vls: None,
             sls: Sl::COUNT as u8,
+            roles: Listed::default(),
             trees: 2,
             classes: 1,
             spread: false,
@@ -263,13 +282,19 @@ impl Default for Settings {
             max_nonminimal: None,
             max_loss: 0.05,
             search_effort: 1.0,
+            proven_transition: true,
+            transition_steps: 4,
             balance: Balance::default(),
+            layers: Layers::default(),
             traffic: Traffic::default(),
             weights: Weights::default(),
             pairs: Pairs::default(),
             optimise: Optimise::default(),
             patience: 1.0,
             draw_seed: 1,
+            hold: Listed::default(),
+            sweep_log: None,
+            roots: Listed::default(),
         }
     }
 }
@@ -300,6 +325,9 @@ pub enum EngineError {
     /// The fabric cannot be routed.
     #[error(transparent)]
     Routing(#[from] RoutingError),
+    /// The fabric cannot be built without the links that are held out.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
     /// The VLs or SLs do not suffice.
     #[error("{engine}: {source}")]
     Lanes {
@@ -370,10 +398,38 @@ pub struct Routed {
     pub limits: LaneLimits,
     /// How VLs and SLs are divided among classes of service.
     pub classes: Classes,
+    /// Whether a [`Baseline`] can be made of the tables, or they keep to one.
+    pub lineage: Lineage,
     /// Time for distances, routing, VLs and multicast trees.
     pub computing: Duration,
     /// Time for the verification.
     pub judging: Duration,
+}
+
+impl Routed {
+    /// Share of the adapter pairs whose path to the base LID is longer than the shortest. Paths to further LIDs may be
+    /// longer on purpose, see [`Layers`]; [`Verdict::nonminimal_share`] counts them too.
+    ///
+    /// - `fabric`: the one that was routed.
+    ///
+    /// Cost: O(S D) with S switches and D adapters; nothing where each has one LID.
+    pub fn detours(&self, fabric: &Fabric) -> f64 {
+        if fabric.adapters().all(|(_, end)| end.lmc.lids() == 1) {
+            return self.verdict.nonminimal_share;
+        }
+        base_detours(fabric, &self.hops, &self.routes.lft)
+    }
+}
+
+/// How tables relate to earlier and to later ones.
+#[derive(Clone, Debug)]
+pub enum Lineage {
+    /// They were made anew, and later ones cannot keep to them.
+    Single,
+    /// They were made anew, and later ones may keep to them: see [`Baseline::new`].
+    First(Box<Keepable>),
+    /// They keep to the baseline that they were made with.
+    Kept,
 }
 
 /// The orders that the engine `dfdn` tries before it routes, by name, the best first. Runs the search alone, for
@@ -383,6 +439,8 @@ pub fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<Str
 }
 
 /// Routes a fabric: distances, forwarding tables, VLs and SLs, multicast trees, verdict.
+///
+/// With [`Settings::hold`] all of these are about the fabric without the links that are held out; see [`hold_out`].
 ///
 /// Cost: that of the stages, see [`Hops::new`], [`ranked_sssp`](crate::routing::ranked_sssp()),
 /// [`ordered`](crate::lanes::ordered()) and [`verify`]; the search of the engine `dfdn` has a budget of about one pass
@@ -395,22 +453,85 @@ pub fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<Str
 /// Any [`EngineError`]. Tables of a deadlock-free engine that `verify` rejects are not returned. Those of a bare
 /// routing are returned, with the failure in [`Routed::verdict`], as long as they reach all end ports.
 pub fn route(fabric: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
-    narrow::route(fabric, settings, |links| route_over(fabric, links, settings))
+    route_after(fabric, settings, None)
+}
+
+/// As [`route`], with tables that keep to earlier ones as long as these are nearly as good as new ones.
+///
+/// All paths stay that still exist, and the others move under the rule of the earlier tables. So most of the way from
+/// one to the other is free of credit loops. The result depends on the fabric, the settings and the baseline, not
+/// on what was between the baseline and now.
+///
+/// Only the engine `dfdn` keeps to a baseline; [`Routed::lineage`] says whether it did.
+///
+/// Cost: two passes of P-SSSP where the baseline is kept to, else that of [`route`] beside it.
+///
+/// # Errors
+/// Those of [`route`].
+pub fn route_after(
+    fabric: &Fabric,
+    settings: &Settings,
+    baseline: Option<&Baseline>,
+) -> Result<Routed, EngineError> {
+    if settings.roles.is_empty() {
+        return route_held(fabric, settings, baseline);
+    }
+    let mut fabric = fabric.clone();
+    let [compute, storage, service] = role_file::assign(&settings.roles, &mut fabric);
+    let mut routed = route_held(&fabric, settings, baseline)?;
+    routed.routes.remarks.push(format!(
+        "roles: {compute} adapters compute, {storage} store and {service} serve by the file; the others compute"
+    ));
+    Ok(routed)
+}
+
+/// Routes without the links that are held out.
+fn route_held(
+    fabric: &Fabric,
+    settings: &Settings,
+    baseline: Option<&Baseline>,
+) -> Result<Routed, EngineError> {
+    let baseline = baseline.filter(|baseline| baseline.serves(settings));
+    let run = |fabric: &Fabric, baseline: Option<&Baseline>| {
+        narrow::route(fabric, settings, |links| route_over(fabric, links, settings, baseline))
+    };
+    if settings.hold.is_empty() {
+        return run(fabric, baseline);
+    }
+    let held = hold_out(fabric.clone(), &settings.hold)?;
+    // Tables with leaves are those of a smaller fabric: nothing keeps to them.
+    let mut routed = match leaves::route(&held, |core| run(core, None))? {
+        Some(routed) => Routed { lineage: Lineage::Single, ..routed },
+        None => {
+            let routed = run(&held.fabric, baseline)?;
+            Routed { lineage: routed.lineage.over(fabric, &held.fabric), ..routed }
+        }
+    };
+    let refused = held.notes.into_iter().filter(|note| !note.done).map(|note| note.text);
+    routed.routes.remarks.extend(refused);
+    Ok(routed)
 }
 
 /// Routes a fabric over `links`: the same fabric with some links down or with other VLs.
-fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Routed, EngineError> {
+fn route_over(
+    fabric: &Fabric,
+    links: &Fabric,
+    settings: &Settings,
+    baseline: Option<&Baseline>,
+) -> Result<Routed, EngineError> {
     let engine = by_name(&settings.engine)?;
     let limits = settings.lane_limits(links)?;
     let start = Instant::now();
     let hops = Hops::new(links)?;
-    let planned = classes::plan(links, &hops, engine, settings, limits);
+    let task = Task { fabric: links, hops: &hops, settings, limits, baseline };
+    let planned = classes::plan(engine, task);
     let (mut plan, classes) = planned.map_err(|error| blame(error, links, settings))?;
     narrow::keep_to_vl_0(fabric, plan.vls, &mut plan.sl2vl);
     untrusted::keep_back(fabric, &mut plan.sl2vl);
     if let Some(trees) = &mut plan.trees {
         plan.remarks.push(plan::in_words(trees));
     }
+    let lineage = plan.lineage.over(fabric, links);
     let mut routes = Routes {
         engine: engine.name.to_owned(),
         lft: plan.lft,
@@ -439,7 +560,17 @@ fn route_over(fabric: &Fabric, links: &Fabric, settings: &Settings) -> Result<Ro
         return Err(EngineError::Rejected { engine: settings.engine.clone(), why });
     }
     let safety = sl_safety(fabric, &routes, &verdict);
-    Ok(Routed { routes, verdict, safety, hops, limits, classes, computing, judging: start.elapsed() })
+    Ok(Routed {
+        routes,
+        verdict,
+        safety,
+        hops,
+        limits,
+        classes,
+        lineage,
+        computing,
+        judging: start.elapsed(),
+    })
 }
 
 /// The same error, with the setting named if it limits the lanes and the links do not.

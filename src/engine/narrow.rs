@@ -50,7 +50,7 @@ pub(super) fn route(
         Err(error) => return Err(error),
     };
     let mut best: Option<(u8, Candidate)> = None;
-    for &vls in wider.iter().filter(|_| !all.as_ref().is_ok_and(|all| all.routed.verdict.minimal)) {
+    for &vls in wider.iter().filter(|_| !all.as_ref().is_ok_and(|all| all.detours == 0.0)) {
         let Ok(mut routed) = run(&without_narrow(fabric, vls)) else { continue };
         routed.hops = Hops::new(fabric)?;
         let found = Candidate::new(fabric, settings, routed);
@@ -58,7 +58,7 @@ pub(super) fn route(
             best = Some((vls, found));
         }
     }
-    let share = |candidate: &Candidate| 100.0 * candidate.routed.verdict.nonminimal_share;
+    let share = |candidate: &Candidate| 100.0 * candidate.detours;
     let (mut routed, remark) = match (all, best) {
         (Ok(all), Some((vls, best))) if best.beats(&all) => {
             let cost = format!(
@@ -100,6 +100,8 @@ fn spared(fabric: &Fabric, vls: u8, least: u8, cost: &str) -> String {
 /// Tables, and what counts of them.
 struct Candidate {
     routed: Routed,
+    /// Share of the adapter pairs with longer paths to the base LID.
+    detours: f64,
     /// Whether few enough adapter pairs take detours.
     direct: bool,
     bandwidth: f64,
@@ -107,14 +109,14 @@ struct Candidate {
 
 impl Candidate {
     fn new(fabric: &Fabric, settings: &Settings, routed: Routed) -> Self {
-        let direct = routed.verdict.nonminimal_share <= limit(settings);
+        let detours = routed.detours(fabric);
+        let direct = detours <= limit(settings);
         let bandwidth = if direct { quick_bisection(fabric, &routed.routes.lft) } else { 0.0 };
-        Self { routed, direct, bandwidth }
+        Self { routed, detours, direct, bandwidth }
     }
 
     fn beats(&self, other: &Self) -> bool {
-        let detours = |candidate: &Self| -candidate.routed.verdict.nonminimal_share;
-        let worth = |candidate: &Self| (candidate.direct, candidate.bandwidth, detours(candidate));
+        let worth = |candidate: &Self| (candidate.direct, candidate.bandwidth, -candidate.detours);
         worth(self) > worth(other)
     }
 }

@@ -1,46 +1,22 @@
 //! The setting `optimise`: equally long paths are exchanged while the load of the channels gets more even.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::Settings;
+use super::words::words;
 use crate::fabric::{ChannelId, Fabric, Lid};
 use crate::routing::{Picks, hill_climb};
 use crate::tables::Lft;
 
-/// How finished tables are balanced further (Chiu et al., section 6.4). In words `no`, `best` and `random`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Optimise {
-    /// They are not.
-    #[default]
-    No,
-    /// By the best exchange at each switch.
-    Best,
-    /// By exchanges picked at random, with [`Settings::patience`](super::Settings::patience) and
-    /// [`Settings::draw_seed`](super::Settings::draw_seed).
-    Random,
-}
-
-impl FromStr for Optimise {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "no" => Ok(Self::No),
-            "best" => Ok(Self::Best),
-            "random" => Ok(Self::Random),
-            _ => Err(format!("'{text}' is none of no, best, random")),
-        }
-    }
-}
-
-impl fmt::Display for Optimise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::No => "no",
-            Self::Best => "best",
-            Self::Random => "random",
-        })
+words! {
+    /// How finished tables are balanced further (Chiu et al., section 6.4). In words `no`, `best` and `random`.
+    pub enum Optimise {
+        /// They are not.
+        #[default]
+        No = "no",
+        /// By the best exchange at each switch.
+        Best = "best",
+        /// By exchanges picked at random, with [`Settings::patience`](super::Settings::patience) and
+        /// [`Settings::draw_seed`](super::Settings::draw_seed).
+        Random = "random",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::optimise::optimise;
 use super::plan::{self, Parts, Plan, one_vl};
-use super::{EngineError, Pairs, Settings, Weights};
+use super::{EngineError, Pairs, Settings, Task, Weights};
 use crate::fabric::{Fabric, SwitchId, Vl};
 use crate::lanes::{LaneLimits, Lanes, LanesError, Layered, df_d2, df_dn, layered, tree_lanes};
 use crate::multicast::KnownOrder;
@@ -16,22 +16,12 @@ use crate::tables::{Lft, PathSl};
 const ONE_SL: &str = "one SL suffices: no host has to query PathRecords, and every SL is safe";
 
 /// Locally balanced minimal hops.
-pub(super) fn minhop(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    _: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn minhop(Task { fabric, hops, settings, .. }: Task<'_>) -> Result<Plan, EngineError> {
     Ok(bare(fabric, settings, routing::minhop(fabric, hops)))
 }
 
 /// P-SSSP (Hoefler et al.).
-pub(super) fn sssp(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    _: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn sssp(Task { fabric, hops, settings, .. }: Task<'_>) -> Result<Plan, EngineError> {
     let lft = match settings.weights {
         Weights::Minimal => routing::sssp(fabric, hops),
         Weights::One => routing::sssp_of_any_length(fabric),
@@ -40,12 +30,7 @@ pub(super) fn sssp(
 }
 
 /// P²-SSSP (Hoefler et al.).
-pub(super) fn p2sssp(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    _: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn p2sssp(Task { fabric, hops, settings, .. }: Task<'_>) -> Result<Plan, EngineError> {
     let order = match settings.pairs {
         Pairs::Guid => PairOrder::Guid,
         Pairs::Random => PairOrder::Random(settings.draw_seed.into()),
@@ -64,12 +49,7 @@ fn bare(fabric: &Fabric, settings: &Settings, mut lft: Lft) -> Plan {
 ///
 /// Packets from and to port 0 of switches may have longer paths, for example in an OFT. Then all paths obey an order
 /// on VL 1. The first turn is free, so the order restricts no path of two channels.
-pub(super) fn dfd2(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn dfd2(Task { fabric, hops, settings, limits, .. }: Task<'_>) -> Result<Plan, EngineError> {
     let (all, between) = (usize::from(hops.diameter()), between_adapters(fabric, hops));
     if all <= 2 || between > 2 {
         let lanes = df_d2(fabric, all.min(between.max(3)), limits).map_err(too_few("dfd2"))?;
@@ -111,21 +91,13 @@ fn by_vl(fabric: &Fabric, hops: &Hops) -> KnownOrder {
 }
 
 /// P-SSSP with DF-DN (Schneider et al.), for any diameter.
-pub(super) fn dfdn_sssp(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn dfdn_sssp(Task { fabric, hops, settings, limits, .. }: Task<'_>) -> Result<Plan, EngineError> {
     with_df_dn("dfdn-paper", (fabric, hops, limits), settings, routing::sssp(fabric, hops))
 }
 
 /// MinHop with DF-DN (Schneider et al.), for any diameter.
 pub(super) fn dfdn_minhop(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
+    Task { fabric, hops, settings, limits, .. }: Task<'_>,
 ) -> Result<Plan, EngineError> {
     with_df_dn("dfdn-paper-minhop", (fabric, hops, limits), settings, routing::minhop(fabric, hops))
 }
@@ -145,12 +117,7 @@ fn with_df_dn(
 }
 
 /// Several up*/down* trees, each on its own VL (Flich et al.).
-pub(super) fn updn_trees(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn updn_trees(Task { fabric, hops, settings, limits, .. }: Task<'_>) -> Result<Plan, EngineError> {
     if !(1..=Vl::MAX_DATA).contains(&settings.trees) {
         let value = settings.trees;
         return Err(EngineError::Setting { name: "trees", value, least: 1, most: Vl::MAX_DATA });
@@ -173,10 +140,7 @@ pub(super) fn updn_trees(
 
 /// P-SSSP with VLs until none is left, the rest by up*/down* (Hoefler et al., section III.D).
 pub(super) fn sssp_layers(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
+    Task { fabric, hops, settings, limits, .. }: Task<'_>,
 ) -> Result<Plan, EngineError> {
     let mut lft = routing::sssp(fabric, hops);
     let mut remarks = Vec::new();
@@ -199,36 +163,21 @@ pub(super) fn sssp_layers(
 }
 
 /// APOT for forwarding tables (Chiu et al.).
-pub(super) fn apot(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn apot(Task { fabric, hops, settings, limits, .. }: Task<'_>) -> Result<Plan, EngineError> {
     let layers = ordered_trees(fabric, LinkSort::Guid);
     let lft = routing::apot(fabric, &layers);
     Ok(ordered((fabric, hops, limits), settings, LinkSort::Guid, &layers, lft))
 }
 
 /// BFOT (Chiu et al.).
-pub(super) fn bfot(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn bfot(Task { fabric, hops, settings, limits, .. }: Task<'_>) -> Result<Plan, EngineError> {
     let layers = ordered_trees(fabric, LinkSort::Guid);
     let lft = routing::bfot(fabric, &layers);
     Ok(ordered((fabric, hops, limits), settings, LinkSort::Guid, &layers, lft))
 }
 
 /// BFOT+ (Chiu et al.).
-pub(super) fn bfot_plus(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
-) -> Result<Plan, EngineError> {
+pub(super) fn bfot_plus(Task { fabric, hops, settings, limits, .. }: Task<'_>) -> Result<Plan, EngineError> {
     let (sort, lft) = routing::bfot_plus(fabric);
     Ok(ordered((fabric, hops, limits), settings, sort, &ordered_trees(fabric, sort), lft))
 }

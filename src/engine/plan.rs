@@ -1,6 +1,7 @@
 //! What an engine computes before the judge checks it. Only here are forwarding tables, VLs and multicast
 //! trees combined.
 
+use super::Lineage;
 use crate::fabric::{Fabric, PortNum, Sl, SwitchId, Vl};
 use crate::lanes::{LaneLimits, Lanes};
 use crate::multicast::{KnownOrder, McastTrees, mcast_trees};
@@ -26,6 +27,7 @@ pub(super) struct Plan {
     pub(super) remarks: Vec<String>,
     /// Multicast trees; `None` for an engine that may have credit loops.
     pub(super) trees: Option<McastTrees>,
+    pub(super) lineage: Lineage,
 }
 
 impl Plan {
@@ -37,7 +39,7 @@ impl Plan {
     pub(super) fn new(fabric: &Fabric, hops: &Hops, limits: LaneLimits, parts: Parts) -> Self {
         let Parts { lft, lanes, known, remarks } = parts;
         let Lanes { sl2vl, path_sl, vls, .. } = lanes;
-        let mut plan = Self { lft, sl2vl, path_sl, vls, remarks, trees: None };
+        let mut plan = Self { lft, sl2vl, path_sl, vls, remarks, trees: None, lineage: Lineage::Single };
         plan.find_trees(fabric, hops, known.as_ref());
         if plan.serves_multicast() {
             return plan;
@@ -55,12 +57,17 @@ impl Plan {
     /// Tables on one VL for all SLs, without multicast trees.
     pub(super) fn bare(fabric: &Fabric, lft: Lft) -> Self {
         let Lanes { sl2vl, path_sl, vls, .. } = one_vl(fabric);
-        Self { lft, sl2vl, path_sl, vls, remarks: Vec::new(), trees: None }
+        Self { lft, sl2vl, path_sl, vls, remarks: Vec::new(), trees: None, lineage: Lineage::Single }
     }
 
     /// Whether groups without configuration, which use SL 0, have a multicast tree.
     pub(super) fn serves_multicast(&self) -> bool {
         self.trees.as_ref().is_some_and(McastTrees::serve_default)
+    }
+
+    /// Adds trees that are found among the dependencies of unicast, where its order is not known.
+    pub(super) fn find_any_trees(&mut self, fabric: &Fabric, hops: &Hops) {
+        self.find_trees(fabric, hops, None);
     }
 
     fn find_trees(&mut self, fabric: &Fabric, hops: &Hops, known: Option<&KnownOrder>) {
@@ -98,6 +105,7 @@ impl Plan {
                 vls: self.vls.max(vl + 1),
                 remarks: self.remarks.clone(),
                 trees: None,
+                lineage: Lineage::Single,
             };
             reserved.find_trees(fabric, hops, known.as_ref());
             let remark = format!("SL 0 is for multicast alone, paths have SLs 1 to {sls}");

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use super::Options;
 use super::paths::{Adapter, Paths, Step};
-use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
-use crate::tables::Lft;
+use crate::fabric::{ChannelId, Lid, SwitchId};
 
 /// The effective bisection bandwidth (Hoefler et al., section IV.A), as a share of full bisection
 /// bandwidth.
@@ -17,9 +16,11 @@ use crate::tables::Lft;
 /// In a random bisect pattern, each of one half of the P adapters sends to its own partner in the
 /// other half; if P is odd, one adapter, drawn anew for each pattern, is left out. A stream gets
 /// the bandwidth of a link divided by the largest number of streams on any channel of its route.
-/// All links are equally fast, and the two directions of a link are independent. Links of adapters
-/// never slow a stream down, as each carries at most one. The share of one pattern is the sum over
-/// its streams, divided by ⌊P/2⌋.
+/// The two directions of a link are independent. Links have the rates that the fabric states, and
+/// the bandwidth of a stream counts in shares of the rate of most adapters, at most 1; a link of
+/// unknown rate is as fast as most of its kind. The share of one pattern is the sum over its
+/// streams, divided by ⌊P/2⌋. With equal rates the links of adapters never slow a stream down, as
+/// each carries at most one.
 ///
 /// Pattern number n is drawn from stream n of a ChaCha8 generator with the seed, so it does not
 /// depend on the number of patterns or threads.
@@ -73,19 +74,12 @@ impl Bisection {
 const STREAMS: usize = 20_000;
 const PATTERNS: (usize, usize) = (8, 400);
 
-/// Like [`Bisection::ebb`], over fewer patterns, always the same: for an engine that chooses
-/// between tables. NaN with fewer than two adapters.
-///
-/// - `lft`: tables that lead every adapter to every other.
-///
-/// Cost: as for [`evaluate`](super::evaluate), O(P h + C) for each of at most 400 patterns; fewer
-/// patterns with many adapters.
-pub fn quick_bisection(fabric: &Fabric, lft: &Lft) -> f64 {
-    let Ok(paths) = Paths::new(fabric, lft) else { return f64::NAN };
+/// The effective bisection bandwidth over fewer patterns, always the same.
+pub(super) fn quick(paths: &Paths<'_>) -> f64 {
     let patterns = (STREAMS / (paths.adapters.len() / 2)).clamp(PATTERNS.0, PATTERNS.1);
     let shares: Vec<f64> = (0..patterns)
         .into_par_iter()
-        .map_init(|| Simulation::new(&paths), |simulation, n| simulation.share(n as u64, 0))
+        .map_init(|| Simulation::new(paths), |simulation, n| simulation.share(n as u64, 0))
         .collect();
     shares.iter().sum::<f64>() / patterns as f64
 }
@@ -99,7 +93,7 @@ struct Stream<'a> {
 }
 
 /// Buffers for simulating one pattern after another.
-struct Simulation<'a> {
+pub(super) struct Simulation<'a> {
     paths: &'a Paths<'a>,
     order: Vec<u32>,
     under_way: Vec<Stream<'a>>,
@@ -107,12 +101,12 @@ struct Simulation<'a> {
     trail: Vec<(u32, ChannelId)>,
     /// Streams on each channel.
     congestion: Vec<u32>,
-    /// By stream: the largest number of streams on a channel of its route.
-    worst: Vec<u32>,
+    /// By stream: the longest time of a byte on a channel of its route.
+    worst: Vec<f64>,
 }
 
 impl<'a> Simulation<'a> {
-    fn new(paths: &'a Paths<'a>) -> Self {
+    pub(super) fn new(paths: &'a Paths<'a>) -> Self {
         Self {
             paths,
             order: Vec::new(),
@@ -125,10 +119,20 @@ impl<'a> Simulation<'a> {
 
     /// The share of full bisection bandwidth of pattern number `n`.
     fn share(&mut self, seed: u64, n: u32) -> f64 {
+        let mut order = std::mem::take(&mut self.order);
+        draw(&mut order, self.paths.adapters.len(), seed, n);
+        let (senders, receivers) = order.split_at(order.len() / 2);
+        let share = self.share_of(senders, receivers);
+        self.order = order;
+        share
+    }
+
+    /// The mean bandwidth of streams from each sender to the receiver of its number, in shares of the rate of most
+    /// adapters; no adapter sends or receives several.
+    pub(super) fn share_of(&mut self, senders: &[u32], receivers: &[u32]) -> f64 {
         let paths = self.paths;
-        draw(&mut self.order, paths.adapters.len(), seed, n);
-        let streams = self.order.len() / 2;
-        let (senders, receivers) = self.order.split_at(streams);
+        let times = &paths.times;
+        let streams = senders.len();
         let routes = senders.iter().zip(receivers).zip(0..).map(|((&from, &to), number)| {
             let (from, to) = (from as usize, to as usize);
             Stream {
@@ -155,14 +159,14 @@ impl<'a> Simulation<'a> {
                 next != to.switch
             });
         }
-        // 1 for the links of the adapters.
         self.worst.clear();
-        self.worst.resize(streams, 1);
+        let ends = senders.iter().zip(receivers);
+        self.worst.extend(ends.map(|(&a, &b)| times.adapter(a as usize).max(times.adapter(b as usize))));
         for &(stream, channel) in &self.trail {
             let worst = &mut self.worst[stream as usize];
-            *worst = self.congestion[channel.index()].max(*worst);
+            *worst = (f64::from(self.congestion[channel.index()]) * times.channel(channel)).max(*worst);
         }
-        self.worst.iter().map(|&worst| 1.0 / f64::from(worst)).sum::<f64>() / streams as f64
+        self.worst.iter().map(|&worst| 1.0 / worst).sum::<f64>() / streams as f64
     }
 }
 

@@ -8,15 +8,20 @@
 //! them, unless each pair draws one ([`LidChoice`]). Traffic to and from switches is left out. Virtual
 //! lanes share the bandwidth of their channel, so they make no difference here.
 
+mod adversarial;
 mod alternatives;
 mod bisection;
 mod bounds;
+mod by_role;
 mod faults;
 mod lengths;
 mod load;
+mod multipath;
 mod paths;
+mod shift;
 #[cfg(test)]
 mod tests;
+mod times;
 mod trees;
 
 use std::fmt;
@@ -25,15 +30,19 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use adversarial::worst_pairs;
 pub use alternatives::{Alternatives, path_difference};
-pub use bisection::{Bisection, quick_bisection};
+pub use bisection::Bisection;
 pub use bounds::Bounds;
+pub use by_role::{ByRole, ClassFigures};
 pub use faults::FaultTolerance;
 pub use lengths::PathLengths;
 pub use load::ChannelLoad;
+pub use multipath::{Distance, Multipath, Pattern};
+pub use shift::Shift;
 
 use crate::fabric::{Fabric, Lid};
-use crate::tables::Routes;
+use crate::tables::{Lft, Routes};
 
 /// Options of [`evaluate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +155,7 @@ impl fmt::Display for DeadEnd {
 /// Cost: O(D S).
 pub fn channel_load(fabric: &Fabric, routes: &Routes) -> Result<ChannelLoad, EvaluateError> {
     let paths = paths::Paths::new(fabric, &routes.lft)?;
-    Ok(ChannelLoad::new(trees::count(&paths)?.load))
+    Ok(ChannelLoad::new(fabric.weights(), trees::count(&paths)?.load))
 }
 
 /// Evaluates the tables of a fabric.
@@ -176,9 +185,20 @@ pub fn evaluate(fabric: &Fabric, routes: &Routes, options: &Options) -> Result<E
     }
     let faults = FaultTolerance::new(&paths, &counts.load);
     Ok(Evaluation {
-        load: ChannelLoad::new(counts.load),
+        load: ChannelLoad::new(fabric.weights(), counts.load),
         lengths: PathLengths::new(counts.hops),
         bisection: Bisection::new(&paths, options),
         faults,
     })
+}
+
+/// Like [`Bisection::ebb`], over fewer patterns, always the same: for an engine that chooses
+/// between tables. NaN with fewer than two adapters. Where adapters have roles, the mean over both kinds of traffic.
+///
+/// - `lft`: tables that lead every adapter to every other.
+///
+/// Cost: as for [`evaluate`], O(P h + C) for each of at most 400 patterns; fewer patterns with many adapters.
+pub fn quick_bisection(fabric: &Fabric, lft: &Lft) -> f64 {
+    let Ok(paths) = paths::Paths::new(fabric, lft) else { return f64::NAN };
+    if fabric.has_duties() { by_role::quick(&paths) } else { bisection::quick(&paths) }
 }

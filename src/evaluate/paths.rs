@@ -1,5 +1,6 @@
 //! Following the tables of a fabric hop by hop.
 
+use super::times::Times;
 use super::{DeadEnd, EvaluateError};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::tables::Lft;
@@ -30,6 +31,8 @@ pub(super) struct Paths<'a> {
     pub(super) adapters: Vec<Adapter<'a>>,
     /// Number of adapters on each switch.
     pub(super) senders: Vec<u64>,
+    /// What bytes take on links.
+    pub(super) times: Times,
     /// Seed of the draw, where each pair draws its LID among those with the shortest paths.
     pub(super) drawn: Option<u64>,
 }
@@ -48,7 +51,8 @@ impl<'a> Paths<'a> {
         for a in &adapters {
             senders[a.switch.index()] += 1;
         }
-        Ok(Self { fabric, lft, adapters, senders, drawn: None })
+        let times = Times::new(fabric, adapters.iter().map(|adapter| adapter.end));
+        Ok(Self { fabric, lft, adapters, senders, times, drawn: None })
     }
 
     /// What switch `at` does by an entry `port` with a packet for an adapter.

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use super::bisection::{draw, student};
 use super::*;
 use crate::fabric::{
-    ChannelId, EndPort, FabricBuilder, Guid, Lmc, Node, NodeKind, PortNum, PortRef, SwitchId,
+    ChannelId, EndPort, FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortNum, PortRef, SwitchId,
 };
 use crate::routing::{Hops, minhop, sssp, updn_trees};
 use crate::tables::Lft;
@@ -579,7 +579,7 @@ fn naive(fabric: &Fabric, lft: &Lft, options: &Options) -> (ChannelLoad, PathLen
         max_pairs_cut: cut.values().copied().max().unwrap_or(0),
     };
     let ebb = shares.iter().sum::<f64>() / shares.len() as f64;
-    (ChannelLoad::new(load), PathLengths::new(hops), ebb, faults)
+    (ChannelLoad::new(fabric.weights(), load), PathLengths::new(hops), ebb, faults)
 }
 
 proptest! {
@@ -640,4 +640,158 @@ fn the_quick_bisection_tells_global_from_local_balance() {
     assert!(global > 1.2 * local && global < 1.0, "{global}, {local}");
     let pair = Mesh { dims: vec![2], cas: 1 }.build().unwrap();
     assert_eq!(super::quick_bisection(&pair, &sssp(&pair, &Hops::new(&pair).unwrap())), 1.0);
+}
+
+/// A ring of four with LMC 1: one receiver has a LID for each direction, the other two LIDs for one.
+#[test]
+fn paths_to_all_lids_of_two_adapters_on_a_ring() {
+    let fabric = network(4, &[(0, 1), (1, 2), (2, 3), (3, 0)], &[0, 2], 1);
+    let ends = adapters(&fabric);
+    let mut lft = Lft::new(&fabric);
+    let paths = [([2, 1, 0], 0, 0), ([2, 3, 0], 0, 1), ([0, 1, 2], 1, 0), ([0, 1, 2], 1, 1)];
+    for (switches, adapter, offset) in paths {
+        let mut end = Lft::new(&fabric);
+        lead(&mut end, &fabric, &switches, adapter);
+        let base = ends[adapter].lid;
+        let lid = Lid::new(base.get() + offset).expect("in range");
+        for s in switches.map(SwitchId::at) {
+            lft.set(s, lid, end.get(s, base).expect("just set"));
+        }
+    }
+    let found = Multipath::new(&fabric, &routes(&fabric, lft)).expect("sound tables");
+    let class = Distance { hops: 2, pairs: 2, disjoint: vec![1.0, 0.5], shortest: 1.0, mean_hops: 2.0 };
+    assert_eq!((found.lids, found.distances), (2, vec![class]));
+    let hottest = |pattern: &str, lids: &str| {
+        let found = found.patterns.iter().find(|p| (p.pattern, p.lids) == (pattern, lids));
+        let found = found.expect("each pattern with each use of LIDs");
+        (found.hottest, found.load)
+    };
+    // Each adapter sends to the other one. Only adapter 0 receives over two paths.
+    for lids in ["base", "striped", "same-index"] {
+        assert_eq!(hottest("adversarial", lids), (1.0, 1.0));
+        assert_eq!(hottest("uniform", lids), (1.0, 1.0));
+    }
+}
+
+/// Two switches of three adapters each and one cable: the worst permutation sends everything over it.
+#[test]
+fn the_worst_permutation_meets_on_the_only_cable() {
+    let fabric = network(2, &[(0, 1)], &[0, 0, 0, 1, 1, 1], 0);
+    let hops = Hops::new(&fabric).expect("connected");
+    let tables = routes(&fabric, minhop(&fabric, &hops));
+    let pairs = worst_pairs(&fabric, &tables).expect("sound tables");
+    assert!(pairs.iter().all(|&(from, to)| (from < 3) != (to < 3)), "{pairs:?}");
+    let found = Multipath::new(&fabric, &tables).expect("sound tables");
+    let worst = found.patterns.iter().find(|p| p.pattern == "adversarial").expect("there is one");
+    assert_eq!((worst.hottest, worst.load), (3.0, 1.0 / 3.0));
+    assert!((worst.mean_rate - 1.0 / 3.0).abs() < 1e-9);
+}
+
+/// It is a permutation, and its hottest channel is no cooler than that of any of many random ones.
+#[test]
+fn no_random_permutation_is_worse() {
+    for topology in [Dragonfly::balanced(2)] {
+        let fabric = topology.build().expect("a fabric");
+        let hops = Hops::new(&fabric).expect("connected");
+        let tables = routes(&fabric, sssp(&fabric, &hops));
+        let pairs = worst_pairs(&fabric, &tables).expect("sound tables");
+        let n = adapters(&fabric).len();
+        let senders: BTreeSet<u32> = pairs.iter().map(|pair| pair.0).collect();
+        let receivers: BTreeSet<u32> = pairs.iter().map(|pair| pair.1).collect();
+        assert!(senders.len() == n && receivers.len() == n && pairs.iter().all(|(a, b)| a != b));
+        let ends = adapters(&fabric);
+        let hottest = |pairs: &[(u32, u32)]| {
+            let mut load = BTreeMap::<ChannelId, u32>::new();
+            for &(from, to) in pairs {
+                let (mut at, to) = (home(&ends[from as usize]).0, &ends[to as usize]);
+                while at != home(to).0 {
+                    let port = tables.lft.get(at, to.lid).expect("a route");
+                    let channel = fabric.channels().at_port(at, port).expect("a channel");
+                    *load.entry(channel).or_default() += 1;
+                    at = fabric.channels().get(channel).to;
+                }
+            }
+            load.into_values().max().unwrap_or(0)
+        };
+        let worst = hottest(&pairs);
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        for _ in 0..50 {
+            let mut to: Vec<u32> = (0..n as u32).collect();
+            rand::seq::SliceRandom::shuffle(&mut to[..], &mut rng);
+            let random: Vec<(u32, u32)> = (0..n as u32).zip(to).collect();
+            assert!(hottest(&random) < worst);
+        }
+    }
+}
+
+/// A network with these rates: by cable in order, then by adapter.
+fn rated(fabric: &Fabric, cables: &[(u8, LinkSpeed)], hosts: &[(u8, LinkSpeed)]) -> Fabric {
+    let mut b = FabricBuilder::from_fabric(fabric);
+    let mut set = |end: PortRef, (width, speed): (u8, LinkSpeed)| {
+        let port = &mut b.node_mut(end.node).ports[end.port.index()];
+        (port.width, port.speed) = (Some(width), Some(speed));
+    };
+    let links = fabric.channels().iter().filter(|(id, c)| *id < c.reverse);
+    for ((_, c), &rate) in links.zip(cables) {
+        set(PortRef { node: fabric.switch_node_id(c.from), port: c.out_port }, rate);
+    }
+    for (end, &rate) in adapters(fabric).iter().zip(hosts) {
+        set(PortRef { node: end.node, port: end.port }, rate);
+    }
+    b.finish(Lmc::default()).expect("a sound network")
+}
+
+fn measured(f: &Fabric) -> Evaluation {
+    let lft = minhop(f, &Hops::new(f).expect("connected"));
+    evaluate(f, &routes(f, lft), &Options::default()).expect("tables that lead everywhere")
+}
+
+#[test]
+fn load_and_bandwidth_count_over_rates() {
+    use LinkSpeed::{Edr, Hdr};
+    // Two switches with four adapters each and one cable between them.
+    let plain = network(2, &[(0, 1)], &[0, 0, 0, 0, 1, 1, 1, 1], 0);
+    let with = |cable| measured(&rated(&plain, &[cable], &[(4, Edr); 8]));
+    let equal = with((4, Edr));
+    assert_eq!(equal, measured(&plain));
+    assert_eq!(equal.load.edge_forwarding_index, 16);
+    // Streams between the switches share the cable; with enough room they do not.
+    assert!(equal.bisection.ebb < 0.95);
+    assert_eq!(with((12, Hdr)).bisection.ebb, 1.0);
+    assert!(with((4, Hdr)).bisection.ebb > equal.bisection.ebb + 0.03);
+    assert!(with((2, Edr)).bisection.ebb < equal.bisection.ebb - 0.03);
+
+    // A second cable at half the rate: both rates are equally frequent, so the faster is the usual one.
+    let line = network(3, &[(0, 1), (1, 2)], &[0, 1, 2], 0);
+    let e = measured(&rated(&line, &[(4, Edr), (2, Edr)], &[(4, Edr); 3]));
+    assert_eq!(e.load.channel_load, [2, 2, 2, 2]);
+    assert_eq!((e.load.edge_forwarding_index, e.load.mean_channel_load), (4, 3.0));
+
+    // A slow adapter holds back what it sends and receives, a fast one gains nothing. One of the three is left out
+    // of each pattern of one stream.
+    let middle = |rate| measured(&rated(&line, &[(4, Edr); 2], &[(4, Edr), rate, (4, Edr)])).bisection.ebb;
+    assert_eq!(middle((4, Hdr)), 1.0);
+    assert!((middle((1, Edr)) - (1.0 + 2.0 * 0.25) / 3.0).abs() < 0.05, "{}", middle((1, Edr)));
+}
+
+/// Two switches with one cable: two compute nodes and a storage node on each, and a service node.
+#[test]
+fn traffic_is_measured_by_role() {
+    use crate::fabric::{Duty, Role};
+    let mut f = network(2, &[(0, 1)], &[0, 0, 0, 1, 1, 1, 1], 0);
+    assert!(!f.has_duties());
+    let roles = [(2, Role::Storage), (5, Role::Storage), (6, Role::Service)];
+    let ends: Vec<_> = f.adapters().map(|(id, _)| id).collect();
+    roles.into_iter().for_each(|(i, role)| f.set_duty(ends[i], Duty { role, ..Duty::default() }));
+    let lft = minhop(&f, &Hops::new(&f).expect("connected"));
+    let of = ByRole::new(&f, &routes(&f, lft), &patterns(2000)).expect("tables that lead everywhere");
+    let (among, with) = (of.among_compute.expect("four"), of.with_storage.expect("two"));
+    assert_eq!((among.compute, among.storage, among.largest_load), (4, 0, 4));
+    assert_eq!((with.compute, with.storage, with.largest_load), (4, 2, 4));
+    // Two pairs. Compute nodes: both across in the same direction in a third of the patterns.
+    let third = 1.0 - 0.5 / 3.0;
+    assert!((among.ebb - third).abs() < 0.03, "{among:?}");
+    // Two pairs in both directions: with both across they use opposite directions at the ends, so each direction
+    // carries two streams.
+    assert!(with.ebb < 1.0 && with.ebb > 0.7, "{with:?}");
 }

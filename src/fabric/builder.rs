@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, SwitchId};
 use super::node::{LinkState, Node, NodeKind, PortRef};
+use super::rates::Weights;
 use super::{Channel, Channels, EndPort, Fabric, Note};
 
 /// Why nodes and cables do not make a valid subnet.
@@ -201,6 +202,7 @@ impl FabricBuilder {
             }
         }
         let channels = channels(&nodes, &switches, &switch_of_node, &mut notes);
+        let weights = Weights::new(&nodes, &switches, &channels);
         let (endports, lid_owner) = endports(&mut nodes, &switch_of_node, lmc, &mut notes)?;
 
         let mut endports_first = vec![0_u32; switches.len() + 1];
@@ -226,6 +228,7 @@ impl FabricBuilder {
             lid_owner,
             endports_first,
             endports_by_switch,
+            weights,
             channels,
             notes,
         })

@@ -7,16 +7,22 @@
 
 mod builder;
 mod channels;
+mod duty;
+mod hold;
 mod ids;
 mod node;
+mod rates;
 mod sift;
 
 use std::fmt;
 
 pub use builder::{FabricBuilder, FabricError};
 pub use channels::{Channel, Channels};
+pub use duty::{Duty, Role};
+pub use hold::{HeldOut, Hold, HoldNote, Measure, Nodes, hold_out};
 pub use ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl};
 pub use node::{LinkSpeed, LinkState, Node, NodeKind, Port, PortRef};
+pub use rates::{Weights, most_common};
 pub use sift::{Sifted, Survey, sift};
 
 /// A port that has LIDs: an adapter port, a router port or a switch's port 0.
@@ -90,10 +96,23 @@ pub struct Fabric {
     endports_first: Vec<u32>,
     endports_by_switch: Vec<EndPortId>,
     channels: Channels,
+    weights: Weights,
     notes: Vec<Note>,
 }
 
 impl Fabric {
+    /// Whether switches, end ports, their LIDs and all cables are the same, with the same VLs.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let switch = |f: &Self, s: SwitchId| {
+            let node = f.switch(s);
+            (node.guid, node.ports.iter().map(|port| (port.data_vls, port.untrusted)).collect::<Vec<_>>())
+        };
+        self.num_switches() == other.num_switches()
+            && self.endports == other.endports
+            && self.channels.as_slice() == other.channels.as_slice()
+            && self.switch_ids().all(|s| switch(self, s) == switch(other, s))
+    }
+
     /// All nodes, in GUID order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::duty::Duty;
 use super::ids::{Guid, Lid, Lmc, NodeId, PortNum};
 
 /// What a node is.
@@ -84,6 +85,13 @@ pub struct Port {
     /// LID, as a switch does that nobody programs. See [`sift`](super::sift).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
+    /// What an adapter port is for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub duty: Duty,
+}
+
+fn is_default(duty: &Duty) -> bool {
+    *duty == Duty::default()
 }
 
 /// A node of the fabric.

@@ -67,7 +67,7 @@ pub struct Sifted {
     pub adapters: Vec<Guid>,
 }
 
-/// Leaves out what is bad; see the [module](self).
+/// Leaves out what is bad; the description of this file says what that is.
 ///
 /// # Errors
 /// [`FabricError`], as [`FabricBuilder::finish`].

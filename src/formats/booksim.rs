@@ -8,7 +8,7 @@ use super::{FormatError, write_file};
 use crate::fabric::{EndPort, Fabric, SwitchId, Vl};
 use crate::tables::Routes;
 
-/// The files that [`write`] writes: the topology, the configuration, and which node is which. BookSim's topology
+/// The files that [`write()`] writes: the topology, the configuration, and which node is which. BookSim's topology
 /// files know no comments.
 pub const FILES: [&str; 3] = ["fabric.anynet", "booksim.cfg", "fabric.names"];
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::write_file;
 use crate::fabric::{Fabric, SwitchId};
 
-/// The file that [`write`] writes.
+/// The file that [`write()`] writes.
 pub const FILES: [&str; 1] = ["fabric.dot"];
 
 /// Adapters that are drawn; where there are more, a switch says how many it has.

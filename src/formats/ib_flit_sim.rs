@@ -9,7 +9,7 @@ use super::{FormatError, write_file};
 use crate::fabric::{EndPort, Fabric, Lid, LinkSpeed, Port, PortNum, SwitchId};
 use crate::tables::{Lft, Routes};
 
-/// The files that [`write`] writes. An `omnetpp.ini` includes the last one, beside the model's own settings.
+/// The files that [`write()`] writes. An `omnetpp.ini` includes the last one, beside the model's own settings.
 pub const FILES: [&str; 3] = ["fabric.ned", "fabric.fdbs", "fabric.ini"];
 
 /// The port of a LID that a switch does not forward.

@@ -4,6 +4,7 @@
 
 pub mod booksim;
 pub mod compact;
+pub mod far;
 pub mod fdbs;
 pub mod graphviz;
 pub mod guid2lid;
@@ -14,6 +15,8 @@ pub mod lfts_dump;
 mod lids;
 mod lines;
 pub mod mcfdbs;
+pub mod plan;
+pub mod port_errors;
 pub mod psl;
 pub mod sl2vl_dump;
 pub mod slurm;
@@ -22,6 +25,7 @@ pub mod subnet_lst;
 mod tables_dir;
 #[cfg(test)]
 mod tests;
+pub mod torus_2qos;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -31,8 +35,8 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, FabricError, Guid};
 pub use tables_dir::{
-    Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions, load_tables, plan_tables, write_file,
-    write_tables,
+    Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions, load_port_sets, load_tables, plan_tables,
+    write_file, write_tables,
 };
 
 /// Why a text was refused.

@@ -8,7 +8,7 @@ use super::lines::one_line;
 use super::{FormatError, write_file};
 use crate::fabric::{Fabric, SwitchId};
 
-/// The files that [`write`] writes: for `topology/tree`, and for `topology/block`. Each becomes Slurm's
+/// The files that [`write()`] writes: for `topology/tree`, and for `topology/block`. Each becomes Slurm's
 /// `topology.conf`.
 pub const FILES: [&str; 2] = ["topology.conf", "topology-block.conf"];
 

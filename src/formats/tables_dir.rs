@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::{
-    FormatError, Warning, compact, fdbs, guid2lid, lfts_dump, lids, mcfdbs, open, psl, sl2vl_dump, slvl,
+    FormatError, Warning, compact, far, fdbs, guid2lid, lfts_dump, lids, mcfdbs, open, psl, sl2vl_dump, slvl,
     subnet_lst,
 };
 use crate::fabric::{Fabric, Sl};
-use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
+use crate::tables::{Lft, PathSl, PortSets, Routes, Sl2Vl, VlArb};
 
 /// A text larger than this many bytes is written only on request.
 pub const LARGE_FILE: u64 = 500_000_000;
@@ -124,8 +124,9 @@ pub fn plan_tables(fabric: &Fabric, routes: &Routes, options: WriteOptions) -> [
 
 /// Reads a folder of tables and gives the fabric the LIDs that they state. It takes
 /// `opensm-lfts.dump`, `lfts.dfdn` or else `opensm.fdbs`; `opensm-sl2vl.dump`, `sl2vl.dfdn` or else
-/// VL 0 for all; `psl`, `psl.dfdn` or else every SL on every path (SL 0 if there is only VL 0);
-/// `opensm.mcfdbs` or else no multicast. [`Routes::remarks`] lists what was assumed or ignored.
+/// `ibdiagnet2.slvl` or else VL 0 for all; `psl`, `psl.dfdn` or else every SL on every path (SL 0 if there is only VL 0);
+/// `opensm.mcfdbs` or else no multicast. `ibdiagnet2.fdbs` and `ibdiagnet2.mcfdbs` serve as those of OpenSM do.
+/// [`Routes::remarks`] lists what was assumed or ignored.
 ///
 /// # Errors
 /// No forwarding tables, a table in both forms, or a file that its reader refuses.
@@ -137,14 +138,14 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         remarks.extend(warnings.iter().map(|w| format!("{name}: {w}")));
     };
-    let fdbs_path = Some(dir.join("opensm.fdbs")).filter(|path| path.exists());
+    let fdbs_path = first(dir, &["opensm.fdbs", "ibdiagnet2.fdbs"]);
 
     let (path, read) = match (LFTS.find(dir)?, fdbs_path) {
         (Some((path, true)), _) => (path.clone(), compact::lfts::read(open(&path)?, fabric)),
         (Some((path, false)), _) => (path.clone(), lfts_dump::read(open(&path)?, fabric)),
         (None, Some(path)) => (path.clone(), fdbs::read(open(&path)?, fabric)),
         (None, None) => {
-            let reason = "no opensm-lfts.dump, lfts.dfdn or opensm.fdbs in this folder";
+            let reason = "no opensm-lfts.dump, lfts.dfdn, opensm.fdbs or ibdiagnet2.fdbs in this folder";
             return Err(FormatError::new(0, reason)
                 .hint("write tables with 'dfdn route -o', or have OpenSM dump its tables with -D 0x43")
                 .in_file(dir));
@@ -153,9 +154,8 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
     let (lft, warnings) = read.map_err(|e| e.in_file(&path))?;
     keep(&path, warnings);
     let doubt = lids::doubtful(fabric, &lft);
-    let path = dir.join("opensm.mcfdbs");
     let mut multicast = Vec::new();
-    if path.exists() {
+    if let Some(path) = first(dir, &["opensm.mcfdbs", "ibdiagnet2.mcfdbs"]) {
         let (groups, warnings) = mcfdbs::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
         keep(&path, warnings);
         multicast = groups;
@@ -172,7 +172,14 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
             keep(&path, warnings);
             Some(table)
         }
-        None => None,
+        None => match first(dir, &["ibdiagnet2.slvl"]) {
+            Some(path) => {
+                let (table, warnings) = slvl::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
+                keep(&path, warnings);
+                Some(table)
+            }
+            None => None,
+        },
     };
     let path_sl = match PSL.find(dir)? {
         Some((path, is_compact)) => {
@@ -205,6 +212,26 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         remarks,
     };
     Ok((owned, routes))
+}
+
+/// The first of these files that a folder has.
+fn first(dir: &Path, names: &[&str]) -> Option<PathBuf> {
+    names.iter().map(|name| dir.join(name)).find(|path| path.exists())
+}
+
+/// Reads the sets of next hops of a folder with `ibdiagnet2.far`; `None` if there is no such file.
+///
+/// - `lft`: what [`load_tables`] read from the same folder.
+///
+/// # Errors
+/// Those of [`far::read`].
+pub fn load_port_sets(
+    dir: &Path,
+    fabric: &Fabric,
+    lft: &Lft,
+) -> Result<Option<(PortSets, Vec<Warning>)>, FormatError> {
+    let Some(path) = first(dir, &["ibdiagnet2.far"]) else { return Ok(None) };
+    far::read(open(&path)?, fabric, lft).map(Some).map_err(|e| e.in_file(&path))
 }
 
 /// Writes tables to an existing folder: `opensm-lfts.dump`, `opensm-sl2vl.dump`,

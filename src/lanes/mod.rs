@@ -1,6 +1,7 @@
 //! Methods that assign VLs and SLs so that forwarding tables are free of credit loops, one per file.
 
 mod classes;
+mod datelines;
 mod df_d2;
 mod df_dn;
 mod layered;
@@ -14,6 +15,7 @@ use thiserror::Error;
 use crate::tables::{PathSl, Sl2Vl};
 
 pub use classes::classes;
+pub use datelines::datelines;
 pub use df_d2::df_d2;
 pub use df_dn::df_dn;
 pub use layered::{Layered, layered};

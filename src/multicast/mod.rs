@@ -15,6 +15,9 @@ use std::cmp::Reverse;
 
 mod ascending;
 mod dependencies;
+mod grid;
+
+pub use self::grid::{given_tree, grid_trees};
 
 use self::ascending::Ascending;
 use self::dependencies::{Dependencies, Graph, SlClasses};

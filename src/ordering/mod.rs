@@ -6,7 +6,9 @@
 #![doc = include_str!("ordered_links.md")]
 
 mod by_triangles;
+mod datelines;
 mod dimensions;
+mod grid;
 mod host_levels;
 mod layers;
 mod ordered_trees;
@@ -20,7 +22,9 @@ mod virtual_channel_order;
 
 pub(crate) use by_triangles::common_neighbours;
 pub use by_triangles::global_links_first;
+pub use datelines::Datelines;
 pub use dimensions::Dimensions;
+pub use grid::{Dimension, Grid};
 pub use host_levels::host_levels;
 pub use layers::Layers;
 pub use ordered_trees::{LinkSort, ordered_trees};
@@ -29,5 +33,5 @@ pub use rule::{AnyTurn, Ascending, AscendingAfterFirst, Labels, Predecessors, Ru
 pub use sift::{Precedence, sift};
 pub use tree::Tree;
 pub use up_down_layers::up_down_layers;
-pub use up_down_rank::up_down_rank;
+pub use up_down_rank::{up_down_from, up_down_rank};
 pub use virtual_channel_order::VirtualChannelOrder;

@@ -32,6 +32,16 @@ impl Rank {
         Self::by_key(fabric, |_, c| up_down_key(position, c))
     }
 
+    /// The same order on a fabric with some of the channels.
+    ///
+    /// - `was`: by channel of `fabric`, what it is in this rank.
+    ///
+    /// Cost: O(C log C).
+    #[must_use]
+    pub fn onto(&self, fabric: &Fabric, was: &[ChannelId]) -> Self {
+        Self::by_key(fabric, |id, _| self.of(was[id.index()]))
+    }
+
     /// The position of a channel.
     pub fn of(&self, channel: ChannelId) -> u32 {
         self.position[channel.index()]

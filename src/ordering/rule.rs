@@ -76,7 +76,8 @@ pub enum Rule {
     /// From one turn to the next either the label grows, or it stays and the second channels of the two
     /// turns ascend in the rank of that label.
     Labelled {
-        /// The ranks by label; the last one serves all higher labels too. Label 0 is not used.
+        /// The ranks by label; the last one serves all higher labels too. Only turns that ascend in the first rank
+        /// may have label 0, as the first channel of a path is on VL 0 as well.
         ranks: Vec<Rank>,
         /// The labels of all turns.
         labels: Labels,
@@ -91,6 +92,40 @@ impl Rule {
     #[inline(always)]
     pub fn legal(position: u32, ahead: u32) -> bool {
         position < ahead || position == Self::END
+    }
+
+    /// The VL after a turn.
+    pub fn label(&self, first: ChannelId, second: ChannelId) -> u8 {
+        match self {
+            Self::Any | Self::OneVl(_) => 0,
+            Self::FirstTurnFree(_) => 1,
+            Self::Labelled { labels, .. } => labels.get(first, second),
+        }
+    }
+
+    /// The same rule on a fabric with some of the channels.
+    ///
+    /// - `was`: by channel of `new`, what it is in the fabric that the rule was made for.
+    ///
+    /// Cost: O(C log C), and O(C d) with d channels of a switch where turns have labels.
+    #[must_use]
+    pub fn onto(&self, new: &Fabric, was: &[ChannelId]) -> Self {
+        match self {
+            Self::Any => Self::Any,
+            Self::OneVl(rank) => Self::OneVl(rank.onto(new, was)),
+            Self::FirstTurnFree(rank) => Self::FirstTurnFree(rank.onto(new, was)),
+            Self::Labelled { ranks, labels } => {
+                let ranks = ranks.iter().map(|rank| rank.onto(new, was)).collect();
+                let mut moved = Labels::ones(new);
+                for (first, c) in new.channels().iter() {
+                    for (second, _) in new.channels().out(c.to) {
+                        let turn = moved.turn(first, second);
+                        moved.labels[turn] = labels.get(was[first.index()], was[second.index()]);
+                    }
+                }
+                Self::Labelled { ranks, labels: moved }
+            }
+        }
     }
 
     /// The order of virtual channels in which packets of legal paths ascend, on the VLs of
@@ -151,11 +186,7 @@ impl Rule {
         let channels = fabric.channels();
         for (first, c) in channels.iter() {
             for (second, d) in channels.out(c.to) {
-                let label = match self {
-                    Self::Any | Self::OneVl(_) => 0,
-                    Self::FirstTurnFree(_) => 1,
-                    Self::Labelled { labels, .. } => labels.get(first, second),
-                };
+                let label = self.label(first, second);
                 sl2vl.set(c.to, c.in_port, d.out_port, SlVlRow::uniform(Vl(label)));
             }
         }

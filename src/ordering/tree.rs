@@ -73,6 +73,37 @@ impl Tree {
         Self { root, up, depth }
     }
 
+    /// The same tree on a fabric with some of the channels; a tree of shortest paths from the same root, or from the
+    /// first switch, where it has lost a channel.
+    ///
+    /// - `fabric`: connected.
+    /// - `rank`: for a new tree, as in [`Tree::new`].
+    /// - `switches`, `channels`: by switch and channel of `fabric`, what they are in this tree.
+    ///
+    /// Cost: O(S + C).
+    #[must_use]
+    pub fn onto(&self, fabric: &Fabric, rank: &Rank, switches: &[SwitchId], channels: &[ChannelId]) -> Self {
+        let root = switches.iter().position(|&was| was == self.root).map(SwitchId::at);
+        let up = |s: SwitchId| {
+            let was = self.up[switches[s.index()].index()];
+            let same = |(id, _): &(ChannelId, _)| channels[id.index()] == was;
+            fabric
+                .channels()
+                .out(s)
+                .find(same)
+                .map(|(id, _)| id)
+                .or((Some(s) == root).then_some(ChannelId(0)))
+        };
+        let kept: Option<Vec<ChannelId>> = fabric.switch_ids().map(up).collect();
+        match (root, kept) {
+            (Some(root), Some(up)) => {
+                let depth = switches.iter().map(|was| self.depth[was.index()]).collect();
+                Self { root, up, depth }
+            }
+            _ => Self::new(fabric, rank, root.unwrap_or(SwitchId(0))),
+        }
+    }
+
     /// The next channel of the path along the tree.
     ///
     /// Cost: O(depth).

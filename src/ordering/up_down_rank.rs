@@ -14,7 +14,16 @@ use crate::fabric::{Fabric, SwitchId};
 ///
 /// Cost: O(C log C) with C channels.
 pub fn up_down_rank(fabric: &Fabric, root: SwitchId) -> Rank {
-    Rank::up_down(fabric, &positions(distances(fabric, [root.index()])))
+    up_down_from(fabric, &[root])
+}
+
+/// The same from several roots at once, such as the top switches of a fat tree: up is towards the nearest of them.
+///
+/// Two roots may have no legal path to each other.
+///
+/// Cost: as [`up_down_rank`].
+pub fn up_down_from(fabric: &Fabric, roots: &[SwitchId]) -> Rank {
+    Rank::up_down(fabric, &positions(distances(fabric, roots.iter().map(|root| root.index()))))
 }
 
 #[cfg(test)]

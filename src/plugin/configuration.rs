@@ -33,7 +33,7 @@ pub(super) struct Configuration {
 pub(super) struct Read {
     /// The settings to route with.
     pub(super) settings: Settings,
-    /// What is wrong with the file, if the settings are earlier ones.
+    /// What is wrong with the file, if the settings are others, and which.
     pub(super) kept_in_spite_of: Option<String>,
     /// All settings, if they differ from those announced before.
     pub(super) news: Option<String>,
@@ -65,8 +65,12 @@ impl Configuration {
     pub(super) fn read(&mut self) -> Result<Read, String> {
         let (settings, kept_in_spite_of) = match (self.parse(), &self.last) {
             (Ok(settings), _) => (settings, None),
-            (Err(error), Some(last)) => (last.clone(), Some(error)),
-            (Err(error), None) => return Err(error),
+            (Err(error), Some(last)) => (last.clone(), Some(format!("{error}. {KEPT}"))),
+            // A file that a setting names must not keep a fabric from being routed.
+            (Err(error), None) => match self.text().map(|text| Settings::without_files(&text)) {
+                Ok(Ok(settings)) => (settings, Some(format!("{error}. Routed without that file"))),
+                _ => return Err(error),
+            },
         };
         self.last = Some(settings.clone());
         let text = format!("settings ({}): {}", self.path.display(), settings.describe());
@@ -76,23 +80,29 @@ impl Configuration {
     }
 
     fn parse(&mut self) -> Result<Settings, String> {
-        let path = self.path.display();
-        let text = match read(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => String::new(),
-            Err(error) => return Err(format!("cannot read {path}: {error}")),
-            // Some editors and scripts first empty the file and then write it.
-            Ok(text) if text.is_empty() && self.had_text => {
-                return Err(format!(
-                    "{path} is empty, as if it were being written. For the defaults leave a comment in it"
-                ));
-            }
-            Ok(text) => text,
-        };
-        let settings = Settings::from_config(&text).map_err(|error| format!("{path}: {error}"))?;
+        let text = self.text()?;
+        let settings =
+            Settings::from_config(&text).map_err(|error| format!("{}: {error}", self.path.display()))?;
         self.had_text = !text.is_empty();
         Ok(settings)
     }
+
+    fn text(&self) -> Result<String, String> {
+        let path = self.path.display();
+        match read(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => Ok(String::new()),
+            Err(error) => Err(format!("cannot read {path}: {error}")),
+            // Some editors and scripts first empty the file and then write it.
+            Ok(text) if text.is_empty() && self.had_text => Err(format!(
+                "{path} is empty, as if it were being written. For the defaults leave a comment in it"
+            )),
+            Ok(text) => Ok(text),
+        }
+    }
 }
+
+/// What is done if there are earlier settings.
+const KEPT: &str = "The settings of the last good file stay in force";
 
 /// Reads a small regular file; never blocks on a pipe.
 fn read(path: &Path) -> io::Result<String> {

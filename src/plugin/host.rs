@@ -37,7 +37,10 @@ pub(super) enum HostError {
     )]
     Layout(&'static str),
     /// A function that the plugin calls is not exported by the process.
-    #[error("this OpenSM does not export {0}(), which dfdn needs: use OpenSM 3.3.23")]
+    #[error(
+        "this OpenSM does not export {0}(), which dfdn needs: use OpenSM 3.3.23 or 3.3.24 of linux-rdma, not a vendor's. \
+         'dfdn verify' judges the tables of any"
+    )]
     MissingFunction(&'static str),
 }
 
@@ -45,8 +48,9 @@ impl Host {
     /// Checks that the object matches the headers before anything in it is trusted.
     pub(super) fn new(osm: *mut osm_opensm_t) -> Result<Self, HostError> {
         let osm = NonNull::new(osm).ok_or(HostError::Null)?;
-        check_layout(osm)?;
+        // A vendor's OpenSM lacks a function. So nothing in its object is read.
         let functions = HostFunctions::find().map_err(HostError::MissingFunction)?;
+        check_layout(osm)?;
         Ok(Self { osm, functions })
     }
 
@@ -331,7 +335,6 @@ fn check_layout(osm: NonNull<osm_opensm_t>) -> Result<(), HostError> {
     }
     let (subn, log) = (field!(&subn), field!(&log));
     let checks = [
-        ("osm_version", c_string(field!(osm_version)).as_deref().map(str::as_bytes) == version()),
         ("subn.p_osm", ptr::eq(field!(subn.p_osm), osm)),
         ("sm.p_subn", ptr::eq(field!(sm.p_subn), subn)),
         ("sm.p_log", ptr::eq(field!(sm.p_log), log)),
@@ -343,10 +346,12 @@ fn check_layout(osm: NonNull<osm_opensm_t>) -> Result<(), HostError> {
         ("sa.p_log", ptr::eq(field!(sa.p_log), log)),
         ("qos of options", field!(subn.opt.qos) <= abi::TRUE),
     ];
-    match checks.iter().find(|(_, holds)| !holds) {
-        Some((what, _)) => Err(HostError::Layout(what)),
-        None => Ok(()),
+    if let Some((what, _)) = checks.iter().find(|(_, holds)| !holds) {
+        return Err(HostError::Layout(what));
     }
+    // Where all of these hold this is a string.
+    let is_ours = c_string(field!(osm_version)).as_deref().map(str::as_bytes) == version();
+    if is_ours { Ok(()) } else { Err(HostError::Layout("osm_version")) }
 }
 
 fn version() -> Option<&'static [u8]> {
@@ -506,4 +511,59 @@ fn row_table(physp: &osm_physp_t, in_port: u8) -> Option<NonNull<abi::ib_slvl_ta
     }
     // SAFETY: the port has a table of this number; the function only reads.
     NonNull::new(unsafe { abi::osm_physp_get_slvl_tbl(physp, in_port) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::fake::{FakeOpenSm, chain};
+
+    /// OpenSM's object with all that is checked in place.
+    fn in_order(fake: &mut FakeOpenSm) -> NonNull<osm_opensm_t> {
+        let osm = fake.osm();
+        let own: *mut osm_opensm_t = osm;
+        let (subn, log): (*mut abi::osm_subn_t, *mut abi::osm_log_t) = (&raw mut osm.subn, &raw mut osm.log);
+        (osm.subn.p_osm, osm.sm.p_subn, osm.sm.p_log) = (own, subn, log);
+        (osm.sm.p_lock, osm.sm.p_disp) = (&raw mut osm.lock, &raw mut osm.disp);
+        (osm.sm.ucast_mgr.p_subn, osm.sm.ucast_mgr.p_log) = (subn, log);
+        (osm.sa.p_subn, osm.sa.p_log) = (subn, log);
+        osm.osm_version = abi::OSM_VERSION.as_ptr().cast();
+        NonNull::new(own).expect("an object")
+    }
+
+    #[test]
+    fn an_object_that_is_laid_out_otherwise_is_refused() {
+        let mut fake = FakeOpenSm::new(&chain(2));
+        let osm = in_order(&mut fake);
+        assert!(check_layout(osm).is_ok());
+        let refused = |what: &str| match check_layout(osm) {
+            Err(HostError::Layout(field)) => assert_eq!(field, what),
+            other => panic!("{what}: {other:?}"),
+        };
+        fake.osm().sm.p_lock = ptr::null_mut();
+        refused("sm.p_lock");
+        in_order(&mut fake);
+        fake.osm().sa.p_log = ptr::null_mut();
+        refused("sa.p_log");
+        in_order(&mut fake);
+        fake.osm().subn.opt.qos = 0x5ead_5eed;
+        refused("qos of options");
+        fake.osm().subn.opt.qos = abi::TRUE;
+        // A pointer that leads nowhere is not followed while anything else is wrong.
+        fake.osm().osm_version = ptr::without_provenance(8);
+        fake.osm().subn.p_osm = ptr::null_mut();
+        refused("subn.p_osm");
+        in_order(&mut fake);
+        fake.osm().osm_version = c"OpenSM 5.17.0.MLNX".as_ptr();
+        refused("osm_version");
+    }
+
+    #[test]
+    fn what_is_no_opensm_is_refused_with_one_line() {
+        // This test's own process exports none of OpenSM's functions.
+        let mut fake = FakeOpenSm::new(&chain(2));
+        let error = Host::new(in_order(&mut fake).as_ptr()).expect_err("no OpenSM").to_string();
+        assert!(error.contains("does not export osm_") && !error.contains('\n'), "{error}");
+        assert!(Host::new(ptr::null_mut()).is_err_and(|error| matches!(error, HostError::Null)));
+    }
 }

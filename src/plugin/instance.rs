@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 
@@ -13,7 +13,6 @@ use super::abi;
 use super::configuration::Configuration;
 use super::distrust::Distrust;
 use super::drill::Drill;
-use super::fault::Faults;
 use super::hold::{self, InForce};
 use super::host::Host;
 use super::mcast;
@@ -21,13 +20,16 @@ use super::memory::Size;
 use super::message::Message;
 use super::notes::Notes;
 use super::options;
+use super::pending::{Pending, summary};
 use super::program::{self, CommitError};
 use super::retry::Retry;
 use super::rows::KnownRows;
 use super::snapshot::{Discovered, discovered, snapshot};
+use super::sweep_log::SweepLog;
 use super::threads::{self, in_own_threads};
-use crate::engine::{self, Fitted, Routed, Settings};
-use crate::fabric::{Fabric, Guid, Sifted};
+use super::transit::{News, Transit};
+use crate::engine::{self, Baseline, Fitted, Routed, Settings};
+use crate::fabric::{Fabric, HeldOut, Sifted, hold_out};
 use crate::tables::Programmed;
 
 /// The plugin: one per OpenSM object, from `create` to `delete`.
@@ -62,6 +64,10 @@ pub(super) struct Plugin {
     pub(super) retry: Retry,
     /// Whether the next regular sweep should be a heavy one.
     pub(super) retry_later: AtomicBool,
+    /// The way to new tables.
+    pub(super) transit: Mutex<Transit>,
+    /// The line of JSON of this sweep.
+    pub(super) sweep_log: Mutex<SweepLog>,
     /// Switches that do not take their tables, and links that do not come up.
     pub(super) distrust: Distrust,
     /// LIDs that end ports reported in the last discovery.
@@ -119,20 +125,6 @@ pub(super) struct Registered {
     pub(super) object: AtomicPtr<abi::osm_routing_engine>,
 }
 
-struct Pending {
-    fabric: Fabric,
-    /// GUIDs of switches and adapter ports that are left out, ascending.
-    left_out: (Vec<Guid>, Vec<Guid>),
-    /// The faults that were taken into account.
-    faults: Faults,
-    routed: Routed,
-    started: Instant,
-    /// Time of the snapshot.
-    reading: Duration,
-    /// Time of the lid matrix and the forwarding tables.
-    writing: Duration,
-}
-
 type Failure = (Message, String);
 
 /// The value in a mutex, also after a panic: every value is replaced as a whole.
@@ -167,6 +159,8 @@ impl Plugin {
             failures_of_links: AtomicU32::new(0),
             retry: Retry::new(),
             retry_later: AtomicBool::new(false),
+            transit: Mutex::default(),
+            sweep_log: Mutex::default(),
             distrust: Distrust::default(),
             discovered: Mutex::default(),
             notes: Notes::default(),
@@ -192,8 +186,7 @@ impl Plugin {
         let mut configuration = locked(&self.configuration);
         let read = configuration.read().map_err(|error| (Message::ConfigFailed, error))?;
         if let Some(error) = read.kept_in_spite_of {
-            let text = format!("{error}. The settings of the last good file stay in force");
-            self.host.log(Message::ConfigFailed, &text);
+            self.host.log(Message::ConfigFailed, &error);
         }
         if let Some(news) = read.news {
             self.host.log(Message::Settings, &news);
@@ -203,6 +196,33 @@ impl Plugin {
             name.clone_into(&mut settings.engine);
         }
         Ok(settings)
+    }
+
+    /// Puts the roles of OpenSM's own files before those of the settings. Returns what is wrong with the files.
+    fn take_roles(&self, settings: &mut Settings) -> Option<String> {
+        let [compute, storage] = options::role_files(self.host.options());
+        match engine::read_guid_files(compute.as_deref(), storage.as_deref()) {
+            Ok(mut lines) => {
+                lines.append(&mut settings.roles.entries);
+                settings.roles.entries = lines;
+                None
+            }
+            Err(error) => {
+                Some(format!("cn_guid_file and io_guid_file of opensm.conf have no effect: {error}"))
+            }
+        }
+    }
+
+    /// Takes the root switches from OpenSM's own file where the settings name none. Returns what is wrong with it.
+    fn take_roots(&self, settings: &mut Settings) -> Option<String> {
+        let path = options::root_file(self.host.options()).filter(|_| settings.roots.path.is_none())?;
+        match engine::read_roots(&path) {
+            Ok(roots) => {
+                settings.roots.entries = roots;
+                None
+            }
+            Err(error) => Some(format!("root_guid_file of opensm.conf has no effect: {error}")),
+        }
     }
 
     /// Reports options without effect, if that is news.
@@ -229,7 +249,8 @@ impl Plugin {
         let started = Instant::now();
         let mut pending = locked(&self.pending);
         *pending = None;
-        let settings = self.settings(engine)?;
+        let mut settings = self.settings(engine)?;
+        let misread = [self.take_roots(&mut settings), self.take_roles(&mut settings)];
         self.tell_ignored();
         Size::of(&self.host).check().map_err(|error| (Message::TooLittleMemory, error))?;
         let faults = self.distrust.faults();
@@ -237,11 +258,15 @@ impl Plugin {
             snapshot(&self.host, &faults, &locked(&self.discovered))
                 .map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
         let reading = started.elapsed();
+        let HeldOut { fabric, notes: held, .. } =
+            hold_out(fabric, &settings.hold).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
+        let held = held.into_iter().map(|note| note.text);
         let notes = fabric.notes().iter().map(|note| fabric.explain(note));
-        for note in self.notes.news(left_out.into_iter().chain(notes)) {
+        let misread = misread.into_iter().flatten();
+        for note in self.notes.news(left_out.into_iter().chain(held).chain(notes).chain(misread)) {
             self.host.log(Message::FabricNote, &note);
         }
-        let routed = self.route(engine, &fabric, &settings)?;
+        let (routed, transition) = self.step(engine, &fabric, &settings)?;
         let writing = Instant::now();
         let host = &self.host;
         if self.hop_counts(routed.routes.multicast.is_empty()) == HopCounts::Read {
@@ -254,12 +279,57 @@ impl Plugin {
         }
         let writing = writing.elapsed();
         let left_out = (switches, adapters);
-        *pending = Some(Pending { fabric, left_out, faults, routed, started, reading, writing });
+        let sweep_log = settings.sweep_log;
+        *pending = Some(Pending {
+            fabric,
+            left_out,
+            faults,
+            routed,
+            started,
+            reading,
+            writing,
+            transition,
+            sweep_log,
+        });
         Ok(())
     }
 
+    /// The next step of the way that was begun, or the first one to new tables; and what the log says of it.
+    fn step(
+        &self,
+        engine: &Registered,
+        fabric: &Fabric,
+        wanted: &Settings,
+    ) -> Result<(Routed, Option<String>), Failure> {
+        let before = self.in_force.load_full().filter(|_| self.switches_have_ours());
+        let mut transit = locked(&self.transit);
+        let last = before.as_deref().filter(|before| before.hold.is_none());
+        if let Some((routed, news)) = last.and_then(|last| transit.next(fabric, wanted, &last.programmed)) {
+            return Ok((routed, self.tell(news)));
+        }
+        let routed = self.route(engine, fabric, wanted, transit.baseline(wanted).as_deref())?;
+        let transit = &mut *transit;
+        let (planned, _) = in_own_threads(|| transit.begin(fabric, wanted, routed, before.as_deref()))
+            .map_err(|error| (Message::RouteFailed, error))?;
+        let (routed, news) = planned;
+        Ok((routed, self.tell(news)))
+    }
+
+    /// Logs what is to be said, and returns it.
+    fn tell(&self, news: News) -> Option<String> {
+        let (message, text) = news?;
+        self.host.log(message, &text);
+        Some(text)
+    }
+
     /// Routes with the settings; if they do not fit, with those from before or the nearest that do.
-    fn route(&self, engine: &Registered, fabric: &Fabric, wanted: &Settings) -> Result<Routed, Failure> {
+    fn route(
+        &self,
+        engine: &Registered,
+        fabric: &Fabric,
+        wanted: &Settings,
+        baseline: Option<&Baseline>,
+    ) -> Result<Routed, Failure> {
         let mut routed_with = locked(&self.routed_with);
         let mut before = routed_with.clone();
         if let (Some(before), Some(name)) = (&mut before, engine.fixed) {
@@ -267,7 +337,7 @@ impl Plugin {
         }
         let keep_engine = engine.fixed.is_some();
         let (fitted, threads) =
-            in_own_threads(|| engine::route_fitting(fabric, wanted, before.as_ref(), keep_engine))
+            in_own_threads(|| engine::route_fitting(fabric, wanted, before.as_ref(), keep_engine, baseline))
                 .map_err(|error| (Message::RouteFailed, error))?;
         let Fitted { routed, settings, misfit } =
             fitted.map_err(|error| (Message::RouteFailed, error.to_string()))?;
@@ -311,6 +381,8 @@ impl Plugin {
             .map_err(|error| (Message::CommitFailed, error))?;
         pending.writing += start.elapsed();
         self.host.log(Message::Routed, &summary(&pending));
+        let (file, way) = (pending.sweep_log.clone(), pending.transition.as_deref());
+        locked(&self.sweep_log).begin(file, &pending, way);
         let Pending { fabric, left_out: (switches, adapters), faults, routed, .. } = pending;
         let left_out = switches.into_iter().chain(adapters);
         let programmed = Arc::new(Programmed::new(fabric, routed.routes).without(left_out));
@@ -333,9 +405,13 @@ impl Plugin {
     /// nobody else will be asked for tables. An administrator who names another engine after ours,
     /// or lets OpenSM fall back to minhop, wants that one then.
     fn to_be_kept(&self, engine: &Registered) -> Option<Arc<InForce>> {
-        let ours = self.sent.load(Ordering::Relaxed) == Sent::Ours as u8;
         let alone = engine.is_last() && self.host.has_no_fallback();
-        (ours && alone && !self.host.is_new_master()).then(|| self.in_force.load_full()).flatten()
+        (alone && self.switches_have_ours()).then(|| self.in_force.load_full()).flatten()
+    }
+
+    /// Whether the last tables that the switches were sent are ours.
+    fn switches_have_ours(&self) -> bool {
+        self.sent.load(Ordering::Relaxed) == Sent::Ours as u8 && !self.host.is_new_master()
     }
 
     /// Whether [`Plugin::hold`] will follow, and whether OpenSM needs hop counts for it.
@@ -428,25 +504,4 @@ impl Plugin {
             }
         }
     }
-}
-
-/// `12 switches, 48 adapters, 72 links: DF-D2 ..., 2 VLs, 1 SL, ...; 3.1 ms`.
-fn summary(pending: &Pending) -> String {
-    let Pending { fabric, routed, started, reading, writing, .. } = pending;
-    let verdict = &routed.verdict;
-    format!(
-        "{fabric}: {}; {} of {} VLs, {} SLs, verified: every pair reachable, deadlock-free{}; safe if hosts use: {}; \
-         {:.3} s from snapshot to commit ({:.3} s reading, {:.3} s computing, {:.3} s verifying, {:.3} s writing)",
-        routed.routes.remarks.join("; "),
-        verdict.vls_all,
-        routed.limits.vls,
-        verdict.sls_all,
-        if verdict.multicast.is_some() { " together with multicast" } else { "" },
-        routed.safety.describe(),
-        started.elapsed().as_secs_f64(),
-        reading.as_secs_f64(),
-        routed.computing.as_secs_f64(),
-        routed.judging.as_secs_f64(),
-        writing.as_secs_f64(),
-    )
 }

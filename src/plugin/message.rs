@@ -42,6 +42,8 @@ messages! {
     FabricNote = "DF04", Info;
     /// The acknowledged tables are those that were verified.
     Programmed = "DF05", Info;
+    /// How the switches get from the tables in force to new ones.
+    Transition = "DF11", Info;
     /// `psl` was written.
     PslWritten = "DF06", Verbose;
     /// `psl` was not written, and why.
@@ -84,6 +86,10 @@ messages! {
     GroupNotServed = "DF30", Error;
     /// The subnet differs from what was routed at a multicast group's tree.
     GroupHasGap = "DF31", Loud;
+    /// A way from the tables in force to new ones that is not proven free of credit loops.
+    TransitionNotProven = "DF32", Loud;
+    /// `sweep_log` could not be written.
+    SweepLogFailed = "DF33", Loud;
     /// There is less memory than routing the fabric needs.
     TooLittleMemory = "DF35", Error;
     /// A defect in dfdn; OpenSM continues without it.

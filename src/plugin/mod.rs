@@ -60,6 +60,7 @@ mod memory;
 mod message;
 mod notes;
 mod options;
+mod pending;
 mod program;
 mod psl;
 mod recheck;
@@ -68,6 +69,8 @@ mod retry;
 mod rows;
 mod sent;
 mod snapshot;
+mod sweep_log;
 mod threads;
+mod transit;
 
 pub use loading::osm_event_plugin;

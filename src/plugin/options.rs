@@ -1,5 +1,7 @@
 //! The values of OpenSM's options that dfdn ignores, as written in `opensm.conf`.
 
+use std::path::PathBuf;
+
 use super::abi::{self, osm_subn_opt_t};
 use super::host::c_string;
 use crate::engine::ignored_options;
@@ -17,6 +19,21 @@ macro_rules! field {
         // SAFETY: a field of the options of the live object, read in the thread that sweeps.
         unsafe { (*$options).$($path).+ }
     };
+}
+
+/// The files of compute nodes and of storage nodes that OpenSM is told of.
+///
+/// - `options`: as in [`ignored`].
+pub(super) fn role_files(options: *const osm_subn_opt_t) -> [Option<PathBuf>; 2] {
+    let files = [field!(options, cn_guid_file), field!(options, io_guid_file)];
+    files.map(|name| c_string(name).filter(|name| !name.is_empty()).map(PathBuf::from))
+}
+
+/// The file of root switches that OpenSM is told of; `None` if there is none.
+///
+/// - `options`: as in [`ignored`].
+pub(super) fn root_file(options: *const osm_subn_opt_t) -> Option<PathBuf> {
+    c_string(field!(options, root_guid_file)).filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
 /// The three tables of a kind of port.
@@ -59,10 +76,7 @@ fn value(o: *const osm_subn_opt_t, name: &str) -> Option<String> {
         "port_shifting" => flag(field!(o, port_shifting)),
         "avoid_throttled_links" => flag(field!(o, avoid_throttled_links)),
         "connect_roots" => flag(field!(o, connect_roots)),
-        "root_guid_file" => text(field!(o, root_guid_file)),
         "ids_guid_file" => text(field!(o, ids_guid_file)),
-        "cn_guid_file" => text(field!(o, cn_guid_file)),
-        "io_guid_file" => text(field!(o, io_guid_file)),
         "max_reverse_hops" => Some(field!(o, max_reverse_hops).to_string()),
         "quasi_ftree_indexing" => flag(field!(o, quasi_ftree_indexing)),
         "lid_matrix_dump_file" => text(field!(o, lid_matrix_dump_file)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::distrust::{Change, When, faulty_links, faulty_switches};
 use super::hold::InForce;
-use super::instance::{Plugin, Sent};
+use super::instance::{Plugin, Sent, locked};
 use super::message::Message;
 use super::psl;
 use super::recheck::{Recheck, recheck};
@@ -34,6 +34,7 @@ impl Plugin {
             let sent = if with_sls { Sent::WithSls } else { Sent::WithoutSls };
             self.sent.store(sent as u8, Ordering::Relaxed);
             self.known_rows.sent_by_another();
+            locked(&self.transit).forget();
             for count in
                 [&self.failures, &self.failures_at_adapters, &self.failures_of_tops, &self.failures_of_links]
             {
@@ -96,8 +97,11 @@ impl Plugin {
     /// Checks for tables that were clipped or not acknowledged, and requests another sweep if there
     /// are any.
     fn recheck(&self, in_force: &InForce) {
-        let Recheck { between_switches, at_adapters, forwarding, short_tops } =
-            self.host.locked(|| recheck(&self.host, in_force));
+        let found = self.host.locked(|| recheck(&self.host, in_force));
+        if let Some(why) = locked(&self.sweep_log).end(in_force.hold.is_some(), &found) {
+            self.host.log(Message::SweepLogFailed, &why);
+        }
+        let Recheck { between_switches, at_adapters, forwarding, short_tops } = found;
         let rows = between_switches.compared + at_adapters.compared;
         let safe = between_switches.different == 0 && forwarding.missing == 0;
         if safe {
@@ -116,6 +120,9 @@ impl Plugin {
                 forwarding.compared
             );
             self.host.log(Message::Programmed, &text);
+            if in_force.hold.is_none() && locked(&self.transit).arrived() {
+                self.host.force_heavy_sweep();
+            }
         } else if safe && at_adapters.different == 0 {
             let danger = "such a switch drops packets";
             self.out_of_place(&short_tops.join("; "), &self.failures_of_tops, danger);

@@ -228,14 +228,20 @@ fn width(code: u8) -> Option<u8> {
     }
 }
 
+/// Signalling generation of a port; `None` for values that InfiniBand does not have.
 fn speed(physp: &abi::osm_physp_t) -> Option<LinkSpeed> {
+    /// Not in the headers of every OpenSM.
+    const EXT_ACTIVE_100: u32 = 8;
     // SAFETY: only reads the port's own PortInfo.
     let extended = unsafe { abi::ib_port_info_get_link_speed_ext_active(&physp.port_info) };
     match u32::from(extended) {
         abi::IB_LINK_SPEED_EXT_ACTIVE_14 => return Some(LinkSpeed::Fdr),
         abi::IB_LINK_SPEED_EXT_ACTIVE_25 => return Some(LinkSpeed::Edr),
         abi::IB_LINK_SPEED_EXT_ACTIVE_50 => return Some(LinkSpeed::Hdr),
-        _ => {}
+        EXT_ACTIVE_100 => return Some(LinkSpeed::Ndr),
+        0 => {}
+        // The other fields would state a speed far below the real one.
+        _ => return None,
     }
     if u32::from(physp.ext_port_info.link_speed_active) & abi::FDR10 != 0 {
         return Some(LinkSpeed::Fdr10);
@@ -247,5 +253,43 @@ fn speed(physp: &abi::osm_physp_t) -> Option<LinkSpeed> {
         abi::IB_LINK_SPEED_ACTIVE_5 => Some(LinkSpeed::Ddr),
         abi::IB_LINK_SPEED_ACTIVE_10 => Some(LinkSpeed::Qdr),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{FakeOpenSm, chain};
+    use super::*;
+    use crate::fabric::{NodeId, SwitchId};
+
+    /// Width and speed of a port with LinkWidthActive, LinkSpeedActive and LinkSpeedExtActive.
+    fn read(width: u8, speed: u8, extended: u8) -> (Option<u8>, Option<LinkSpeed>) {
+        let fabric = chain(2);
+        let node: NodeId = fabric.switch_node_id(SwitchId(1));
+        let mut fake = FakeOpenSm::new(&fabric);
+        let info = &mut fake.physp(node, 3).port_info;
+        info.link_width_active = width;
+        info.link_speed = info.link_speed & 0x0f | speed << 4;
+        info.link_speed_ext = extended << 4;
+        let guid = fabric.node(node).guid;
+        let mut found =
+            fake.host().nodes().filter_map(|node| read_node(node, 5)).collect::<Vec<_>>().into_iter();
+        let port = found.find(|node| node.guid == guid).expect("the switch").ports.swap_remove(3);
+        (port.width, port.speed)
+    }
+
+    #[test]
+    fn rates_are_those_of_port_info() {
+        use LinkSpeed::{Ddr, Edr, Hdr, Ndr, Qdr, Sdr};
+        assert_eq!([1, 2, 4].map(|speed| read(2, speed, 0).1), [Sdr, Ddr, Qdr].map(Some));
+        assert_eq!([1, 2, 4, 8].map(|ext| read(2, 4, ext).1), [LinkSpeed::Fdr, Edr, Hdr, Ndr].map(Some));
+        assert_eq!([1, 2, 4, 8, 16].map(|width| read(width, 4, 2).0), [1, 4, 8, 12, 2].map(Some));
+    }
+
+    /// A port whose width or speed is unknown counts as one of the usual rate.
+    #[test]
+    fn values_without_meaning_are_none() {
+        assert_eq!([0, 3, 255].map(|width| read(width, 4, 2).0), [None; 3]);
+        assert_eq!([(0, 0), (7, 0), (4, 15), (4, 3)].map(|(speed, ext)| read(2, speed, ext).1), [None; 4]);
     }
 }

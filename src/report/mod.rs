@@ -4,7 +4,7 @@
 //! Fabric, Subjects ──> Report (facts; JSON) ──> page (HTML: sections, SVG charts, an inline script)
 //! ```
 //!
-//! Node descriptions come from whoever owns a host: all text passes the escape of [`html`], and the policy
+//! Node descriptions come from whoever owns a host: all text passes the escape of `html`, and the policy
 //! of the page lets no script run but its own.
 
 mod charts;

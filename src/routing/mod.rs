@@ -1,13 +1,19 @@
-//! Routing: from a fabric and its hop distances to forwarding tables. No virtual lanes are assigned here.
+//! Routing: from a fabric and its hop distances to forwarding tables. No virtual lanes are assigned here. Load counts
+//! over the rate of a channel ([`Weights`](crate::fabric::Weights)).
 //!
 //! - [`Hops`] and the minimal-path DAG: what all algorithms start with.
 //! - `textbook`: algorithms from the literature ([`minhop`], [`sssp`], [`p2sssp`], [`updn_trees`], [`apot`],
 //!   [`bfot`], [`bfot_plus`]), and [`hill_climb`], which balances the tables of any of them.
 //! - `under_rule`: P-SSSP under a [`Rule`](crate::ordering::Rule) ([`ranked_sssp`]), what a rule costs
 //!   ([`probe`]), and the search for its labels ([`search_labels`]).
+//! - `grid`: dimension order on tori and meshes, whole and damaged ([`grid_routes`]).
 //! - `stable`: tables of which a failed link changes few entries ([`stable_sssp`]).
+//! - `layers`: paths of their own for the further LIDs of an adapter ([`layered`]).
 
+mod demand;
+mod grid;
 mod hops;
+mod layers;
 mod minimal_dag;
 mod stable;
 #[cfg(test)]
@@ -19,15 +25,17 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
+pub use grid::{GridRoutes, grid_routes};
 pub use hops::Hops;
+pub use layers::{Stretch, layered};
 pub use stable::{has_core_switches, stable_sssp};
 pub use textbook::{
     Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,
     minhop, p2sssp, sssp, sssp_of_any_length, updn_roots, updn_trees, updn_trees_from,
 };
 pub use under_rule::{
-    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, Relief, probe, probe_all, ranked_sssp, relieve,
-    search_labels, search_rank,
+    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, Relief, base_detours, keep_paths, lower_unused,
+    probe, probe_all, raise_unused, ranked_sssp, relieve, search_labels, search_rank,
 };
 
 /// Why a fabric cannot be routed.

@@ -12,7 +12,7 @@ impl Kernel<'_> {
         let w = wire as usize;
         let vls = self.net.vls;
         let waiting = self.wires[w].waiting;
-        if waiting == 0 {
+        if waiting == 0 || self.motion.as_ref().is_some_and(|motion| motion.holds_back(self.net, wire)) {
             return;
         }
         if self.wires[w].until > self.now {

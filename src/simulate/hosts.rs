@@ -156,6 +156,11 @@ impl Sender {
         self.messages > 0 || self.left > 0
     }
 
+    /// Sends nothing more.
+    pub(super) fn silence(&mut self) {
+        (self.messages, self.left) = (0, 0);
+    }
+
     /// Time of its first message.
     pub(super) fn first(&self) -> Option<u64> {
         self.next()

@@ -16,6 +16,7 @@ use super::queue::EventQueue;
 use super::state::{Busy, Counts, Packet, Slot, Span};
 use super::stats::Histogram;
 use super::traffic::Demand;
+use super::update::Motion;
 
 /// Kinds of events, in the upper bits.
 mod kind {
@@ -29,6 +30,8 @@ mod kind {
     pub(super) const READ: u32 = 3;
     /// Time to search for a deadlock.
     pub(super) const CHECK: u32 = 4;
+    /// The next action of a change of tables.
+    pub(super) const UPDATE: u32 = 5;
     pub(super) const SHIFT: u32 = 25;
     pub(super) const MASK: u32 = (1 << SHIFT) - 1;
 }
@@ -64,11 +67,14 @@ pub(super) struct Kernel<'a> {
     /// Credits of the largest packet.
     pub(super) largest: i32,
     pub(super) between_checks: u64,
+    /// A change of tables.
+    pub(super) motion: Option<Box<Motion<'a>>>,
 }
 
 impl<'a> Kernel<'a> {
     /// - `senders`: what each host sends.
     /// - `smallest`: bytes of the smallest packet.
+    /// - `motion`: a change of tables, when the counted time begins.
     pub(super) fn new(
         net: &'a Network<'a>,
         demand: &'a Demand,
@@ -76,6 +82,7 @@ impl<'a> Kernel<'a> {
         senders: Vec<Sender>,
         span: Span,
         smallest: u32,
+        motion: Option<Box<Motion<'a>>>,
     ) -> Self {
         let vls = net.vls;
         let model = net.model;
@@ -137,7 +144,11 @@ impl<'a> Kernel<'a> {
             senders,
             largest: model.packet.div_ceil(CREDIT) as i32,
             between_checks: 16 * packet_time.max(1),
+            motion,
         };
+        if kernel.motion.is_some() {
+            kernel.update_at(span.from);
+        }
         for host in 0..kernel.senders.len() {
             if let Some(first) = kernel.senders[host].first() {
                 kernel.event(first, kind::MAKE, host as u32);
@@ -170,6 +181,11 @@ impl<'a> Kernel<'a> {
                 }
                 kind::MAKE => self.make(subject as usize),
                 kind::READ => self.read(subject),
+                kind::UPDATE => {
+                    if let Some(time) = self.advance() {
+                        self.update_at(time);
+                    }
+                }
                 _ => {
                     // No event is left: either all is done or nothing moves.
                     if !self.events.is_empty() {
@@ -198,12 +214,20 @@ impl<'a> Kernel<'a> {
             let spec = &net.wires[slot.wire as usize];
             match spec.end {
                 End::Wire(wire) => (wire, (q - spec.first_queue) / spec.queues),
-                end => match net.forward(end, packet.dlid, packet.sl) {
+                end => match forward(net, self.motion.as_deref(), end, packet) {
                     Some((wire, vl)) if wire != NONE && vl < vls => (wire, vl),
+                    next if self.motion.is_some() => {
+                        self.drop_head(q, next.is_some_and(|(wire, _)| wire == NONE));
+                        return Ok(());
+                    }
                     _ => return Err(SimulateError::Lost { dlid: packet.dlid, sl: packet.sl }),
                 },
             }
         };
+        if self.motion.as_ref().is_some_and(|motion| motion.is_dead(wire)) {
+            self.drop_head(q, true);
+            return Ok(());
+        }
         let lane = net.wires[wire as usize].lane(vl);
         (slot.wants, slot.since, slot.next) = (lane, self.now, NONE);
         let last = std::mem::replace(&mut self.slots[lane as usize].last, q);
@@ -242,27 +266,18 @@ impl<'a> Kernel<'a> {
         // A packet that arrives more slowly than it could leave blocks the link until its tail has
         // passed.
         let through = (begin + length).max(packet.ready + u64::from(packet.tail));
-        let behind = slot.wire;
-        slot.head = packet.next;
-        (slot.wants, slot.free) = (NONE, through);
-        (packet.ready, packet.tail) = (begin + u64::from(spec.delay), (through - begin) as u32);
-        packet.next = NONE;
-        let (arrives, dlid, sl) = (packet.ready, packet.dlid, packet.sl);
         let counted = now >= self.span.from;
         if counted {
             self.counts.by_lane[lane as usize] += u64::from(packet.bytes);
         }
-        if slot.head == NONE {
-            slot.tail = NONE;
-        } else {
-            let ready = self.packets[slot.head as usize].ready.max(through);
-            self.event(ready, kind::HEAD, q);
-        }
         self.wires[wire as usize].until = through;
-        if behind == NONE {
-            self.sent((q - net.num_queues) as usize / net.vls);
-        } else {
-            self.freed(behind, q, through, credits, counted);
+        self.leave(q, through, credits, counted);
+        let packet = &mut self.packets[p as usize];
+        (packet.ready, packet.tail) = (begin + u64::from(spec.delay), (through - begin) as u32);
+        packet.next = NONE;
+        let arrives = packet.ready;
+        if let Some(motion) = self.motion.as_mut().filter(|_| net.is_injection(wire)) {
+            motion.enters();
         }
         if spec.end == End::Adapter {
             return self.deliver(p, through + u64::from(spec.delay));
@@ -270,13 +285,35 @@ impl<'a> Kernel<'a> {
         let to = if spec.queues == 1 {
             lane
         } else {
-            let out = net.forward(spec.end, dlid, sl).map_or(0, |(wire, _)| wire);
-            lane + net.out_index(out)
+            let next = forward(net, self.motion.as_deref(), spec.end, packet);
+            lane + next.filter(|(wire, _)| *wire != NONE).map_or(0, |(wire, _)| net.out_index(wire))
         };
         if spec.credits != UNLIMITED {
             self.slots[lane as usize].credits -= credits;
         }
         self.append(to, p, arrives);
+    }
+
+    /// The head of a queue leaves it.
+    ///
+    /// - `through`: when its tail has left.
+    /// - `counted`: whether its hop counts.
+    pub(super) fn leave(&mut self, q: u32, through: u64, credits: i32, counted: bool) {
+        let slot = &mut self.slots[q as usize];
+        let behind = slot.wire;
+        slot.head = self.packets[slot.head as usize].next;
+        (slot.wants, slot.free) = (NONE, through);
+        if slot.head == NONE {
+            slot.tail = NONE;
+        } else {
+            let ready = self.packets[slot.head as usize].ready.max(through);
+            self.event(ready, kind::HEAD, q);
+        }
+        if behind == NONE {
+            self.sent((q - self.net.num_queues) as usize / self.net.vls);
+        } else {
+            self.freed(behind, q, through, credits, counted);
+        }
     }
 
     /// Handles a packet that is leaving the buffers at the end of a wire.
@@ -338,6 +375,14 @@ impl<'a> Kernel<'a> {
                 self.counts.latency.add(time - packet.made);
             }
         }
+        if let Some(pause) = self.motion.as_mut().and_then(|motion| motion.leaves()) {
+            self.update_at(time + pause);
+        }
+    }
+
+    /// The next action of a change of tables is due at some time.
+    pub(super) fn update_at(&mut self, time: u64) {
+        self.event(time, kind::UPDATE, 0);
     }
 
     /// Handles a packet that has left a host's send queues: there may be room for another one.
@@ -391,5 +436,14 @@ impl<'a> Kernel<'a> {
     #[cfg(test)]
     pub(super) fn in_buffers(&self) -> u64 {
         (0..self.net.num_queues as usize).map(|q| self.in_queue(q).count() as u64).sum()
+    }
+}
+
+/// The next wire of a packet and its VL there, by the tables in force.
+#[inline]
+fn forward(net: &Network<'_>, motion: Option<&Motion<'_>>, end: End, packet: &Packet) -> Option<(u32, u32)> {
+    match motion {
+        None => net.forward(end, packet.dlid, packet.sl),
+        Some(motion) => motion.forward(net, end, packet.dlid, packet.sl),
     }
 }

@@ -35,8 +35,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Not modelled.** Packets have no headers beside their bytes. Nothing is lost or sent again: no
-//! head-of-queue lifetime drops a packet, no congestion control slows a sender. Management packets
+//! - **Tables may change** under way ([`Update`]): links fail, and switches are programmed packet by packet.
+//!
+//! **Not modelled.** Packets have no headers beside their bytes. Nothing is sent again, and nothing is lost but by a
+//! change of tables: no head-of-queue lifetime drops a packet, no congestion control slows a sender. Management packets
 //! (VL 15) and multicast are not sent. Flow control packets take no time on the link. Out ports
 //! decide without delay. If a link is slower than the next, a packet blocks the next one until its
 //! tail has passed, although a switch might store it first. Links to adapters with fewer VLs than
@@ -51,6 +53,7 @@ mod hosts;
 mod kernel;
 mod model;
 mod network;
+mod programming;
 mod queue;
 mod random;
 mod state;
@@ -58,6 +61,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod update;
 
 use std::time::Instant;
 
@@ -74,12 +78,17 @@ pub use hosts::{Arrivals, LidChoice};
 pub use model::{Arbitration, CREDIT, Model, Queues, Room};
 pub use queue::EventQueue;
 pub use traffic::Traffic;
+pub use update::{Lost, Update, Updated, Way};
 
 use hosts::{Lids, Sender};
 use kernel::Kernel;
 use network::{Network, Pairs};
 use state::Span;
 use traffic::Demand;
+use update::{Motion, Script};
+
+/// The simulated time if none is stated, in picoseconds.
+const USUAL_TIME: u64 = 100_000_000;
 
 /// The largest packet in bytes: the largest MTU.
 const MAX_PACKET: u32 = 4096;
@@ -103,6 +112,8 @@ pub struct Settings {
     pub time: Option<u64>,
     /// The initial part that is not counted; `None`: a quarter, or nothing with [`Load::Messages`].
     pub warm_up: Option<u64>,
+    /// A change of tables when the initial part is over. If no time is stated, the run goes on for 100 us after it.
+    pub update: Option<Update>,
 }
 
 impl Default for Settings {
@@ -116,6 +127,7 @@ impl Default for Settings {
             sl: None,
             time: None,
             warm_up: None,
+            update: None,
         }
     }
 }
@@ -231,6 +243,14 @@ pub enum SimulateError {
         /// Its SL.
         sl: u8,
     },
+    /// A change that does not fit the fabric.
+    #[error(
+        "{what}; the plan may be for another fabric: links that fail have to be there, and so have links that return"
+    )]
+    Update {
+        /// What does not fit.
+        what: String,
+    },
     /// The run was told to stop.
     #[error("interrupted")]
     Interrupted,
@@ -255,6 +275,8 @@ pub struct Row {
     pub fairness: f64,
     /// The deadlock that ended the run.
     pub deadlock: Option<Stuck>,
+    /// What became of the change of tables, if there is one.
+    pub update: Option<Updated>,
     /// Arrival of the last message in picoseconds, if all that were due have arrived.
     pub finished: Option<u64>,
     /// By channel and VL: the share of the counted time that a link was busy with it.
@@ -304,6 +326,9 @@ impl Row {
             "events": self.events,
             "seconds": self.seconds,
         });
+        if let Some(update) = self.update {
+            value["update"] = update.to_json();
+        }
         if links {
             let link = |(c, vls): (usize, &Vec<f64>)| {
                 let channel = fabric.channels().get(ChannelId::at(c));
@@ -342,6 +367,7 @@ pub struct Simulation<'a> {
     lids: Lids,
     /// Whether all pairs have been checked.
     all_checked: bool,
+    script: Option<Script>,
 }
 
 impl<'a> Simulation<'a> {
@@ -378,10 +404,11 @@ impl<'a> Simulation<'a> {
         // every VL.
         let fixed = matches!(settings.traffic, Traffic::Shift(_) | Traffic::Pairs(_));
         let pairs = if fixed { Demand::new(&settings.traffic, &network, 0)?.pairs() } else { Pairs::All };
-        let vls = network.check(&pairs)?;
+        let script = settings.update.as_ref().map(|update| Script::new(&network, update)).transpose()?;
+        let vls = network.check(&pairs)? | script.as_ref().map_or(0, Script::vls);
         network.with_vls((u16::BITS - vls.leading_zeros()).max(1) as usize)?;
         let lids = Lids::new(&network, settings.lids);
-        Ok(Self { network, settings, lids, all_checked: !fixed })
+        Ok(Self { network, settings, lids, all_checked: !fixed, script })
     }
 
     /// VLs in use: one more than the highest.
@@ -424,11 +451,15 @@ impl<'a> Simulation<'a> {
             0 => settings.model.packet,
             rest => rest as u32,
         };
-        let mut kernel = Kernel::new(net, &demand, &self.lids, senders, span, smallest);
+        let motion = self.script.as_ref().map(|script| Box::new(Motion::new(net, script, seed)));
+        let mut kernel = Kernel::new(net, &demand, &self.lids, senders, span, smallest, motion);
         let deadlock = deadlock::run(&mut kernel, stop)?;
-        let counts = &kernel.counts;
-        let finished = (deadlock.is_none() && load == Load::Messages && counts.made == counts.delivered)
-            .then_some(counts.finished);
+        let (counts, span) = (&kernel.counts, kernel.span);
+        let update = kernel.motion.as_ref().map(|motion| motion.finished(deadlock.is_some()));
+        let lost = update.map_or(0, |update| update.lost.total());
+        let finished =
+            (deadlock.is_none() && load == Load::Messages && counts.made == counts.delivered + lost)
+                .then_some(counts.finished);
         // Until the span ends, the last message has arrived, or nothing can move.
         let until = match (&deadlock, finished) {
             (Some(stuck), _) => stuck.time.clamp(span.from + 1, span.until),
@@ -471,6 +502,7 @@ impl<'a> Simulation<'a> {
             packet_hops: counts.hops,
             fairness: if bytes == 0 { 0.0 } else { least as f64 * sources as f64 / bytes as f64 },
             deadlock,
+            update,
             finished,
             use_of_links: (0..net.fabric.channels().len())
                 .map(|c| (0..vls).map(|vl| busy(c, vl)).collect())
@@ -481,15 +513,20 @@ impl<'a> Simulation<'a> {
     }
 
     fn span(&self, load: Load) -> Result<Span, SimulateError> {
-        let (until, from) = match load {
+        let Settings { time, warm_up, .. } = *self.settings;
+        let (until, from, afterwards) = match load {
             Load::Share(share) if share > 0.0 && share <= 1.0 => {
-                let until = self.settings.time.unwrap_or(100_000_000);
-                (until, self.settings.warm_up.unwrap_or(until / 4))
+                let usual = time.unwrap_or(USUAL_TIME);
+                let from = warm_up.unwrap_or(usual / 4);
+                match (&self.script, time) {
+                    (Some(_), None) => (u64::MAX, from, USUAL_TIME),
+                    _ => (usual, from, u64::MAX),
+                }
             }
             Load::Share(share) => return Err(SimulateError::Load(share)),
-            Load::Messages => (self.settings.time.unwrap_or(u64::MAX), self.settings.warm_up.unwrap_or(0)),
+            Load::Messages => (time.unwrap_or(u64::MAX), warm_up.unwrap_or(0), u64::MAX),
         };
-        if from >= until { Err(SimulateError::WarmUp) } else { Ok(Span { from, until }) }
+        if from >= until { Err(SimulateError::WarmUp) } else { Ok(Span { from, until, afterwards }) }
     }
 
     /// All runs of some loads and seeds, on all cores: rows by load, then by seed. Calls `done`

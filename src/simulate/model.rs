@@ -1,7 +1,5 @@
 //! Properties of switches, links and adapters.
 
-use crate::fabric::{LinkSpeed, Port};
-
 /// Bytes per credit.
 pub const CREDIT: u32 = 64;
 
@@ -143,23 +141,6 @@ impl Model {
             _ => None,
         }
     }
-}
-
-/// Femtoseconds per byte of a link, as a port states it: the data rate, without coding.
-pub(super) fn rate_of(port: &Port) -> Option<u64> {
-    let lane = match port.speed? {
-        LinkSpeed::Sdr => 4_000_000,
-        LinkSpeed::Ddr => 2_000_000,
-        LinkSpeed::Qdr => 1_000_000,
-        LinkSpeed::Fdr10 => 800_000,
-        // 14.0625 Gbit/s, 64 of 66 bits.
-        LinkSpeed::Fdr => 586_667,
-        LinkSpeed::Edr => 320_000,
-        LinkSpeed::Hdr => 160_000,
-        LinkSpeed::Ndr => 80_000,
-        LinkSpeed::Xdr => 40_000,
-    };
-    Some(lane / u64::from(port.width.unwrap_or(4).max(1)))
 }
 
 /// The rate if a fabric states none: 4x QDR.

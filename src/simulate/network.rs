@@ -23,8 +23,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::SimulateError;
-use super::model::{CREDIT, Model, Queues, USUAL_RATE, rate_of};
-use crate::fabric::{ChannelId, EndPort, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use super::model::{CREDIT, Model, Queues, USUAL_RATE};
+use crate::fabric::{Channel, ChannelId, EndPort, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Lft, Routes, SlVlRow};
 
 /// No wire, lane, packet or switch.
@@ -157,10 +157,7 @@ impl<'a> Network<'a> {
         let (fabric, model) = (self.fabric, self.model);
         let channels = fabric.channels();
         let rate = |s: SwitchId, port: PortNum| -> u64 {
-            let port = &fabric.switch(s).ports[port.index()];
-            let peer = port.peer.and_then(|p| fabric.node(p.node).ports.get(p.port.index()));
-            let stated = rate_of(port).or_else(|| peer.and_then(rate_of));
-            model.rate.or(stated).unwrap_or(USUAL_RATE)
+            model.rate.or(fabric.byte_time_at(s, port)).unwrap_or(USUAL_RATE)
         };
         let at = |s: SwitchId, in_port: PortNum| End::Switch {
             switch: s.0,
@@ -265,18 +262,48 @@ impl<'a> Network<'a> {
     /// The next wire of a packet at a switch, and its VL there; `None` if the tables lead nowhere.
     #[inline]
     pub(super) fn forward(&self, end: End, dlid: u16, sl: u8) -> Option<(u32, u32)> {
-        let End::Switch { switch, first_slot, first_row } = end else { return None };
+        let End::Switch { switch, .. } = end else { return None };
         let port = self.lft[usize::from(dlid)][switch as usize];
+        self.forward_to(end, port, sl, |row| self.rows.get(row))
+    }
+
+    /// The wire out of a port of the switch at the end of another wire, [`NONE`] if no cable is there, and the VL by
+    /// the row that is in force.
+    #[inline]
+    pub(super) fn forward_to(
+        &self,
+        end: End,
+        port: u8,
+        sl: u8,
+        row: impl Fn(usize) -> SlVlRow,
+    ) -> Option<(u32, u32)> {
+        let End::Switch { first_slot, first_row, .. } = end else { return None };
         if port == Lft::NO_PATH {
             return None;
         }
         let wire = *self.wire_of_slot.get(first_slot as usize + usize::from(port))?;
-        let vl = if self.vls == 1 {
-            0
-        } else {
-            u32::from(self.rows.get(first_row as usize + usize::from(port)).get(Sl(sl)).0)
+        let vl = match self.vls {
+            1 => 0,
+            _ => u32::from(row(first_row as usize + usize::from(port)).get(Sl(sl)).0),
         };
         Some((wire, vl))
+    }
+
+    /// The wires of the cable at a port of a switch, into it and out of it.
+    pub(super) fn cable(&self, switch: SwitchId, port: PortNum) -> Vec<u32> {
+        let channels = self.fabric.channels();
+        let (first, hosts) = (channels.len(), self.hosts.len());
+        let ends = |c: &Channel| [(c.from, c.out_port), (c.to, c.in_port)].contains(&(switch, port));
+        let between = (0..).zip(channels.as_slice()).filter(|(_, c)| ends(c)).map(|(wire, _)| wire);
+        let host = self.hosts.iter().position(|host| (host.switch, host.port) == (switch, port));
+        let of_host = host.into_iter().flat_map(|h| [(first + h) as u32, (first + hosts + h) as u32]);
+        between.chain(of_host).collect()
+    }
+
+    /// Whether a wire leads from a host into its switch.
+    pub(super) fn is_injection(&self, wire: u32) -> bool {
+        let first = self.fabric.channels().len();
+        (first..first + self.hosts.len()).contains(&(wire as usize))
     }
 
     /// Number of a wire among the out ports of its switch.
@@ -495,15 +522,13 @@ pub(super) enum Pairs {
 
 fn host(fabric: &Fabric, model: &Model, endport: EndPortId, end: &EndPort) -> Option<Host> {
     let (switch, port) = end.attachment?;
-    let own = rate_of(&fabric.node(end.node).ports[end.port.index()]);
-    let rate = own.or_else(|| rate_of(&fabric.switch(switch).ports[port.index()]));
     Some(Host {
         endport,
         lid: end.lid.get(),
         lids: end.lmc.lids(),
         switch,
         port,
-        rate: model.rate.or(rate).unwrap_or(USUAL_RATE),
+        rate: model.rate.or(fabric.byte_time_at(switch, port)).unwrap_or(USUAL_RATE),
     })
 }
 

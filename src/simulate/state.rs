@@ -83,6 +83,8 @@ pub(super) struct Span {
     pub(super) from: u64,
     /// When the run ends.
     pub(super) until: u64,
+    /// How long it goes on after a change of tables, if it does not end before.
+    pub(super) afterwards: u64,
 }
 
 /// The counts of a run.

@@ -21,11 +21,16 @@ impl Lft {
 
     /// Tables for all switches of a fabric, with every LID unreachable.
     pub fn new(fabric: &Fabric) -> Self {
-        let switches = fabric.num_switches();
-        Self { switches, ports: vec![Self::NO_PATH; fabric.lid_table_len() * switches] }
+        Self::with_lids(fabric, fabric.lid_table_len())
     }
 
-    /// Number of LIDs, LID 0 included: [`Fabric::lid_table_len`].
+    /// The same for a number of LIDs, LID 0 included: a table may know LIDs that the fabric does not have.
+    pub fn with_lids(fabric: &Fabric, lids: usize) -> Self {
+        let switches = fabric.num_switches();
+        Self { switches, ports: vec![Self::NO_PATH; lids * switches] }
+    }
+
+    /// Number of LIDs, LID 0 included: [`Fabric::lid_table_len`] in the tables of an engine.
     pub fn lids(&self) -> usize {
         self.ports.len().checked_div(self.switches).unwrap_or(0)
     }
@@ -56,6 +61,11 @@ impl Lft {
     /// The out ports to a LID of the fabric by switch, mutable.
     pub fn to_mut(&mut self, lid: Lid) -> &mut [u8] {
         &mut self.ports[lid.index() * self.switches..][..self.switches]
+    }
+
+    /// The out ports by switch of every LID, LID 0 included, mutable: one slice each, for many threads.
+    pub fn all_mut(&mut self) -> impl IndexedParallelIterator<Item = &mut [u8]> {
+        self.ports.par_chunks_mut(self.switches.max(1))
     }
 
     /// The table of one switch by LID, as it is programmed; [`Lft::NO_PATH`] if unreachable.

@@ -2,17 +2,23 @@
 //! path SLs, VL arbitration.
 
 mod classes;
+mod in_force;
 mod lft;
 mod multicast;
 mod path_sl;
+mod plan;
+mod port_sets;
 mod programmed;
 mod sl2vl;
 mod vlarb;
 
 pub use classes::Classes;
+pub use in_force::{InForce, SenderSls, Transition};
 pub use lft::Lft;
 pub use multicast::{McastGroup, PortSet};
-pub use path_sl::{ClassSl, PathSl};
+pub use path_sl::{ClassSl, PathSl, SwitchPairs};
+pub use plan::{Plan, PlanError, Step};
+pub use port_sets::PortSets;
 pub use programmed::Programmed;
 pub use sl2vl::{Sl2Vl, SlVlRow};
 pub use vlarb::VlArb;

@@ -11,12 +11,58 @@ pub enum PathSl {
     /// One SL by destination LID and the source's switch: a dense array of
     /// [`Fabric::lid_table_len`] x switches bytes, destination-major as [`Lft`](super::Lft).
     BySwitch(Vec<u8>),
+    /// One SL by the switches of source and destination, for tables of which all LIDs on a switch agree.
+    BySwitchPair(SwitchPairs),
     /// One SL by source end port and destination LID: a dense array of end ports x
     /// [`Fabric::lid_table_len`] bytes, [`PathSl::UNKNOWN`] where none is known (then any SL may be
     /// in use). Dumps of other engines are read into this form.
     ByEndPort(Vec<u8>),
     /// Classes of service over one of the above.
     Classes(ClassSl),
+}
+
+/// SL by source and destination switch: far less memory than a table by destination LID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchPairs {
+    /// The switch by LID; the number of switches for a LID without an owner on a switch.
+    switch_of: Vec<u32>,
+    switches: usize,
+    /// Destination-major; the row after the last switch is that of LIDs without an owner.
+    sls: Vec<u8>,
+}
+
+impl SwitchPairs {
+    /// - `sls`: destination-major, switches x switches.
+    ///
+    /// # Panics
+    /// If `sls` has another length.
+    pub fn new(fabric: &Fabric, mut sls: Vec<u8>) -> Self {
+        let switches = fabric.num_switches();
+        assert_eq!(sls.len(), switches * switches, "an SL for each pair of switches");
+        sls.resize(sls.len() + switches, PathSl::UNKNOWN);
+        let mut switch_of = vec![switches as u32; fabric.lid_table_len()];
+        for end in fabric.endports() {
+            if let Some((s, _)) = end.attachment {
+                end.lids().for_each(|lid| switch_of[lid.index()] = s.0);
+            }
+        }
+        Self { switch_of, switches, sls }
+    }
+
+    /// The SLs to a LID by source switch.
+    pub fn to(&self, dlid: Lid) -> &[u8] {
+        &self.sls[self.switch_of[dlid.index()] as usize * self.switches..][..self.switches]
+    }
+
+    fn is_same_both_ways(&self) -> bool {
+        let n = self.switches;
+        (0..n).all(|s| (0..s).all(|t| self.sls[s * n + t] == self.sls[t * n + s]))
+    }
+
+    /// The highest SL of any pair.
+    pub fn highest(&self) -> u8 {
+        self.sls.iter().copied().filter(|&sl| sl != PathSl::UNKNOWN).max().unwrap_or(0)
+    }
 }
 
 /// SL by class of service, source and destination LID.
@@ -70,7 +116,7 @@ impl PathSl {
     pub fn any(&self) -> Option<u16> {
         match self {
             Self::Any(set) => Some(*set),
-            Self::BySwitch(_) | Self::ByEndPort(_) => None,
+            Self::BySwitch(_) | Self::BySwitchPair(_) | Self::ByEndPort(_) => None,
             Self::Classes(classes) => classes.own.any(),
         }
     }
@@ -78,9 +124,30 @@ impl PathSl {
     /// Whether all sources on one switch use the same SL.
     pub fn is_by_switch(&self) -> bool {
         match self {
-            Self::Any(_) | Self::BySwitch(_) => true,
+            Self::Any(_) | Self::BySwitch(_) | Self::BySwitchPair(_) => true,
             Self::ByEndPort(_) => false,
             Self::Classes(classes) => classes.own.is_by_switch(),
+        }
+    }
+
+    /// Whether the SL depends on nothing but the switches of source and destination.
+    pub fn is_by_switch_pair(&self) -> bool {
+        match self {
+            Self::Any(_) | Self::BySwitchPair(_) => true,
+            Self::BySwitch(_) | Self::ByEndPort(_) => false,
+            Self::Classes(classes) => classes.own.is_by_switch_pair(),
+        }
+    }
+
+    /// Whether both directions of every pair are known to have the same SLs. False where that takes long to find out.
+    ///
+    /// Cost: O(S^2) with S switches.
+    pub fn is_same_both_ways(&self) -> bool {
+        match self {
+            Self::Any(_) => true,
+            Self::BySwitchPair(pairs) => pairs.is_same_both_ways(),
+            Self::BySwitch(_) | Self::ByEndPort(_) => false,
+            Self::Classes(classes) => classes.own.is_same_both_ways(),
         }
     }
 
@@ -98,6 +165,10 @@ impl PathSl {
             Self::Any(set) => lowest(*set),
             Self::BySwitch(table) => match fabric.endport(source).attachment {
                 Some((SwitchId(s), _)) => table[dlid.index() * fabric.num_switches() + s as usize],
+                None => Self::UNKNOWN,
+            },
+            Self::BySwitchPair(pairs) => match fabric.endport(source).attachment {
+                Some((s, _)) => pairs.to(dlid)[s.index()],
                 None => Self::UNKNOWN,
             },
             Self::ByEndPort(table) => table[source.index() * fabric.lid_table_len() + dlid.index()],
@@ -153,6 +224,7 @@ impl PathSl {
         match self {
             Self::Any(set) => Some(if granted(*set) { requested } else { Sl(lowest(*set)) }),
             Self::BySwitch(table) => Some(Sl(table[dlid.index() * switches + source.index()])),
+            Self::BySwitchPair(pairs) => Some(Sl(pairs.to(dlid)[source.index()])),
             Self::ByEndPort(_) => None,
             Self::Classes(c) => {
                 let class = c.classes.class_of(requested);

@@ -47,6 +47,14 @@ pub enum TopologyError {
         /// How many can fail with the given seed.
         possible: usize,
     },
+    /// There are not so many links that can run slower.
+    #[error("only {possible} of the {asked} links between switches can run at half their rate")]
+    CannotSlow {
+        /// How many were asked for.
+        asked: usize,
+        /// How many there are.
+        possible: usize,
+    },
     /// The generator's plan contradicts itself.
     #[error(transparent)]
     Fabric(#[from] FabricError),

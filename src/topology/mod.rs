@@ -38,6 +38,7 @@ mod random_irregular;
 mod rewire;
 mod ring;
 mod slim_fly;
+mod slow;
 mod torus;
 mod xgft;
 
@@ -61,6 +62,7 @@ pub use random::Random;
 pub use random_irregular::RandomIrregular;
 pub use ring::Ring;
 pub use slim_fly::SlimFly;
+pub use slow::slow_links;
 pub use torus::Torus;
 pub use xgft::Xgft;
 

@@ -42,6 +42,15 @@ pub(super) struct Cycles {
     pub(super) example: Option<Vec<(ChannelId, Vl)>>,
 }
 
+/// The graph, taken apart from its beginnings.
+struct Peeled {
+    dependencies: usize,
+    /// The virtual channels outside of cycles and not behind them, each before those that it waits for.
+    order: Vec<usize>,
+    /// The others, ascending: those in cycles, and those that they wait for, directly or not.
+    left: Vec<usize>,
+}
+
 impl Clone for Graph {
     fn clone(&self) -> Self {
         let copy = |list: &[AtomicU16]| -> Vec<AtomicU16> {
@@ -104,7 +113,21 @@ impl Graph {
     ///
     /// Cost: that of [`Graph::cycles`] without the search of components.
     pub(super) fn is_acyclic(&self, fabric: &Fabric, turns: &Turns) -> bool {
-        self.circling(fabric, turns).1.is_empty()
+        self.peel(fabric, turns).left.is_empty()
+    }
+
+    /// The virtual channels in use, each before all that it waits for; `None` if there is a cycle.
+    ///
+    /// Cost: that of [`Graph::is_acyclic`].
+    pub(super) fn order(&self, fabric: &Fabric, turns: &Turns) -> Option<Vec<(ChannelId, Vl)>> {
+        let Peeled { order, left, .. } = self.peel(fabric, turns);
+        let named = |v: usize| (ChannelId::at(v / self.lanes), Vl((v % self.lanes) as u8));
+        let used = |&(channel, vl): &(ChannelId, Vl)| {
+            let c = fabric.channels().get(channel);
+            let slot = fabric.channels().first_slot(c.from) + c.out_port.index();
+            self.used(slot) >> vl.0 & 1 != 0
+        };
+        left.is_empty().then(|| order.into_iter().map(named).filter(used).collect())
     }
 
     /// Searches for cycles and splits them, if there are any, into strongly connected components.
@@ -114,7 +137,7 @@ impl Graph {
     pub(super) fn cycles(&self, fabric: &Fabric, turns: &Turns) -> Cycles {
         let lanes = self.lanes;
         let after = |v: usize| self.after(fabric, turns, v);
-        let (dependencies, left) = self.circling(fabric, turns);
+        let Peeled { dependencies, left, .. } = self.peel(fabric, turns);
         let components = if left.is_empty() { Vec::new() } else { cyclic_components(&left, &after) };
         let named = |list: &[usize]| -> Vec<(ChannelId, Vl)> {
             list.iter().map(|v| (ChannelId::at(v / lanes), Vl((v % lanes) as u8))).collect()
@@ -128,7 +151,7 @@ impl Graph {
     }
 
     /// The virtual channels that a virtual channel waits for.
-    fn after<'a>(
+    pub(super) fn after<'a>(
         &'a self,
         fabric: &'a Fabric,
         turns: &'a Turns,
@@ -144,9 +167,8 @@ impl Graph {
         })
     }
 
-    /// The number of dependencies, and the virtual channels that remain after repeatedly removing those that no
-    /// remaining one waits for (Kahn): those in cycles and those that they wait for, directly or not.
-    fn circling(&self, fabric: &Fabric, turns: &Turns) -> (usize, Vec<usize>) {
+    /// Repeatedly removes the virtual channels that no remaining one waits for (Kahn).
+    fn peel(&self, fabric: &Fabric, turns: &Turns) -> Peeled {
         let channels = fabric.channels();
         let lanes = self.lanes;
         let vertices = channels.len() * lanes;
@@ -168,9 +190,9 @@ impl Graph {
         let dependencies = waiting.iter().map(|&n| n as usize).sum();
 
         let mut free: Vec<usize> = (0..vertices).filter(|&v| waiting[v] == 0).collect();
-        let mut gone = 0;
+        let mut order = Vec::with_capacity(vertices);
         while let Some(v) = free.pop() {
-            gone += 1;
+            order.push(v);
             for w in self.after(fabric, turns, v) {
                 waiting[w] -= 1;
                 if waiting[w] == 0 {
@@ -178,9 +200,12 @@ impl Graph {
                 }
             }
         }
-        let left =
-            if gone == vertices { Vec::new() } else { (0..vertices).filter(|&v| waiting[v] > 0).collect() };
-        (dependencies, left)
+        let left = if order.len() == vertices {
+            Vec::new()
+        } else {
+            (0..vertices).filter(|&v| waiting[v] > 0).collect()
+        };
+        Peeled { dependencies, order, left }
     }
 }
 

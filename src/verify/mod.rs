@@ -11,11 +11,13 @@ mod flow;
 mod graph;
 mod hops;
 mod minimal;
+pub mod mixture;
 mod multicast;
 mod multicast_fault;
 mod packet;
 mod policy;
 mod safety;
+mod sets;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -40,6 +42,7 @@ pub use packet::Packet;
 pub use policy::SlPolicy;
 use policy::{Pairs, Senders, SlsInUse};
 pub use safety::{SlSafety, sl_safety};
+pub use sets::{SetsVerdict, verify_sets};
 use tree::Tree;
 use untrusted::Leak;
 use witness::Finder;
@@ -434,7 +437,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        let (merge, lanes, drops) = merge(&routes.sl2vl, sizes);
+        let (merge, lanes, drops) = merge(&[&routes.sl2vl], sizes);
         let same = policy.same(&routes.path_sl).filter(|_| pairs == Pairs::All);
         let of_sl = |sl: usize| (sl, rows.par_iter().map(|row| row.get(Sl(sl as u8)).0).collect());
         let vls = same.map_or(Vec::new(), |sls| bits(merge[usize::from(sls)]).map(of_sl).collect());
@@ -509,7 +512,7 @@ impl<'a> Plan<'a> {
             (tally.diameter, tally.diameter_all) = (search.diameter, search.diameter_all);
             tally.hops.add_minimal(search.pairs);
         }
-        let (closer, usual): (Vec<_>, Vec<_>) =
+        let (mut closer, usual): (Vec<_>, Vec<_>) =
             block.iter().enumerate().partition(|(i, _)| closer >> i & 1 != 0);
         for (i, d) in usual {
             if dropped_at_home(self, &senders, i, d) {
@@ -526,21 +529,57 @@ impl<'a> Plan<'a> {
         tally.diameter = tally.diameter.max(diameter);
         tally.diameter_all = tally.diameter_all.max(diameter_all);
         let (mut tree, mut flow) = (Tree::new(switches), Flow::new(switches));
+        // Packets to adapters are packets between adapters too, so they come first.
+        let to_adapter = |d: &Destination| self.fabric.endport(d.owner).is_adapter();
+        closer.sort_by_key(|(_, d)| (d.root, !to_adapter(d)));
+        let mut before: Option<(usize, &Destination)> = None;
         for (i, d) in closer {
-            tree.grow(self, d, self.routes.lft.to(d.lid));
-            let dropped = flow.run(self, &senders, i, d, &tree);
+            let dropped = match before {
+                Some(before) if self.is_repeated(&senders, before, (i, d)) => false,
+                _ => {
+                    tree.grow(self, d, self.routes.lft.to(d.lid));
+                    before = Some((i, d));
+                    flow.run(self, &senders, i, d, &tree)
+                }
+            };
             if tree.dead_end || tree.looping || dropped {
                 tally.unreachable = first(tally.unreachable, Some(d.lid));
             }
             if tree.looping {
                 tally.looping = first(tally.looping, Some(d.lid));
             }
-            let to_adapter = self.fabric.endport(d.owner).is_adapter();
-            if to_adapter && tally.hops.add(self, d, &tree, distances.to(d.root)) {
+            if to_adapter(d) && tally.hops.add(self, d, &tree, distances.to(d.root)) {
                 tally.detour = first(tally.detour, Some(d.lid));
             }
         }
         tally
+    }
+
+    /// Whether packets to the second destination take the same way with the same SLs as those to the first, as far as
+    /// the switch that both are on. Then they add no virtual channel and no dependency.
+    ///
+    /// - `first`, `second`: each with its number in the block; the first is an adapter if the second is.
+    fn is_repeated(
+        &self,
+        senders: &Senders,
+        first: (usize, &Destination),
+        second: (usize, &Destination),
+    ) -> bool {
+        let Senders::BySwitch(table) = senders else { return false };
+        let switches = self.fabric.num_switches();
+        let root = first.1.root;
+        let column = |d: &Destination| self.routes.lft.to(d.lid);
+        let own = |d: &Destination| column(d)[root] == d.port;
+        let sls = |i: usize| &table[i * switches..][..switches];
+        let alike = |from: usize, to: usize| {
+            column(first.1)[from..to] == column(second.1)[from..to]
+                && sls(first.0)[from..to] == sls(second.0)[from..to]
+        };
+        !self.drops
+            && second.1.root == root
+            && (own(first.1) && own(second.1))
+            && alike(0, root)
+            && alike(root + 1, switches)
     }
 
     /// The first channel with a VL in use that one of its ends cannot operate, and how many VLs it
@@ -563,9 +602,9 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// [`Plan::merge`], one more than the highest data VL in any row, and [`Plan::drops`].
-fn merge(sl2vl: &Sl2Vl, sizes: Sizes) -> (Vec<u16>, usize, bool) {
-    let chunks = sl2vl.rows().par_chunks(sizes.rows).map(|rows| {
+/// [`Plan::merge`], one more than the highest data VL in any row, and [`Plan::drops`], over some tables.
+fn merge(tables: &[&Sl2Vl], sizes: Sizes) -> (Vec<u16>, usize, bool) {
+    let chunks = tables.par_iter().flat_map(|table| table.rows().par_chunks(sizes.rows)).map(|rows| {
         let mut distinct = HashSet::new();
         // Usually a few rows repeat.
         let mut recent = [None; 4];
@@ -580,7 +619,7 @@ fn merge(sl2vl: &Sl2Vl, sizes: Sizes) -> (Vec<u16>, usize, bool) {
     });
     let mut distinct = chunks.reduce(HashSet::new, |a, b| &a | &b);
     // Of the rows of adapters, only the SLs that they do not send matter.
-    distinct.insert(sl2vl.adapters().drops());
+    distinct.extend(tables.iter().map(|table| table.adapters().drops()));
     let mut alike = [u16::MAX; Sl::COUNT];
     let (mut highest, mut drops) = (0, false);
     for row in distinct {

@@ -105,7 +105,11 @@ impl Senders {
             }
             return (Self::Same(merge[usize::from(sls)]), used);
         }
-        if policy == SlPolicy::AsTold && path_sl.is_by_switch() && pairs == Pairs::All {
+        let by_switch = match policy {
+            SlPolicy::WithReplies => path_sl.is_by_switch_pair(),
+            _ => policy == SlPolicy::AsTold && path_sl.is_by_switch(),
+        };
+        if by_switch && pairs == Pairs::All {
             let mut table = Vec::with_capacity(destinations.len() * fabric.num_switches());
             // A switch without a LID and without adapters sends nothing.
             let on: Vec<(Option<EndPortId>, usize, usize)> = fabric
@@ -117,7 +121,9 @@ impl Senders {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 // If only one SL serves a pair, the assigned SL is the allowed one.
                 let single = match path_sl {
+                    _ if policy == SlPolicy::WithReplies => None,
                     PathSl::BySwitch(sls) => Some(&sls[d.lid.index() * on.len()..][..on.len()]),
+                    PathSl::BySwitchPair(pairs) => Some(pairs.to(d.lid)),
                     _ => None,
                 };
                 for (s, &(source, adapters, all)) in on.iter().enumerate() {
@@ -130,7 +136,7 @@ impl Senders {
                         Some(sls) if sls[s] < Sl::COUNT as u8 => (1 << sls[s], 1 << sls[s]),
                         _ => (
                             path_sl.assigned_sls(fabric, source, d.lid),
-                            path_sl.allowed(fabric, source, d.lid),
+                            policy.mask(fabric, path_sl, source, d.lid),
                         ),
                     };
                     note(told, adapters.saturating_sub(own), all - own, to_adapter);

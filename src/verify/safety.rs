@@ -61,7 +61,7 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
         return SlSafety { sl_zero: false, replies: false, any: false };
     }
     let told = told.deadlock_free && told.reachable && told.vls_legal;
-    let (merge, ..) = super::merge(&routes.sl2vl, sizes);
+    let (merge, ..) = super::merge(&[&routes.sl2vl], sizes);
     if merge[usize::from(u16::MAX)].count_ones() == 1 {
         return SlSafety { sl_zero: told, replies: told, any: told };
     }
@@ -71,9 +71,11 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
     let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
     let any = if set == merge[usize::from(u16::MAX)] { told } else { under(SlPolicy::Any) };
     let among = |sls: u16| any || told && merge[usize::from(sls)] & set != 0;
+    // Replies then have the SL that they are assigned.
+    let same_both_ways = routes.path_sl.is_same_both_ways();
     SlSafety {
         sl_zero: among(1) || under(SlPolicy::Fixed(Sl(0))),
-        replies: any || if set != 0 { told } else { told && under(SlPolicy::WithReplies) },
+        replies: any || told && (set != 0 || same_both_ways || under(SlPolicy::WithReplies)),
         any,
     }
 }

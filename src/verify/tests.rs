@@ -1,12 +1,15 @@
 //! Small fabrics drawn by hand; [`random`] has random ones. A slow reference judges each of them too.
 
 mod compare;
+mod mixture;
 mod random;
 mod reference;
+mod sets;
 
 use super::*;
 use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeId, NodeKind, PortRef};
 use crate::tables::{Lft, McastGroup, PathSl, PortSet};
+use crate::topology::Torus;
 
 /// Switches with 12 ports, and adapters; cables use the next free port at either end.
 struct Build {
@@ -514,4 +517,28 @@ fn the_verdict_does_not_depend_on_threads() {
         pool.install(|| verify(&f, &r))
     };
     assert_eq!(with(1), with(3));
+}
+
+/// All LIDs of a torus' switch have the same paths, which are followed once. A fault of one of them is found.
+#[test]
+fn a_fault_of_one_of_several_equal_lids_is_found() {
+    let f = Torus { dims: vec![5, 5], cas: 3 }.build().unwrap();
+    let routed = crate::engine::route(&f, &crate::engine::Settings::default()).unwrap();
+    assert!(routed.verdict.is_safe() && routed.verdict.sls == 4);
+    for (_, end) in f.adapters().take(6) {
+        let (home, port) = end.attachment.unwrap();
+        let ring = |s: SwitchId| f.channels().out(s).next().unwrap().1.out_port;
+        // At home, to the wrong port; elsewhere, around a ring for ever.
+        let mut wrong = routed.routes.clone();
+        wrong.lft.set(home, end.lid, ring(home));
+        assert!(!verify(&f, &wrong).reachable, "{home:?} {port}");
+        let mut wrong = routed.routes.clone();
+        for s in f.switch_ids().filter(|&s| s != home) {
+            wrong.lft.set(s, end.lid, ring(s));
+        }
+        assert!(!verify(&f, &wrong).loop_free, "{home:?} {port}");
+    }
+    let table = vec![0; f.lid_table_len() * f.num_switches()];
+    let one_sl = Routes { path_sl: PathSl::BySwitch(table), ..routed.routes };
+    assert!(!verify(&f, &one_sl).deadlock_free, "without datelines the rings are cycles");
 }

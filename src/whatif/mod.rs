@@ -2,9 +2,10 @@
 //! measured, and compared with the tables before.
 //!
 //! ```text
-//! Failure ──> damage (the fabric that is left) ──> engine::route ──> evaluate ──┐
-//!    │                                                   └──> changes (blocks) ─┼─> Row ──> Summary
-//!    └──> cut (pairs that lose their path until then) ──────────────────────────┘
+//! Failure ──> damage (the fabric that is left) ──> engine::route_after ──> evaluate ──┐
+//!    │                                                         ├──> changes (blocks) ─┼─> Row ──> Summary
+//!    │                                                         └──> reconfigure::plan ┤
+//!    └──> cut (pairs that lose their path until then) ────────────────────────────────┘
 //! ```
 
 mod changes;
@@ -24,10 +25,11 @@ use serde::{Deserialize, Serialize};
 
 use self::changes::Changes;
 use self::damage::Damage;
-use crate::engine::{self, Settings};
+use crate::engine::{self, Baseline, Settings};
 use crate::evaluate::{Options, evaluate};
 use crate::fabric::Fabric;
-use crate::tables::Routes;
+use crate::reconfigure::{self, plan};
+use crate::tables::{Routes, Transition};
 
 pub use failure::{Failure, UnknownPart, find, links, pairs, switches};
 pub use summary::{Extremes, Summary};
@@ -70,6 +72,33 @@ pub struct Figures {
     pub lft_blocks: u64,
     /// SL2VL rows that differ, of ports that have a link before and after.
     pub sl2vl_rows: u64,
+    /// The way there from the tables before.
+    pub transition: Way,
+}
+
+/// The way from some tables to others, as the plugin goes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Steps between which all switches acknowledge their tables.
+    pub steps: u64,
+    /// Whether each of them is free of credit loops, whatever arrives first.
+    pub proven: bool,
+    /// Entries that drop their packets for a step, beside those over the failed part.
+    pub dropped_entries: u64,
+}
+
+impl Way {
+    /// Cost: that of [`reconfigure::plan`].
+    fn between(fabric: &Fabric, before: &Routes, left: &Fabric, after: &Routes, settings: &Settings) -> Self {
+        let transition = Transition::between(fabric, before, left, after);
+        let max_steps = settings.transition_steps.into();
+        let planned = plan(left, &transition, reconfigure::Options { max_steps, ..Default::default() });
+        Self {
+            steps: planned.plan.steps.len() as u64,
+            proven: planned.is_proven(),
+            dropped_entries: planned.dropped_entries as u64,
+        }
+    }
 }
 
 /// A fabric, its tables, and how to route what is left of it.
@@ -79,6 +108,8 @@ pub struct WhatIf<'a> {
     pub fabric: &'a Fabric,
     /// Its tables, of any engine.
     pub before: &'a Routes,
+    /// What the tables after a failure keep to, as in the plugin.
+    pub baseline: Option<&'a Baseline>,
     /// The engine for the damaged fabric.
     pub settings: &'a Settings,
     /// How the bandwidth is measured.
@@ -88,7 +119,7 @@ pub struct WhatIf<'a> {
 impl WhatIf<'_> {
     /// What one failure costs.
     ///
-    /// Cost: that of [`route`](engine::route) and [`evaluate`], and O(D S) with D LIDs and S switches.
+    /// Cost: that of [`route_after`](engine::route_after) and [`evaluate`], and O(D S) with D LIDs and S switches.
     ///
     /// # Panics
     /// If the tables were made for another fabric.
@@ -110,7 +141,8 @@ impl WhatIf<'_> {
 
     fn figures(&self, damage: &Damage) -> Result<Figures, String> {
         let left = damage.fabric.as_ref().map_err(ToString::to_string)?;
-        let routed = engine::route(left, self.settings).map_err(|error| error.to_string())?;
+        let routed =
+            engine::route_after(left, self.settings, self.baseline).map_err(|error| error.to_string())?;
         if !routed.verdict.is_safe() {
             return Err(format!("{} may deadlock", self.settings.engine));
         }
@@ -124,6 +156,7 @@ impl WhatIf<'_> {
             edge_forwarding_index: measured.load.edge_forwarding_index,
             lft_blocks: changes.lft_blocks,
             sl2vl_rows: changes.sl2vl_rows,
+            transition: Way::between(self.fabric, self.before, left, &routed.routes, self.settings),
         })
     }
 

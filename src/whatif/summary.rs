@@ -16,6 +16,8 @@ pub struct Summary {
     pub failures: usize,
     /// Failures after which there are no tables.
     pub unroutable: usize,
+    /// Failures after which some step of the way to the new tables is not proven free of credit loops.
+    pub unproven: usize,
     /// Means over the failures; those of tables over the failures that have some. `None` without any.
     pub mean: Option<Extremes>,
     /// The worst value of each, not of one failure.
@@ -27,7 +29,7 @@ pub struct Summary {
 
 /// A number for each column.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields of `Row` and `Figures`")]
+#[expect(missing_docs, reason = "the fields of `Row`, `Figures` and `Way`")]
 pub struct Extremes {
     pub cut_off: f64,
     pub pairs_cut: f64,
@@ -38,6 +40,8 @@ pub struct Extremes {
     pub edge_forwarding_index: f64,
     pub lft_blocks: f64,
     pub sl2vl_rows: f64,
+    pub steps: f64,
+    pub dropped_entries: f64,
 }
 
 impl Summary {
@@ -60,11 +64,14 @@ impl Summary {
                 edge_forwarding_index: figure(|f| f.edge_forwarding_index as f64),
                 lft_blocks: figure(|f| f.lft_blocks as f64),
                 sl2vl_rows: figure(|f| f.sl2vl_rows as f64),
+                steps: figure(|f| f.transition.steps as f64),
+                dropped_entries: figure(|f| f.transition.dropped_entries as f64),
             })
         };
         Self {
             failures: rows.len(),
             unroutable: rows.len() - routed.len(),
+            unproven: routed.iter().filter(|f| !f.transition.proven).count(),
             mean: of(mean, mean),
             extremes: of(|values| values.fold(0.0, f64::max), |values| values.fold(1.0, f64::min)),
             worst: worst.into_iter().take(NAMED).cloned().collect(),

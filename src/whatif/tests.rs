@@ -76,7 +76,13 @@ fn a_link_leaves_what_the_generator_of_faults_leaves() {
     assert_eq!(all.len(), fabric.channels().len() / 2);
     let failure = all.iter().find(lost).expect("one is gone");
     let settings = Settings::default();
-    let whatif = WhatIf { fabric: &fabric, before: &before.routes, settings: &settings, options: options() };
+    let whatif = WhatIf {
+        fabric: &fabric,
+        before: &before.routes,
+        baseline: None,
+        settings: &settings,
+        options: options(),
+    };
     let row = whatif.row(failure);
     let after = routed(&damaged);
     let mut blocks = HashSet::new();
@@ -103,7 +109,8 @@ fn hosts_are_cut_off_with_their_switch_or_behind_it() {
     let fabric = Mesh { dims: vec![5], cas: 2 }.build().unwrap();
     let before = routed(&fabric).routes;
     let settings = Settings::default();
-    let whatif = WhatIf { fabric: &fabric, before: &before, settings: &settings, options: options() };
+    let whatif =
+        WhatIf { fabric: &fabric, before: &before, baseline: None, settings: &settings, options: options() };
     let rows: Vec<Row> = switches(&fabric).iter().map(|failure| whatif.row(failure)).collect();
     let of = |i: usize| (rows[i].cut_off, rows[i].cut_off_beyond, rows[i].pairs_cut);
     assert_eq!(
@@ -125,7 +132,8 @@ fn what_cannot_be_routed_is_said() {
     let fabric = Ring { switches: 3, cas: 1 }.build().unwrap();
     let before = routed(&fabric).routes;
     let settings = Settings { engine: "sssp".to_owned(), ..Settings::default() };
-    let whatif = WhatIf { fabric: &fabric, before: &before, settings: &settings, options: options() };
+    let whatif =
+        WhatIf { fabric: &fabric, before: &before, baseline: None, settings: &settings, options: options() };
     let all = switches(&fabric);
     let rows =
         [whatif.row(&all[0].clone().with(&all[1])), whatif.row(&all[0]), whatif.row(&Failure::default())];
@@ -138,7 +146,8 @@ fn what_cannot_be_routed_is_said() {
     assert_eq!(summary.worst[0], rows[0]);
     let torus = Torus { dims: vec![4, 4], cas: 1 }.build().unwrap();
     let before = routed(&torus).routes;
-    let whatif = WhatIf { fabric: &torus, before: &before, settings: &settings, options: options() };
+    let whatif =
+        WhatIf { fabric: &torus, before: &before, baseline: None, settings: &settings, options: options() };
     assert!(whatif.row(&links(&torus)[0]).error.unwrap().contains("may deadlock"));
 }
 
@@ -147,7 +156,8 @@ fn rows_are_the_same_for_any_number_of_threads_and_can_be_stopped() {
     let fabric = FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
     let before = routed(&fabric).routes;
     let settings = Settings::default();
-    let whatif = WhatIf { fabric: &fabric, before: &before, settings: &settings, options: options() };
+    let whatif =
+        WhatIf { fabric: &fabric, before: &before, baseline: None, settings: &settings, options: options() };
     let all: Vec<Failure> = links(&fabric).into_iter().chain(switches(&fabric)).collect();
     let with = |threads: usize| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -16,6 +16,7 @@ pub(crate) mod plugin;
 pub(crate) mod readback;
 pub(crate) mod saquery;
 mod selftest;
+pub(crate) mod sets;
 pub(crate) mod sweeps;
 pub(crate) mod walks;
 

@@ -39,3 +39,14 @@ pub(crate) fn command() -> PathBuf {
 pub(crate) fn config(engine: &str) -> Config {
     Config { engine: engine.into(), plugin: Some(folder().to_owned()), qos: false, ..Config::default() }
 }
+
+/// The same with `transition fast`: the tables depend on nothing but the fabric and the settings.
+pub(crate) fn fast(config: Config) -> Config {
+    static FILE: OnceLock<tempfile::NamedTempFile> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), "transition fast\n").expect("the settings are written");
+        file
+    });
+    Config { env: vec![("DFDN_CONF".to_owned(), file.path().to_owned())], ..config }
+}

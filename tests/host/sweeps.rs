@@ -111,7 +111,7 @@ impl Sweeps {
                 if text.starts_with("ERR") && !refusal {
                     self.defects.push(text.to_owned());
                 }
-                self.asked |= text.starts_with("DF25");
+                self.asked |= text.starts_with("DF25") || another_step(text);
                 self.written |= ["DF06", "DF07", "ERR DF27"].iter().any(|id| text.starts_with(id));
                 self.ours.push(text.to_owned());
             }
@@ -153,5 +153,14 @@ impl Sweeps {
                 panic!("OpenSM does not come to rest (alive: {alive}):\n{}\n{}", tail.join("\n"), sm.output())
             }
         }
+    }
+}
+
+/// Whether a line about a transition says that a further sweep follows.
+fn another_step(text: &str) -> bool {
+    let Some(text) = text.strip_prefix("DF11: ") else { return false };
+    match text.strip_prefix("step ").and_then(|text| text.split_once(" of ")) {
+        Some((step, of)) => step != of,
+        None => text.contains("a sweep each"),
     }
 }

@@ -1,8 +1,12 @@
 //! Plans from a candidate and its forwarding tables: with one SL, with several, and DF-DN.
 
+use super::Legal;
+use super::Priced;
 use super::candidates::Candidate;
-use super::objective::{Measured, Objective};
-use super::{Priced, Task};
+use super::keepable::Keepable;
+use super::objective::{Measured, Objective, largest};
+use crate::engine::Lineage;
+use crate::engine::Task;
 use crate::engine::plan::{Parts, Plan};
 use crate::fabric::Sl;
 use crate::lanes::{Lanes, LanesError, df_dn, ordered};
@@ -38,7 +42,11 @@ pub(super) fn one_sl(
     let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
     let remark = format!("one SL, {lanes_used}, {detours}: {how} ({})", candidate.name());
     let lanes = Lanes { sl2vl: rule.sl2vl(task.fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
-    plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, remarks)
+    let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
+    let largest = largest(&forwarding);
+    let mut priced = plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, remarks);
+    priced.plan.lineage = Lineage::First(Box::new(Keepable::new(candidate, priced.lost, largest)));
+    Priced { legal: Some(legal), ..priced }
 }
 
 /// Several SLs: pairs that violate the rule get SLs of their own, the others SL 0.
@@ -104,5 +112,6 @@ fn plan(
     });
     let sls = lanes.sls;
     let plan = Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks });
-    Priced { price: objective.price(&measured, plan.vls, sls), plan }
+    let lost = objective.lost(&measured) + measured.detours;
+    Priced { price: objective.price(&measured, plan.vls, sls), lost, plan, legal: None }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Task;
 use super::orders::LinkOrder;
 use super::tuning::ROUNDS;
+use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::{Rule, Tree};
 use crate::routing::{

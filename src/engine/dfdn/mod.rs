@@ -1,80 +1,130 @@
 //! The engine `dfdn`: one SL if possible, else shortest paths with several SLs.
 //!
-//! This file is the policy. Tables are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
+//! This file is the policy. On tori with long rings, tables are in dimension order with two VLs and several SLs
+//! (`torus.rs`). Elsewhere they are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
 //! (`searched.rs`: by the best rule of a search). [`ordering`](crate::ordering) has the idea, its proof and what
 //! was measured.
+//!
+//! After a change of the fabric they keep to earlier ones as far as these are good enough (`baseline.rs`).
 //!
 //! ```text
 //! candidates ──> stable ──────────────────────────┐
 //!      │                                          ├──> build ──> Plan
 //!      └───────> search (estimate) ──> searched ──┘
 //! ```
+//!
+//! Where adapters have several LIDs, all that is for the base LIDs, and `layers.rs` adds the others.
 
+mod baseline;
 mod build;
 mod candidates;
 mod estimate;
+mod keepable;
+mod layers;
 mod objective;
 mod orders;
 mod search;
 mod searched;
 mod stable;
+#[cfg(test)]
+mod tests;
+mod torus;
 mod tuning;
 
 use self::candidates::BalanceBy;
 use self::objective::Objective;
 use self::searched::searched_plan;
 use self::stable::{route_stable, stable_plan};
-use self::tuning::{STABILITY, VL};
+use self::torus::torus_plan;
+use self::tuning::{KEPT, STABILITY, VL};
 use super::plan::Plan;
-use super::{Balance, EngineError, Prefer, Settings};
+use super::{Balance, EngineError, Prefer, Settings, Task};
+
+pub use baseline::Baseline;
+pub use keepable::Keepable;
+
 use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
-use crate::ordering::Dimensions;
+use crate::ordering::{Dimensions, Rule, Tree};
 use crate::routing::Hops;
-
-/// What is to be routed, and with what.
-#[derive(Clone, Copy)]
-struct Task<'a> {
-    fabric: &'a Fabric,
-    hops: &'a Hops,
-    settings: &'a Settings,
-    limits: LaneLimits,
-}
 
 /// A plan with its price by the [objective](objective).
 struct Priced {
     plan: Plan,
     price: f64,
+    /// Share of the bandwidth that is lost, with what detours take.
+    lost: f64,
+    /// With one SL: what all paths are legal under.
+    legal: Option<Legal>,
+}
+
+/// A rule, and a spanning tree whose paths may be legal under it.
+struct Legal {
+    rule: Rule,
+    tree: Tree,
+}
+
+/// Routes to the base LIDs by [`balanced`], and to further LIDs as [`Settings::layers`] asks.
+///
+/// # Errors
+/// Those of [`searched_plan`].
+pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
+    layers::with_layers(task)
+}
+
+/// Routes so that the tables keep to the baseline, or anew.
+///
+/// The baseline is kept to as long as that takes at most [`KEPT`] of the bandwidth, compared with the baseline itself
+/// or with new tables. Where it takes more, paths of the baseline are kept as far as the rule of the new tables allows
+/// them.
+///
+/// # Errors
+/// Those of [`searched_plan`].
+fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
+    let Some(baseline) = task.baseline else { return torus_or_anew(task, None) };
+    let objective = Objective::new(task);
+    let under = |new| baseline.under(&objective, &new).unwrap_or(new);
+    match baseline.follow(&objective) {
+        Some(kept) if baseline.matched_by(&kept) => Ok(kept),
+        Some(kept) => match anew(task, Some(objective)) {
+            Ok(new) if new.lost + KEPT < kept.lost => Ok(under(new)),
+            _ => Ok(kept),
+        },
+        None => torus_or_anew(task, Some(objective)).map(under),
+    }
+}
+
+fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
+    match torus_plan(task) {
+        Some(plan) => Ok(Priced { plan, price: 0.0, lost: 0.0, legal: None }),
+        None => anew(task, objective),
+    }
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.
 ///
+/// - `objective`: of the task, where it is known already.
+///
 /// # Errors
 /// Those of [`searched_plan`].
-pub(super) fn dfdn(
-    fabric: &Fabric,
-    hops: &Hops,
-    settings: &Settings,
-    limits: LaneLimits,
-) -> Result<Plan, EngineError> {
-    let task = Task { fabric, hops, settings, limits };
+fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
+    let Task { fabric, settings, .. } = task;
     let detours = limit(settings);
     let stable = || match settings.balance {
         Balance::Full => Err("not asked for".to_owned()),
         Balance::Auto if Dimensions::find(fabric).is_some() => Err("a grid has fewer VLs so".to_owned()),
         Balance::Stable | Balance::Auto => route_stable(task, detours),
     };
-    let (objective, stable) = rayon::join(|| Objective::new(task), stable);
+    let (objective, stable) = rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), stable);
     let stable = stable.and_then(|stable| stable_plan(&objective, stable, detours));
-    let routed = match settings.balance {
+    match settings.balance {
         Balance::Full => searched_plan(&objective, BalanceBy::Load),
         Balance::Stable => stable.or_else(|why_not| {
             let searched = searched_plan(&objective, BalanceBy::ExpectedLoad)?;
             Ok(searched.because(format!("a failed link may bring another order of the links ({why_not})")))
         }),
         Balance::Auto => stable_or_searched(&objective, stable),
-    };
-    routed.map(|routed| routed.plan)
+    }
 }
 
 /// Stable tables unless searched ones are better by more than [`STABILITY`].
@@ -123,6 +173,6 @@ pub(super) fn limit(settings: &Settings) -> f64 {
 
 /// The search alone: the names of its candidates, the best first.
 pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
-    let task = Task { fabric, hops, settings: &Settings::default(), limits };
+    let task = Task { fabric, hops, settings: &Settings::default(), limits, baseline: None };
     search::search(task).candidates.iter().map(candidates::Candidate::name).collect()
 }

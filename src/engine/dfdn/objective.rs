@@ -1,7 +1,7 @@
 //! The one objective: what an administrator gives up for what.
 //!
 //! A price is a share of bandwidth; less is better. P-SSSP without a rule and without VLs is the reference and
-//! costs nothing.
+//! costs nothing. Where links have unlike rates, its hottest channels are relieved first ([`relieve`]).
 //!
 //! | what | price |
 //! |---|---|
@@ -16,19 +16,20 @@
 //! negative price and counts a thirty-second: a loss hurts more than a gain helps. Tables that a failed link changes
 //! little are worth [`STABILITY`](super::tuning::STABILITY) more.
 
-use super::Task;
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::tuning::{DETOURS, GAIN, VL};
+use crate::engine::Task;
 use crate::engine::Traffic;
 use crate::evaluate::quick_bisection;
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath, Relief, ranked_sssp, relieve};
 
 /// The objective for one fabric, with the reference.
+#[derive(Clone, Copy)]
 pub(super) struct Objective<'a> {
     pub(super) task: Task<'a>,
-    /// Largest load of P-SSSP: routes on a channel.
+    /// Largest load of P-SSSP: routes on a channel, over its rate.
     load: u64,
     /// Effective bisection bandwidth of P-SSSP.
     bandwidth: f64,
@@ -42,19 +43,35 @@ pub(super) struct Measured {
     /// Effective bisection bandwidth over that of P-SSSP.
     bisection: f64,
     /// Share of the adapter pairs on detours.
-    detours: f64,
+    pub(super) detours: f64,
 }
 
 impl Measured {
     /// P-SSSP itself.
     pub(super) const REFERENCE: Self = Self { all_to_all: 1.0, bisection: 1.0, detours: 0.0 };
+
+    /// - `load`: the largest of a channel.
+    pub(super) fn of(reference: &Objective<'_>, load: u64, bandwidth: f64, detours: f64) -> Self {
+        let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { a / b } else { 1.0 };
+        Self {
+            all_to_all: ratio(reference.load as f64, load as f64),
+            bisection: ratio(bandwidth, reference.bandwidth),
+            detours,
+        }
+    }
 }
 
 impl<'a> Objective<'a> {
-    /// Cost: that of [`ranked_sssp`].
+    /// Cost: that of [`ranked_sssp`]; with unlike rates that of [`relieve`] more.
     pub(super) fn new(task: Task<'a>) -> Self {
         let Task { fabric, hops, .. } = task;
-        let plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
+        let mut plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
+        if !fabric.weights().equal() {
+            // All routes to one destination meet on its last channels. P-SSSP looks at the load before them, so
+            // it fills a slow one far beyond its share.
+            let relief = Relief { goal: 0, passes: Budget::relief_passes(fabric) };
+            relieve(fabric, hops, &Rule::Any, relief, &mut plain);
+        }
         Self { task, load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft) }
     }
 
@@ -63,11 +80,21 @@ impl<'a> Objective<'a> {
     ///
     /// Cost: up to four passes of P-SSSP, one where that takes long.
     pub(super) fn relieve(&self, candidate: &Candidate, by: BalanceBy, forwarding: &mut Forwarding) {
-        let Task { fabric, hops, .. } = self.task;
         let goal = match by {
             BalanceBy::ExpectedLoad => self.load,
             BalanceBy::Load => 0,
         };
+        self.move_routes(goal, candidate, forwarding);
+    }
+
+    /// As [`relieve`](Self::relieve), until the hottest channel carries no more than so many routes, or no more than
+    /// with P-SSSP.
+    pub(super) fn relieve_to(&self, load: u64, candidate: &Candidate, forwarding: &mut Forwarding) {
+        self.move_routes(load.max(self.load), candidate, forwarding);
+    }
+
+    fn move_routes(&self, goal: u64, candidate: &Candidate, forwarding: &mut Forwarding) {
+        let Task { fabric, hops, .. } = self.task;
         if forwarding.complete {
             let relief = Relief { goal, passes: Budget::relief_passes(fabric) };
             relieve(fabric, hops, &candidate.rule, relief, forwarding);
@@ -78,12 +105,8 @@ impl<'a> Objective<'a> {
     ///
     /// Cost: that of [`quick_bisection`].
     pub(super) fn measure(&self, forwarding: &Forwarding) -> Measured {
-        let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { a / b } else { 1.0 };
-        Measured {
-            all_to_all: ratio(self.load as f64, largest(forwarding) as f64),
-            bisection: ratio(quick_bisection(self.task.fabric, &forwarding.lft), self.bandwidth),
-            detours: forwarding.nonminimal_share(),
-        }
+        let bandwidth = quick_bisection(self.task.fabric, &forwarding.lft);
+        Measured::of(self, largest(forwarding), bandwidth, forwarding.nonminimal_share())
     }
 
     /// The bandwidth that tables lose.
@@ -104,6 +127,6 @@ impl<'a> Objective<'a> {
     }
 }
 
-fn largest(forwarding: &Forwarding) -> u64 {
+pub(super) fn largest(forwarding: &Forwarding) -> u64 {
     forwarding.load.iter().copied().max().unwrap_or(0)
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::Task;
 use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, worth};
 use super::orders::{LinkOrder, orders};
@@ -14,6 +13,7 @@ use super::tuning::{
     FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS, LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS,
     ROUNDS, TELLING,
 };
+use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
 use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
@@ -35,7 +35,7 @@ pub(super) struct Search {
 pub(super) fn search(task: Task<'_>) -> Search {
     let Task { fabric, hops, .. } = task;
     let mut budget = Budget::new(fabric, task.settings.search_effort);
-    let orders = orders(fabric, hops);
+    let orders = orders(fabric, hops, &task.settings.roots);
     let (mut tried, enough) = plain(task, &orders, &mut budget);
     if !enough {
         budget.raise();

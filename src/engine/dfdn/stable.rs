@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use super::Priced;
 use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::spread;
 use super::objective::Objective;
 use super::orders::stable;
 use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
-use super::{Priced, Task};
+use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, probe, search_labels};
@@ -78,7 +79,7 @@ fn fits(forwarding: &Forwarding, limit: f64) -> Result<(), String> {
 fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
     let Task { fabric, hops, limits, .. } = task;
     let targets = spread(fabric, STABLE_TARGETS);
-    let affordable = stable(fabric).filter(move |(_, rule)| rule.vls() <= limits.vls);
+    let affordable = stable(fabric, &task.settings.roots).filter(move |(_, rule)| rule.vls() <= limits.vls);
     affordable.filter_map(move |(order, rule)| {
         let probed = |lookahead| (lookahead, probe(fabric, hops, &rule, lookahead, &targets, 1));
         let found = [Lookahead::Every, Lookahead::LastOption].into_iter().map(probed);

@@ -16,6 +16,9 @@ pub(super) const RELIEF_PASSES: usize = 4;
 /// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs one
 /// percent.
 pub(super) const DETOURS: f64 = 10.0;
+/// Share of the bandwidth that tables may lose because they keep to earlier ones, so that most of the way to them is
+/// free of credit loops. A detour counts once here: new entries everywhere would cost a running fabric more.
+pub(super) const KEPT: f64 = 0.01;
 /// What a VL is worth to `classes` and `spread` if it stays idle.
 pub(super) const VL: f64 = 0.001;
 /// Price of a VL in the search, in shares of the pairs on detours.

@@ -158,7 +158,7 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Res
     };
     let form = match own {
         PathSl::Any(_) => b'A',
-        PathSl::BySwitch(_) => b'S',
+        PathSl::BySwitch(_) | PathSl::BySwitchPair(_) => b'S',
         PathSl::ByEndPort(_) => b'E',
         PathSl::Classes(_) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "classes of classes")),
     };
@@ -179,6 +179,15 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, path_sl: &PathSl) -> io::Res
                 let lid = Lid::new(raw as u16).filter(|&lid| fabric.owner_of(lid).is_some());
                 let row = &table[raw * fabric.num_switches()..][..fabric.num_switches()];
                 file.put(if lid.is_some() { row } else { &nothing })?;
+            }
+        }
+        PathSl::BySwitchPair(pairs) => {
+            for raw in 0..fabric.lid_table_len() {
+                let lid = Lid::new(raw as u16).filter(|&lid| fabric.owner_of(lid).is_some());
+                match lid {
+                    Some(lid) => file.put(pairs.to(lid))?,
+                    None => file.put(&vec![PathSl::UNKNOWN; fabric.num_switches()])?,
+                }
             }
         }
         PathSl::ByEndPort(table) => file.put(table)?,

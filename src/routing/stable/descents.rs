@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
+use super::expected::rate;
 use super::{ChannelHashes, hash_of, mix};
-use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
+use crate::fabric::{ChannelId, Fabric, Lid, Role, SwitchId};
 use crate::routing::{Hops, with_and_without_adapters};
 
 /// The most channels that are marked for a LID: trees of four levels have that many down.
@@ -37,6 +38,7 @@ struct Request {
     lid: Lid,
     hash: u64,
     target: SwitchId,
+    role: Role,
 }
 
 /// The channels into each switch near a target from the neighbours that deliver most of the traffic to it.
@@ -57,7 +59,8 @@ impl DescentChannels {
             index_of[target.index()] = i;
             let ends = fabric.endports_on(target).iter().map(|&e| fabric.endport(e));
             for end in ends.filter(|e| e.is_adapter()) {
-                let of = |(lid, n)| Request { lid, hash: hash_of(end, n), target };
+                let role = fabric.duty(end).role;
+                let of = |(lid, n)| Request { lid, hash: hash_of(end, n), target, role };
                 requests[target.index()].extend(end.lids().zip(0..).map(of));
             }
         }
@@ -71,7 +74,13 @@ impl DescentChannels {
                     // Requests with a single choice would all crowd that channel.
                     here.filter(|channels| channels.len() > 1).unwrap_or_default()
                 };
-                assign(requests, channels_for, hashes)
+                // Service nodes for themselves, so that they take no channel from the others.
+                let assigned = |service| {
+                    let of = requests.iter().filter(|request| (request.role == Role::Service) == service);
+                    let of: Vec<Request> = of.copied().collect();
+                    assign(&of, channels_for, hashes, fabric.weights().by_channel())
+                };
+                [false, true].into_iter().flat_map(assigned).collect()
             });
             let assigned: Vec<Vec<(Request, ChannelId)>> = assigned.collect();
             requests.iter_mut().for_each(Vec::clear);
@@ -97,35 +106,40 @@ pub(super) fn depth(fabric: &Fabric, hops: &Hops) -> u8 {
 }
 
 /// The channels into each switch nearer than `depth` to a target, from neighbours that deliver at least half of
-/// what the busiest delivers.
+/// what the busiest delivers. A slow channel counts as if it had the usual rate.
 ///
 /// - `flow`: by channel, the expected load on the paths to the target.
 ///
 /// Memory: O(d^depth) with d channels of a switch.
 pub(super) fn ingress(fabric: &Fabric, hops: &Hops, depth: u8, target: SwitchId, flow: &[u64]) -> Ingress {
-    let row = hops.row(target);
+    let (row, weights) = (hops.row(target), fabric.weights());
     let near = fabric.switch_ids().filter(|s| row[s.index()] < depth);
     let into = near.filter_map(|s| {
         let into = || fabric.channels().out(s).filter(|(_, c)| flow[c.reverse.index()] > 0);
-        let mut by_switch: Vec<(SwitchId, u64)> = Vec::new();
+        // What each neighbour delivers, and what it would deliver over channels of the usual rate.
+        let mut by_switch: Vec<(SwitchId, u64, u64)> = Vec::new();
         for (_, c) in into() {
-            match by_switch.iter_mut().find(|(from, _)| *from == c.to) {
-                Some((_, sum)) => *sum += flow[c.reverse.index()],
-                None => by_switch.push((c.to, flow[c.reverse.index()])),
+            let (flow, weight) =
+                (flow[c.reverse.index()], u64::from(weights.by_channel()[c.reverse.index()]));
+            let here = (flow * weights.usual(), flow * weight.max(weights.usual()));
+            match by_switch.iter_mut().find(|(from, ..)| *from == c.to) {
+                Some((_, real, usual)) => (*real, *usual) = (*real + here.0, *usual + here.1),
+                None => by_switch.push((c.to, here.0, here.1)),
             }
         }
-        let most = by_switch.iter().map(|&(_, sum)| sum).max()?;
-        let enough = |from: SwitchId| by_switch.iter().any(|&(other, sum)| other == from && 2 * sum >= most);
+        let most = by_switch.iter().map(|&(_, real, _)| real).max()?;
+        let enough = |from| by_switch.iter().any(|&(other, _, usual)| other == from && 2 * usual >= most);
         Some((s, into().filter(|(_, c)| enough(c.to)).map(|(_, c)| c.reverse).collect()))
     });
     Ingress { target, into: into.collect() }
 }
 
-/// Gives each request one of the channels that are open to it, and each channel its even share.
+/// Gives each request one of the channels that are open to it, and each channel its even share, by its rate.
 fn assign<'a>(
     requests: &[Request],
     channels_for: impl Fn(&Request) -> &'a [ChannelId],
     hashes: &ChannelHashes,
+    weights: &[u8],
 ) -> Vec<(Request, ChannelId)> {
     let hash = |request: &Request, c: ChannelId| hashes.with(c, request.hash);
     let mut preferences: Vec<(Request, Vec<ChannelId>)> = Vec::with_capacity(requests.len());
@@ -145,11 +159,14 @@ fn assign<'a>(
         return Vec::new();
     }
     // First as many as every channel can have, so that none stays empty; then one more.
-    let share = preferences.len() / channels.len();
-    let mut held: Vec<Vec<usize>> = vec![Vec::with_capacity(share + 2); channels.len()];
+    let rate_of = |channel: &ChannelId| rate(weights[channel.index()]);
+    let rates: u64 = channels.iter().map(rate_of).sum();
+    let share = |channel: &ChannelId| (preferences.len() as u64 * rate_of(channel) / rates) as usize;
+    let shares: Vec<usize> = channels.iter().map(share).collect();
+    let mut held: Vec<Vec<usize>> = shares.iter().map(|share| Vec::with_capacity(share + 2)).collect();
     let mut got: Vec<Option<ChannelId>> = vec![None; preferences.len()];
     let mut asking: Vec<usize> = (0..preferences.len()).rev().collect();
-    for share in [share, share + 1] {
+    for more in [0, 1] {
         let mut asked = vec![0; preferences.len()];
         let mut refused = Vec::new();
         while let Some(i) = asking.pop() {
@@ -160,7 +177,7 @@ fn assign<'a>(
             let Ok(at) = channels.binary_search(&channel) else { continue };
             let held = &mut held[at];
             held.push(i);
-            if held.len() > share {
+            if held.len() > shares[at] + more {
                 let order = |&&i: &&usize| (mix(hash(&preferences[i].0, channel)), i);
                 let worst = held.iter().max_by_key(order).copied().unwrap_or(i);
                 held.retain(|&h| h != worst);

@@ -2,27 +2,38 @@
 
 use rayon::prelude::*;
 
-use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
+use crate::fabric::{Channel, ChannelId, Fabric, Role, SwitchId, Weights};
 use crate::ordering::common_neighbours;
-use crate::routing::minimal_dag::{MinimalDag, for_each_target_here};
-use crate::routing::{Hops, adapters_by_switch, with_and_without_adapters};
+use crate::routing::demand::Demand;
+use crate::routing::minimal_dag::{MinimalDag, NextHop, for_each_target_here};
+use crate::routing::{Hops, with_and_without_adapters};
 
 /// One route, so large that it can be split many times before rounding matters.
 const ROUTE: u64 = 1 << 20;
 /// Targets that one thread adds up before it hands over.
 const CHUNK: usize = 32;
 
-/// Flows to one switch after the other, where each switch splits its traffic evenly.
-struct Split {
-    /// By switch.
-    adapters: Vec<u64>,
-    /// By switch: what it sends.
-    flow: Vec<u64>,
+/// A rate in proportion to those of other channels: the inverse of a weight, in parts so small that rounding does not
+/// matter.
+pub(super) fn rate(weight: u8) -> u64 {
+    (1 << 16) / u64::from(weight.max(1))
 }
 
-impl Split {
-    fn new(fabric: &Fabric) -> Self {
-        Self { adapters: adapters_by_switch(fabric), flow: Vec::new() }
+/// Flows to one switch after the other, where each switch splits its traffic evenly: by the rates of its channels.
+struct Split<'a> {
+    fabric: &'a Fabric,
+    demand: Demand<'a>,
+    /// By switch: what it sends.
+    flow: Vec<u64>,
+    weights: &'a Weights,
+    /// Whether all weights are the same.
+    equal: bool,
+}
+
+impl<'a> Split<'a> {
+    fn new(fabric: &'a Fabric) -> Self {
+        let weights = fabric.weights();
+        Self { fabric, demand: Demand::new(fabric), flow: Vec::new(), weights, equal: weights.equal() }
     }
 
     /// Calls `visit` for each channel that carries some of the routes of all adapters to the target of a DAG,
@@ -30,17 +41,37 @@ impl Split {
     ///
     /// Cost: O(S + C).
     fn each(&mut self, dag: &MinimalDag, mut visit: impl FnMut(ChannelId, u64)) {
-        let here = self.adapters[dag.target.index()] * ROUTE;
+        for role in Role::ALL {
+            let ends = self.fabric.endports_on(dag.target).iter().map(|&end| self.fabric.endport(end));
+            let duties = ends.filter(|end| end.is_adapter()).map(|end| self.fabric.duty(end));
+            let of_role = duties.filter(|duty| duty.role == role);
+            let here: u64 = of_role.map(|duty| u64::from(duty.destination)).sum();
+            if here > 0 {
+                self.each_of(dag, role, here * ROUTE, &mut visit);
+            }
+        }
+    }
+
+    /// The same for the routes to adapters of one role.
+    ///
+    /// - `here`: what each counts.
+    fn each_of(&mut self, dag: &MinimalDag, role: Role, here: u64, visit: &mut impl FnMut(ChannelId, u64)) {
         self.flow.clear();
-        self.flow.extend(self.adapters.iter().map(|&there| there * here));
+        self.flow.extend(self.demand.of_role(role).iter().map(|&there| there * here));
         for (index, &s) in dag.order.iter().enumerate().skip(1).rev() {
             let flow = self.flow[s.index()];
             if flow == 0 {
                 continue;
             }
             let next_hops = dag.next_hops(index);
-            let share = flow / next_hops.len() as u64;
+            let alike = flow / next_hops.len() as u64;
+            let rate = |hop: &NextHop| rate(self.weights.by_channel()[hop.channel.index()]);
+            let rates: u64 = if self.equal { 0 } else { next_hops.iter().map(rate).sum() };
             for hop in next_hops {
+                let share = match self.equal {
+                    true => alike,
+                    false => (u128::from(flow) * u128::from(rate(hop)) / u128::from(rates)) as u64,
+                };
                 visit(hop.channel, share);
                 self.flow[hop.to.index()] += share;
             }
@@ -55,7 +86,7 @@ const MARGIN_OF_MEANS: u64 = 10;
 /// Two kinds of channels count only if each has this share of the channels: a fifth.
 const KIND: usize = 5;
 
-/// What channels cost: their expected load, or its mean over all channels of their kind.
+/// What channels cost: their expected load over their rate, or its mean over all channels of their kind.
 ///
 /// In a Dragonfly the expected loads of single channels vary widely. Many paths cost close to the limit of what
 /// is eligible, so a failed link anywhere moves some of them across it. There only the kind of channel matters:
@@ -66,10 +97,14 @@ pub(super) struct Prices {
 }
 
 impl Prices {
-    /// - `load`: the expected load by channel.
+    /// - `load`: the expected load by channel, which counts here over the rate of the channel.
     ///
     /// Cost: O(C d) with d the largest number of channels of a switch.
-    pub(super) fn new(fabric: &Fabric, load: Vec<u64>) -> Self {
+    pub(super) fn new(fabric: &Fabric, mut load: Vec<u64>) -> Self {
+        let weights = fabric.weights();
+        for (load, &weight) in load.iter_mut().zip(weights.by_channel()) {
+            *load = *load * u64::from(weight) / weights.usual();
+        }
         let kinds = kinds(fabric);
         let all = load.len();
         let many = kinds.iter().filter(|&&many| many).count();
@@ -107,7 +142,7 @@ fn kinds(fabric: &Fabric) -> Vec<bool> {
     channels.iter().map(kind).collect()
 }
 
-/// The load if each switch splits its traffic to each destination evenly over its minimal next hops.
+/// The load if each switch splits its traffic to each destination evenly over its minimal next hops, by their rates.
 pub(super) struct Expected<T> {
     /// By channel: routes between adapters, in parts of a route. Whole numbers, so that the sum does not depend
     /// on the order of adding.
@@ -129,7 +164,7 @@ impl<T: Send> Expected<T> {
             let mut seen = Vec::with_capacity(targets.len());
             for_each_target_here(fabric, hops, targets, |dag| {
                 split.each(dag, |channel, share| {
-                    flow[channel.index()] = share;
+                    flow[channel.index()] += share;
                     load[channel.index()] += share;
                 });
                 seen.push(see(dag.target, &flow));

@@ -13,6 +13,7 @@ use self::descents::{DescentChannels, depth, ingress};
 use self::expected::{Expected, Prices};
 use self::per_target::Destination;
 use self::walk::StableWalk;
+use super::demand::Demand;
 use super::minimal_dag::{MinimalDag, for_each_target_here};
 use super::under_rule::paths::{DetourStats, PathRepair, Walk};
 use super::under_rule::port0::{paths_to_port_0, write_rows};
@@ -79,6 +80,7 @@ pub fn stable_sssp(
     let criteria = Criteria::new(fabric, hops);
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
+    let demand = Demand::new(fabric);
     let mut result = Forwarding::nothing(fabric);
     let targets: Vec<SwitchId> = match rule {
         Rule::OneVl(rank) => {
@@ -96,6 +98,7 @@ pub fn stable_sssp(
                 fabric,
                 repair: PathRepair { hops, no_legal_path, adapters: &adapters },
                 criteria: &criteria,
+                demand: &demand,
                 walk: StableWalk::new(fabric, rule, lookahead, &criteria),
             };
             for_each_target_here(fabric, hops, targets, |dag| router.route_to(dag, &mut part));
@@ -176,7 +179,7 @@ fn hash_of(end: &EndPort, n: u64) -> u64 {
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood 2014; Stafford 13).
 #[inline]
-fn mix(number: u64) -> u64 {
+pub(super) fn mix(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -211,6 +214,7 @@ struct Router<'a> {
     fabric: &'a Fabric,
     repair: PathRepair<'a>,
     criteria: &'a Criteria,
+    demand: &'a Demand<'a>,
     walk: StableWalk<'a>,
 }
 
@@ -242,7 +246,8 @@ impl Router<'_> {
                 ports[target.index()] = port.0;
                 if end.is_adapter() {
                     part.routed += 1;
-                    self.walk.paths_mut().count(self.repair.adapters, 1, &mut part.load);
+                    let (routes, times) = self.demand.to(end);
+                    self.walk.paths_mut().count(routes, times, &mut part.load);
                 }
             }
         }

@@ -78,7 +78,7 @@ pub(super) struct PerTarget {
     /// By switch; `None` where the choices depend on the destination.
     at: Vec<Option<TargetChoices>>,
     next_hops: Vec<Eligible>,
-    /// Whether they depend on it nowhere, and no path violates the rule.
+    /// Whether they depend on it nowhere, no path violates the rule, and next hops take turns evenly.
     everywhere: bool,
     /// While learning, by switch: the last switch whose first next hop leads there.
     last_to: Vec<Option<SwitchId>>,
@@ -116,6 +116,7 @@ impl PerTarget {
         self.at[dag.target.index()] =
             Some(TargetChoices { violations: 0, hops: 0, cost: 0, positions, first: 0, len: 0, alike: 0 });
         self.everywhere = true;
+        let weights = fabric.weights().by_channel();
         for (index, &s) in dag.order.iter().enumerate().skip(1) {
             let first = self.next_hops.len();
             let Some(violations) = self.gather(rule, dag, index) else {
@@ -141,6 +142,9 @@ impl PerTarget {
                 }
                 self.next_hops.truncate(kept);
                 self.next_hops[first..].sort_by_key(|hop| hop.hash);
+                // Channels of unlike rates do not take turns evenly.
+                let weight = |hop: &Eligible| weights[hop.channel.index()];
+                self.everywhere &= self.next_hops[first..].windows(2).all(|w| weight(&w[0]) == weight(&w[1]));
             } else if let Some(hop) = self.next_hops.get(first) {
                 let last = self.last_to[hop.to.index()].replace(s);
                 if let Some(other) = last.and_then(|other| at[other.index()]) {
@@ -232,8 +236,8 @@ impl PerTarget {
         Some((choices.violations, self.of(choices)))
     }
 
-    /// Whether the eligible next hops are the same for all destinations everywhere, and no path violates the
-    /// rule.
+    /// Whether the eligible next hops are the same for all destinations everywhere, of like rates, and no path
+    /// violates the rule.
     pub(super) fn everywhere(&self) -> bool {
         self.everywhere
     }

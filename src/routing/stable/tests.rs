@@ -1,6 +1,7 @@
 use super::*;
+use crate::fabric::{FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortRef};
 use crate::ordering::{Tree, host_levels, up_down_rank};
-use crate::topology::{FatTree, HyperX, SlimFly, fail_links, small_members};
+use crate::topology::{FatTree, HyperX, SlimFly, fail_links, slow_links, small_members};
 
 /// Channels from a switch to the home of a LID.
 fn walk(f: &Fabric, lft: &Lft, from: SwitchId, lid: Lid, home: SwitchId) -> Vec<ChannelId> {
@@ -37,6 +38,62 @@ fn without_a_rule_all_ways_are_minimal_and_counted() {
         }
         assert_eq!(load, routed.load, "{name}");
     }
+}
+
+/// A complete graph in which each pair of switches has three cables, one of them at half the rate.
+#[test]
+fn parallel_channels_share_by_their_rates() {
+    let mut b = FabricBuilder::new();
+    let node = |kind, guid, ports| Node::new(kind, Guid(guid), ports, "");
+    let switches: Vec<_> = (0..4).map(|s| b.add(node(NodeKind::Switch, s + 1, 60)).unwrap()).collect();
+    let mut next = [0; 4];
+    let mut port = |s: usize| {
+        next[s] += 1;
+        PortRef { node: switches[s], port: PortNum(next[s]) }
+    };
+    for (x, y) in (0..4).flat_map(|x| (0..x).map(move |y| (x, y))) {
+        for width in [4, 2, 4] {
+            let ends = [port(x), port(y)];
+            b.connect(ends[0], ends[1]).unwrap();
+            for end in ends {
+                let port = &mut b.node_mut(end.node).ports[end.port.index()];
+                (port.width, port.speed) = (Some(width), Some(LinkSpeed::Edr));
+            }
+        }
+    }
+    for h in 0..80 {
+        let host = b.add(node(NodeKind::ChannelAdapter, 1000 + 10 * h as u64, 1)).unwrap();
+        b.connect(PortRef { node: host, port: PortNum(1) }, port(h % 4)).unwrap();
+    }
+    let f = b.finish(Lmc::default()).unwrap();
+    let hops = Hops::new(&f).unwrap();
+    let plain = crate::routing::ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
+    for (what, load) in [("stable", free(&f).load), ("P-SSSP", plain.load)] {
+        for (id, c) in f.channels().iter() {
+            // 20 destinations of 20 routes each over a capacity of two and a half cables.
+            assert_eq!(
+                load[id.index()],
+                160,
+                "{what}: {} of weight {}",
+                c.out_port,
+                f.weights().by_channel()[id.index()]
+            );
+        }
+    }
+}
+
+/// In a fat tree every switch has a choice.
+#[test]
+fn slow_links_carry_less() {
+    let whole = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+    let f = slow_links(&whole, 26, 1).unwrap();
+    let routed = free(&f);
+    assert!(routed.complete && routed.broken.is_empty() && routed.detours == 0);
+    let mean = |weight: u8| {
+        let of = || f.weights().by_channel().iter().zip(&routed.load).filter(move |(w, _)| **w == weight);
+        of().map(|(_, &load)| load as f64).sum::<f64>() / f64::from(weight) / of().count() as f64
+    };
+    assert!(mean(2) < 0.85 * mean(1), "{} and {} routes", mean(2), mean(1));
 }
 
 #[test]

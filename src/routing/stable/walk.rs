@@ -132,7 +132,10 @@ impl<'a> StableWalk<'a> {
             None => {
                 let near = self.eligible.iter().filter(|path| prices.eligible(path.cost, least));
                 let hash = |c: ChannelId| hashes.with(c, destination.target_hash);
-                near.min_by_key(|path| (self.used[path.channel.index()], hash(path.channel))).copied()
+                // Over the rate: a channel of half the rate has its turn half as often.
+                let weights = self.paths.fabric.weights().by_channel();
+                let used = |c: usize| (u32::from(self.used[c]) + 1) * u32::from(weights[c]);
+                near.min_by_key(|path| (used(path.channel.index()), hash(path.channel))).copied()
             }
             Some(_) => {
                 let paths = self.eligible.iter().map(|&path| {

@@ -12,12 +12,19 @@ pub(super) struct LeastLoaded {
     cost: Vec<u64>,
     /// By switch: routes that pass it.
     flow: Vec<u64>,
+    /// By channel: see [`Weights`](crate::fabric::Weights).
+    weights: Vec<u8>,
 }
 
 impl LeastLoaded {
     pub(super) fn new(fabric: &Fabric) -> Self {
         let n = fabric.num_switches();
-        Self { chosen: vec![NextHop::NONE; n], cost: vec![0; n], flow: vec![0; n] }
+        Self {
+            chosen: vec![NextHop::NONE; n],
+            cost: vec![0; n],
+            flow: vec![0; n],
+            weights: fabric.weights().by_channel().to_vec(),
+        }
     }
 
     /// Each switch takes the next hop with the least load on the channels of the whole path; ties go to the
@@ -44,14 +51,15 @@ impl LeastLoaded {
         }
     }
 
-    /// Adds the routes of all adapters to the target to the load.
+    /// Adds the routes of all adapters to the target to the load, by the weights of the channels.
     ///
-    /// - `adapters`: by switch.
-    pub(super) fn count(&mut self, dag: &MinimalDag, adapters: &[u64], load: &mut [u64]) {
-        self.flow.copy_from_slice(adapters);
+    /// - `routes`: by switch.
+    /// - `times`: how often each counts.
+    pub(super) fn count(&mut self, dag: &MinimalDag, routes: &[u64], times: u64, load: &mut [u64]) {
+        self.flow.copy_from_slice(routes);
         for s in dag.order[1..].iter().rev() {
             let NextHop { channel, to } = self.chosen[s.index()];
-            load[channel.index()] += self.flow[s.index()];
+            load[channel.index()] += times * self.flow[s.index()] * u64::from(self.weights[channel.index()]);
             self.flow[to.index()] += self.flow[s.index()];
         }
     }

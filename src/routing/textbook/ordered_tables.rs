@@ -90,7 +90,7 @@ pub(super) fn tables(fabric: &Fabric, layers: &Layers, labels: impl Fn(SwitchId)
                     tree.write(fabric, lid, &mut lft);
                     lft.set(target, lid, port);
                     if end.is_adapter() {
-                        tree.count(&adapters, &mut load);
+                        tree.count(&adapters, fabric.weights().by_channel(), &mut load);
                     }
                 }
             }
@@ -188,13 +188,13 @@ impl Tree {
     }
 
     /// Counts the routes of all adapters to the destination on the channels taken.
-    fn count(&mut self, adapters: &[u64], load: &mut [u64]) {
+    fn count(&mut self, adapters: &[u64], weights: &[u8], load: &mut [u64]) {
         for (flow, s) in self.flow.iter_mut().zip(&self.order) {
             *flow = adapters[s.index()];
         }
         for index in (1..self.order.len()).rev() {
             let hop = self.taken[index];
-            load[hop.channel.index()] += self.flow[index];
+            load[hop.channel.index()] += self.flow[index] * u64::from(weights[hop.channel.index()]);
             self.flow[hop.next as usize] += self.flow[index];
         }
     }

@@ -199,7 +199,7 @@ impl<'a> Search<'a> {
                 *port = channels.get(self.best[at.index()].1).out_port.0;
             }
             let id = channels.at_port(at, PortNum(*port)).expect("an entry that leads to the target");
-            self.load[id.index()] += routes;
+            self.load[id.index()] += routes * u64::from(self.fabric.weights().by_channel()[id.index()]);
             at = channels.get(id).to;
         }
     }

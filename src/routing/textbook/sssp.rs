@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::least_loaded::LeastLoaded;
 use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::routing::demand::{Demand, Loads};
 use crate::routing::minimal_dag::for_each_target;
 use crate::routing::{Hops, adapters_by_switch, ends_on};
 use crate::tables::Lft;
@@ -16,7 +17,8 @@ use crate::tables::Lft;
 /// gives each edge the weight P^2 + routes, so that no path is longer than minimal. Here the cost is the pair
 /// (hops, sum of routes along the path), which orders paths the same without large numbers.
 ///
-/// A route counts once for each adapter end port that may send it. Destinations are taken switch by switch in
+/// A route counts once for each adapter end port that may send it, times the weight of the channel: on a channel of
+/// half the usual rate it counts twice ([`Weights`](crate::fabric::Weights)). Destinations are taken switch by switch in
 /// GUID order, on each switch in port GUID order, each with all LIDs of its LMC range, so that the LIDs of
 /// one port spread over different paths. Switch LIDs (management traffic) also get the least loaded paths but
 /// add no load. Ties go to the lowest port of the switch.
@@ -30,18 +32,20 @@ use crate::tables::Lft;
 /// destination switch; O(S + C) memory beside the tables.
 pub fn sssp(fabric: &Fabric, hops: &Hops) -> Lft {
     let mut lft = Lft::new(fabric);
-    let adapters = adapters_by_switch(fabric);
-    let mut load = vec![0_u64; fabric.channels().len()];
+    let demand = Demand::new(fabric);
+    let mut loads = Loads::new(&demand);
     let mut paths = LeastLoaded::new(fabric);
     let targets: Vec<SwitchId> = fabric.switch_ids().collect();
     for_each_target(fabric, hops, &targets, |dag| {
         for (end, port) in ends_on(fabric, dag.target) {
             for lid in end.lids() {
-                paths.choose(dag, &load);
+                let role = fabric.duty(end).role;
+                paths.choose(dag, loads.of(role));
                 paths.write(fabric, dag, lid, &mut lft);
                 lft.set(dag.target, lid, port);
                 if end.is_adapter() {
-                    paths.count(dag, &adapters, &mut load);
+                    let (routes, times) = demand.to(end);
+                    loads.count(role, |n, load| paths.count(dag, routes, n * times, load));
                 }
             }
         }
@@ -62,7 +66,7 @@ pub fn sssp(fabric: &Fabric, hops: &Hops) -> Lft {
 ///
 /// Cost: O(D C log S) time; O(S + C) memory beside the tables.
 pub fn sssp_of_any_length(fabric: &Fabric) -> Lft {
-    let channels = fabric.channels();
+    let (channels, weights) = (fabric.channels(), fabric.weights().by_channel());
     let mut lft = Lft::new(fabric);
     let adapters = adapters_by_switch(fabric);
     let mut load = vec![0_u64; channels.len()];
@@ -79,7 +83,7 @@ pub fn sssp_of_any_length(fabric: &Fabric) -> Lft {
                     let mut flow = adapters.clone();
                     for &s in order[1..].iter().rev() {
                         let c = next[s.index()];
-                        load[c.index()] += flow[s.index()];
+                        load[c.index()] += flow[s.index()] * u64::from(weights[c.index()]);
                         flow[channels.get(c).to.index()] += flow[s.index()];
                     }
                 }

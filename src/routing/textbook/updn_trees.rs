@@ -122,7 +122,7 @@ pub fn updn_trees_from(fabric: &Fabric, hops: &Hops, roots: Vec<SwitchId>) -> Up
                 paths.write(fabric, dag, lid, &mut lft);
                 lft.set(target, lid, port);
                 if end.is_adapter() {
-                    paths.count(dag, &adapters, &mut load);
+                    paths.count(dag, &adapters, 1, &mut load);
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! The paths of all switches to one destination under a rule, by the load so far.
 
+use super::earlier::Earlier;
 use super::paths::{Paths, Walk};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{AnyTurn, Ascending, AscendingAfterFirst, Rule, Turns};
@@ -40,6 +41,10 @@ pub(in crate::routing) struct LoadWalk<'a> {
     known_for: Option<SwitchId>,
     /// By switch, beside its path.
     heads: Vec<Head>,
+    /// While the paths of earlier tables are taken up: their entries.
+    earlier: Option<Earlier>,
+    /// Whether conflicts with these are worth a hop.
+    patient: bool,
 }
 
 /// What a next hop means under [`Rule::OneVl`], whatever other switches choose.
@@ -67,8 +72,8 @@ struct Head {
 }
 
 /// A key has the violations in its highest byte and blocked predecessors in the next; the cost is below.
-/// Both are fewer than 256. A path carries less than 2^48 routes: the square of the LIDs on at most 254
-/// channels.
+/// Both are fewer than 256. The load along a path is less than 2^48: the square of the LIDs on at most 254
+/// channels of a weight of at most 255.
 const VIOLATIONS: u32 = 56;
 const BLOCKED: u32 = 48;
 
@@ -85,6 +90,8 @@ impl<'a> LoadWalk<'a> {
             ahead: Vec::new(),
             known_for: None,
             heads: vec![Head { key: 0, position: Rule::END }; fabric.num_switches()],
+            earlier: None,
+            patient: false,
         }
     }
 
@@ -301,6 +308,28 @@ impl<'a> LoadWalk<'a> {
         }
     }
 
+    /// Takes up the paths of earlier tables, and gives legal ones of any length to the switches that have lost
+    /// theirs. Of those of the least hops, the one with the fewest [conflicts](Earlier::conflicts), then the old next
+    /// hop, then the one with the least load. Returns false where that leaves a switch without a path.
+    ///
+    /// - `ports`: of the earlier tables, by switch.
+    /// - `patient`: a conflict counts as a hop.
+    ///
+    /// Cost: O(S + C), and that of [`Earlier::conflicts`] for the channels of the switches that have lost theirs.
+    pub(super) fn resume(&mut self, target: SwitchId, ports: &[u8], load: &[u64], patient: bool) -> bool {
+        self.patient = patient;
+        self.paths.read(target, ports);
+        let mut earlier = Earlier::default();
+        earlier.read(self.paths.fabric, target, ports);
+        self.earlier = Some(earlier);
+        self.follow(load);
+        self.search(load);
+        self.any_violation = false;
+        let complete = self.paths.complete() || self.reroute_others(load);
+        self.earlier = None;
+        complete
+    }
+
     /// Whether a path violates the rule.
     pub(in crate::routing) fn any_violation(&self) -> bool {
         self.any_violation
@@ -324,7 +353,8 @@ impl<'a> Walk<'a> for LoadWalk<'a> {
     type Extra = u32;
     /// The load by channel.
     type Destination<'g> = &'g [u64];
-    type Price = u64;
+    /// Conflicts with earlier entries, whether the entry is new, and the load.
+    type Price = (u32, bool, u64);
 
     fn paths(&self) -> &Paths<'a, u32> {
         &self.paths
@@ -342,8 +372,15 @@ impl<'a> Walk<'a> for LoadWalk<'a> {
         self.path_over(self.rule, channel, to, load)
     }
 
-    fn price(&self, path: &Path, _: &[u64]) -> u64 {
-        path.cost
+    fn price(&self, path: &Path, _: &[u64]) -> Self::Price {
+        let Some(earlier) = &self.earlier else { return (0, false, path.cost) };
+        let from = self.paths.fabric.channels().get(path.channel).from;
+        let conflicts = earlier.conflicts(&self.paths, self.rule, path.channel);
+        (conflicts, !earlier.has(from, path.channel), path.cost)
+    }
+
+    fn delay(&self, (conflicts, ..): Self::Price) -> usize {
+        if self.patient { conflicts as usize } else { 0 }
     }
 
     fn minimal(&mut self, dag: &MinimalDag, index: usize, hops: u16, load: &[u64]) -> Option<Path> {

@@ -1,6 +1,9 @@
 //! Routing under a [`Rule`](crate::ordering::Rule): balanced by load, destination by destination, with
 //! detours where the rule leaves no minimal path, and the search for the labels of a rule.
 
+mod earlier;
+mod in_tree;
+mod keep;
 mod label_search;
 pub(super) mod load_walk;
 pub(super) mod paths;
@@ -9,6 +12,8 @@ mod probe;
 mod ranked_sssp;
 mod relieve;
 
+pub use in_tree::base_detours;
+pub use keep::{keep_paths, lower_unused, raise_unused};
 pub use label_search::{LabelSearch, search_labels, search_rank};
 pub use load_walk::Lookahead;
 pub use probe::{Probe, probe, probe_all};

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::NoLegalPath;
-use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
+use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::routing::Hops;
 use crate::routing::minimal_dag::MinimalDag;
@@ -51,6 +51,8 @@ pub(in crate::routing) struct Paths<'a, X> {
     pub(in crate::routing) flow: Vec<u64>,
     /// By channel.
     out_port: Vec<u8>,
+    /// By channel: see [`Weights`](crate::fabric::Weights).
+    weights: &'a [u8],
 }
 
 impl<'a, X: Copy + Default> Paths<'a, X> {
@@ -73,6 +75,7 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
             forced: vec![None; n],
             flow: vec![0; n],
             out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
+            weights: fabric.weights().by_channel(),
         }
     }
 
@@ -83,11 +86,11 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
         *target = Path { cost: 0, position: Rule::END, violations: 0, hops: 0, extra, ..*target };
     }
 
-    fn has_path(&self, s: SwitchId) -> bool {
+    pub(super) fn has_path(&self, s: SwitchId) -> bool {
         self.paths[s.index()].hops != NO_PATH
     }
 
-    fn complete(&self) -> bool {
+    pub(super) fn complete(&self) -> bool {
         self.outward_order.len() == self.paths.len()
     }
 
@@ -191,6 +194,19 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
         }
     }
 
+    /// Takes the next hops from the ports by switch of a destination. Only [`Walk::follow`] makes paths of them.
+    pub(super) fn read(&mut self, target: SwitchId, ports: &[u8]) {
+        self.target = target;
+        for s in self.fabric.switch_ids() {
+            let next = self.fabric.channels().at_port(s, PortNum(ports[s.index()]));
+            let path = &mut self.paths[s.index()];
+            path.hops = NO_PATH;
+            if let Some(channel) = next {
+                (path.channel, path.to, path.hops) = (channel, self.fabric.channels().get(channel).to, 0);
+            }
+        }
+    }
+
     /// Writes the next hops into the ports by switch of a destination.
     pub(in crate::routing) fn write(&self, ports: &mut [u8]) {
         for &s in &self.outward_order[1..] {
@@ -198,13 +214,14 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
         }
     }
 
-    /// Adds the routes of all adapters to the target, `times` over, to the load.
+    /// Adds the routes of all adapters to the target, `times` over, to the load, by the weights of the channels.
     pub(in crate::routing) fn count(&mut self, adapters: &[u64], times: u64, load: &mut [u64]) {
         self.flow.copy_from_slice(adapters);
         for &s in self.outward_order[1..].iter().rev() {
             let path = &self.paths[s.index()];
             let flow = self.flow[s.index()];
-            load[path.channel.index()] += times * flow;
+            let weight = u64::from(self.weights[path.channel.index()]);
+            load[path.channel.index()] += times * flow * weight;
             self.flow[path.to.index()] += flow;
         }
     }
@@ -243,6 +260,11 @@ pub(in crate::routing) trait Walk<'a> {
     -> Path<Self::Extra>;
 
     fn price(&self, path: &Path<Self::Extra>, destination: Self::Destination<'_>) -> Self::Price;
+
+    /// How many hops longer a path may be that is taken before one of this price.
+    fn delay(&self, _price: Self::Price) -> usize {
+        0
+    }
 
     /// The minimal path of the switch at an index of the DAG where some switches have longer ones. A path over
     /// such a switch counts as a violation.
@@ -349,26 +371,32 @@ pub(in crate::routing) trait Walk<'a> {
         self.paths_mut().drop_illegal();
         let fabric = self.paths().fabric;
         let channels = fabric.channels();
-        // By hops: channels from switches without a path that begin a legal one.
+        // By hops and delay: channels from switches without a path that begin a legal one.
         let mut levels: Vec<Vec<(Self::Price, ChannelId)>> = Vec::new();
-        let offer = |walk: &Self, levels: &mut Vec<Vec<_>>, channel: ChannelId, to: SwitchId| {
+        let offer = |walk: &Self, levels: &mut Vec<Vec<_>>, now: usize, channel: ChannelId, to: SwitchId| {
             let path = walk.over(channel, to, destination);
             if path.violations == 0 {
-                let level = usize::from(path.hops);
+                let price = walk.price(&path, destination);
+                let level = now.max(usize::from(path.hops) + walk.delay(price));
                 levels.resize_with(levels.len().max(level + 1), Vec::new);
-                levels[level].push((walk.price(&path, destination), channel));
+                levels[level].push((price, channel));
             }
         };
         for s in fabric.switch_ids().filter(|&s| !self.paths().has_path(s)) {
             for (id, c) in channels.out(s).filter(|(_, c)| self.paths().has_path(c.to)) {
-                offer(self, &mut levels, id, c.to);
+                offer(self, &mut levels, 0, id, c.to);
             }
         }
         let mut best: Vec<Option<(Self::Price, ChannelId)>> = vec![None; fabric.num_switches()];
         let mut level = 0;
         while level < levels.len() {
+            let offers = std::mem::take(&mut levels[level]);
+            if offers.is_empty() {
+                level += 1;
+                continue;
+            }
             let mut reached = Vec::new();
-            for offered in std::mem::take(&mut levels[level]) {
+            for offered in offers {
                 let from = channels.get(offered.1).from;
                 if self.paths().has_path(from) {
                     continue;
@@ -389,10 +417,9 @@ pub(in crate::routing) trait Walk<'a> {
             }
             for s in reached {
                 for (_, back) in channels.out(s).filter(|(_, back)| !self.paths().has_path(back.to)) {
-                    offer(self, &mut levels, back.reverse, s);
+                    offer(self, &mut levels, level, back.reverse, s);
                 }
             }
-            level += 1;
         }
     }
 

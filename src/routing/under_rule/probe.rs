@@ -139,7 +139,7 @@ impl Tally {
         let load: Vec<f64> = (0..channels.len()).map(ChannelId::at).map(load).collect();
         // In a random bisection a source sends to each destination with a chance of one in twice
         // their number.
-        let chance = 0.5 / all.max(1) as f64;
+        let chance = 0.5 / (all.max(1) * fabric.weights().usual()) as f64;
         let mut worst = vec![0.0_f64; self.adapters.len()];
         let (mut sum, mut routes) = (0.0, 0);
         for (&(target, here), tree) in self.targets.iter().zip(self.trees()) {
@@ -159,8 +159,9 @@ impl Tally {
         self.trees.chunks_exact((self.adapters.len() - 1).max(1))
     }
 
-    /// By channel: the routes to the destination switch with the most routes over it.
+    /// By channel: the load of the destination switch with the most routes over it.
     fn most(&self, fabric: &Fabric) -> Vec<u64> {
+        let weights = fabric.weights().by_channel();
         let mut most = vec![0; self.load.len()];
         let mut routes = vec![0; self.load.len()];
         let mut trees = self.trees();
@@ -169,7 +170,7 @@ impl Tally {
             for (&(_, here), tree) in same.iter().zip(&mut trees) {
                 let mut flow = self.adapters.clone();
                 for &(s, channel) in tree.iter().rev() {
-                    routes[channel.index()] += here * flow[s.index()];
+                    routes[channel.index()] += here * flow[s.index()] * u64::from(weights[channel.index()]);
                     flow[fabric.channels().get(channel).to.index()] += flow[s.index()];
                 }
                 used.push(tree);

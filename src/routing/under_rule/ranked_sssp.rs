@@ -5,8 +5,9 @@ use rayon::prelude::*;
 use super::load_walk::{LoadWalk, Lookahead};
 use super::paths::{DetourStats, PathRepair, Walk};
 use super::port0::{Rows, paths_to_port_0, write_rows};
-use crate::fabric::{EndPort, Fabric, Lid, PortNum, SwitchId};
+use crate::fabric::{EndPort, Fabric, Lid, PortNum, Role, SwitchId};
 use crate::ordering::{Rule, Tree};
+use crate::routing::demand::{Demand, Loads};
 use crate::routing::minimal_dag::{MinimalDag, for_each_block};
 use crate::routing::{Hops, adapters_by_switch, ends_on, with_and_without_adapters};
 use crate::tables::Lft;
@@ -35,7 +36,7 @@ pub struct Forwarding {
     pub broken_pairs: u64,
     /// How many of them take a detour.
     pub detours: u64,
-    /// Routes by channel.
+    /// Routes by channel, each times the weight of the channel ([`Weights`](crate::fabric::Weights)).
     pub load: Vec<u64>,
     /// Whether all switches reach all destinations; otherwise the rest means nothing.
     pub complete: bool,
@@ -73,7 +74,8 @@ impl Forwarding {
     /// Cost: O(S D) with S switches and D destination LIDs.
     pub fn bandwidth(&self, fabric: &Fabric) -> f64 {
         let adapters = adapters_by_switch(fabric);
-        let chance = 0.5 / adapters.iter().sum::<u64>().max(1) as f64;
+        let usual = fabric.weights().usual();
+        let chance = 0.5 / (adapters.iter().sum::<u64>().max(1) * usual) as f64;
         let channels = fabric.channels();
         let (mut sum, mut routes) = (0.0, 0);
         let mut worst: Vec<Option<u64>> = vec![None; adapters.len()];
@@ -143,6 +145,8 @@ pub fn ranked_sssp(
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
     let mut result = Forwarding::nothing(fabric);
+    let demand = Demand::new(fabric);
+    let mut loads = Loads::new(&demand);
     let repair = PathRepair { hops, no_legal_path, adapters: &adapters };
     let mut walk = LoadWalk::new(fabric, rule, lookahead);
     let mut port_0_walks = [(); PORT_0_WALKS].map(|()| LoadWalk::new(fabric, rule, lookahead));
@@ -150,16 +154,17 @@ pub fn ranked_sssp(
         if !result.complete {
             return;
         }
-        let before = result.load.clone();
+        let before = loads.of(Role::Compute).to_vec();
         let Forwarding { lft, load, pairs, .. } = &mut result;
         let to_adapters = || {
             let (mut stats, mut twins, mut left) = (DetourStats::default(), Vec::new(), Vec::new());
             for dag in dags {
                 let mut switch = lids(fabric, dag, false);
                 for (lid, end, port) in lids(fabric, dag, true) {
-                    walk.choose(dag, load);
+                    let role = fabric.duty(end).role;
+                    walk.choose(dag, loads.of(role));
                     if walk.any_violation() {
-                        repair.repair(&mut walk, dag, load, (end, lid), &mut stats);
+                        repair.repair(&mut walk, dag, loads.of(role), (end, lid), &mut stats);
                     } else {
                         let twin =
                             switch.next().map(|(twin, ..)| Twin { lid: twin, of: lid, target: dag.target });
@@ -168,7 +173,11 @@ pub fn ranked_sssp(
                     walk.paths().write(lft.to_mut(lid));
                     lft.set(dag.target, lid, port);
                     *pairs += all - 1;
-                    walk.paths_mut().count(&adapters, 1, load);
+                    let (routes, times) = demand.to(end);
+                    loads.count(role, |n, load| walk.paths_mut().count(routes, n * times, load));
+                    if demand.several {
+                        walk.paths_mut().count(routes, times, load);
+                    }
                 }
                 left.extend(switch.filter(|_| adapters[dag.target.index()] > 0).map(|to| (dag, to)));
             }
@@ -218,6 +227,9 @@ pub fn ranked_sssp(
             write_rows(rows, &mut result.lft);
         }
         _ => for_each_block(fabric, hops, &mixed(fabric), visit),
+    }
+    if !demand.several {
+        result.load = loads.into_only();
     }
     result
 }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::Forwarding;
-use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
+use super::in_tree::InTree;
+use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::{Hops, adapters_by_switch, ends_on};
 
@@ -56,18 +57,19 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
             };
             let from: Vec<SwitchId> =
                 hot.iter().filter(|id| uses(id)).map(|&id| fabric.channels().get(id).from).collect();
-            if from.is_empty() || !tree.read(target, ports) {
+            tree.paths.lid = Some(lid);
+            if from.is_empty() || !tree.paths.read(target, ports) {
                 continue;
             }
-            let detours = tree.detours(hops);
+            let detours = tree.paths.detours(hops);
             let mut changed = false;
             for s in from {
-                changed |= tree.relieve(tree.next[s.index()], warm, load);
+                changed |= tree.relieve(tree.paths.next[s.index()], warm, load);
             }
             if changed {
-                tree.write(forwarding.lft.to_mut(lid));
-                tree.measure();
-                forwarding.detours -= detours - tree.detours(hops);
+                tree.paths.write(forwarding.lft.to_mut(lid));
+                tree.paths.measure();
+                forwarding.detours -= detours - tree.paths.detours(hops);
                 moved = true;
             }
         }
@@ -83,126 +85,38 @@ fn destinations(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = (Swit
     ends.flat_map(move |end| end.lids().map(move |lid| (switch, lid)))
 }
 
-/// The paths of all switches to one destination.
+/// The paths of all switches to one destination, under a rule.
 struct Tree<'a> {
-    fabric: &'a Fabric,
+    paths: InTree<'a>,
     rule: &'a Rule,
-    /// By switch.
-    adapters: &'a [u64],
     /// One over the routes on the hottest channel as a pass begins.
     scale: f64,
-    target: SwitchId,
-    /// By switch: the channel that it takes; meaningless at the target.
-    next: Vec<ChannelId>,
-    /// By switch: hops to the target.
-    length: Vec<u16>,
-    /// By switch: routes that it forwards.
-    flow: Vec<u64>,
-    /// The switches but the target, each after its next hop.
-    order: Vec<SwitchId>,
 }
 
 impl<'a> Tree<'a> {
     fn new(fabric: &'a Fabric, rule: &'a Rule, adapters: &'a [u64]) -> Self {
-        let n = fabric.num_switches();
-        Self {
-            fabric,
-            rule,
-            adapters,
-            scale: 1.0,
-            target: SwitchId(0),
-            next: vec![ChannelId(0); n],
-            length: vec![0; n],
-            flow: vec![0; n],
-            order: Vec::with_capacity(n),
-        }
-    }
-
-    /// Reads the paths in force. Returns false where some switch has none.
-    fn read(&mut self, target: SwitchId, ports: &[u8]) -> bool {
-        let channels = self.fabric.channels();
-        self.target = target;
-        for s in self.fabric.switch_ids().filter(|&s| s != target) {
-            let Some(channel) = channels.at_port(s, PortNum(ports[s.index()])) else { return false };
-            self.next[s.index()] = channel;
-        }
-        self.measure();
-        self.order.len() + 1 == ports.len()
-    }
-
-    /// Computes lengths, order and flows from the next hops. Switches on a loop are left out of the order.
-    fn measure(&mut self) {
-        const UNKNOWN: u16 = u16::MAX;
-        let channels = self.fabric.channels();
-        self.length.fill(UNKNOWN);
-        self.length[self.target.index()] = 0;
-        self.order.clear();
-        let mut trail = Vec::new();
-        for s in self.fabric.switch_ids() {
-            let mut at = s;
-            while self.length[at.index()] == UNKNOWN && trail.len() < self.length.len() {
-                trail.push(at);
-                at = channels.get(self.next[at.index()]).to;
-            }
-            if self.length[at.index()] == UNKNOWN {
-                trail.clear();
-                continue;
-            }
-            let mut length = self.length[at.index()];
-            while let Some(at) = trail.pop() {
-                length += 1;
-                self.length[at.index()] = length;
-                self.order.push(at);
-            }
-        }
-        self.flow.copy_from_slice(self.adapters);
-        for &s in self.order.iter().rev() {
-            let to = channels.get(self.next[s.index()]).to;
-            self.flow[to.index()] += self.flow[s.index()];
-        }
-    }
-
-    /// How many adapters take a detour.
-    fn detours(&self, hops: &Hops) -> u64 {
-        let row = hops.row(self.target);
-        let longer = self.order.iter().filter(|s| self.length[s.index()] > u16::from(row[s.index()]));
-        longer.map(|s| self.adapters[s.index()]).sum()
-    }
-
-    fn to(&self, channel: ChannelId) -> SwitchId {
-        self.fabric.channels().get(channel).to
-    }
-
-    /// The channel over which a switch goes on; `None` at the target.
-    fn after(&self, switch: SwitchId) -> Option<ChannelId> {
-        (switch != self.target).then(|| self.next[switch.index()])
+        Self { paths: InTree::new(fabric, adapters), rule, scale: 1.0 }
     }
 
     /// See [`Rule::position_of`]; [`Rule::END`] at the target.
     fn position(&self, switch: SwitchId) -> u32 {
-        let Some(channel) = self.after(switch) else { return Rule::END };
-        self.rule.position_of(channel, self.after(self.to(channel)))
+        let Some(channel) = self.paths.after(switch) else { return Rule::END };
+        self.rule.position_of(channel, self.paths.after(self.paths.to(channel)))
     }
 
     /// Whether a switch may go on over another channel: its path and all paths over it stay legal.
     fn legal(&self, switch: SwitchId, channel: ChannelId) -> bool {
-        let to = self.to(channel);
-        let position = self.rule.position_of(channel, self.after(to));
+        let to = self.paths.to(channel);
+        let position = self.rule.position_of(channel, self.paths.after(to));
         Rule::legal(position, self.position(to))
-            && self.predecessors(switch).all(|(from, before)| {
+            && self.paths.predecessors(switch).all(|(from, before)| {
                 let changed = self.rule.position_of(before, Some(channel));
                 Rule::legal(changed, position)
                     && (!self.rule.depends_on_next()
-                        || self.predecessors(from).all(|(_, first)| {
+                        || self.paths.predecessors(from).all(|(_, first)| {
                             Rule::legal(self.rule.position_of(first, Some(before)), changed)
                         }))
             })
-    }
-
-    /// The switches that go on to a switch, with their channels to it.
-    fn predecessors(&self, switch: SwitchId) -> impl Iterator<Item = (SwitchId, ChannelId)> {
-        let into = self.fabric.channels().out(switch).map(|(_, c)| (c.to, c.reverse));
-        into.filter(|&(from, channel)| from != self.target && self.next[from.index()] == channel)
     }
 
     /// The price of a load.
@@ -217,7 +131,7 @@ impl<'a> Tree<'a> {
     /// of the switches that send to that one, and so on. Returns whether any has moved.
     fn relieve(&mut self, hot: ChannelId, warm: u64, load: &mut [u64]) -> bool {
         let mut moved = false;
-        let mut upstream = vec![self.fabric.channels().get(hot).from];
+        let mut upstream = vec![self.paths.fabric.channels().get(hot).from];
         while let Some(s) = upstream.pop() {
             if load[hot.index()] <= warm {
                 break;
@@ -225,7 +139,7 @@ impl<'a> Tree<'a> {
             if self.reroute(s, load) {
                 moved = true;
             } else {
-                let before: Vec<SwitchId> = self.predecessors(s).map(|(from, _)| from).collect();
+                let before: Vec<SwitchId> = self.paths.predecessors(s).map(|(from, _)| from).collect();
                 upstream.extend(before);
             }
         }
@@ -234,20 +148,23 @@ impl<'a> Tree<'a> {
 
     /// Gives a switch another channel, the best one, if that lowers the price of all channels.
     fn reroute(&mut self, switch: SwitchId, load: &mut [u64]) -> bool {
-        let flow = self.flow[switch.index()];
-        let here = self.next[switch.index()];
-        let old: Vec<ChannelId> = self.path(here).collect();
+        let flow = self.paths.flow[switch.index()];
+        let here = self.paths.next[switch.index()];
+        let old: Vec<ChannelId> = self.paths.path(here).collect();
         let mut best: Option<(f64, ChannelId)> = None;
-        for (channel, c) in self.fabric.channels().out(switch).filter(|&(channel, _)| channel != here) {
-            if self.length[c.to.index()] >= self.length[switch.index()] || self.passes(c.to, switch) {
+        for (channel, c) in self.paths.fabric.channels().out(switch).filter(|&(channel, _)| channel != here) {
+            if self.paths.length[c.to.index()] >= self.paths.length[switch.index()]
+                || self.paths.passes(c.to, switch)
+            {
                 continue;
             }
-            let new: Vec<ChannelId> = self.path(channel).collect();
+            let new: Vec<ChannelId> = self.paths.path(channel).collect();
             // Both paths have the same end.
             let same = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
             let change = |path: &[ChannelId], by: fn(u64, u64) -> u64| -> f64 {
-                let channels = path[..path.len() - same].iter().map(|c| load[c.index()]);
-                channels.map(|load| self.price(by(load, flow)) - self.price(load)).sum()
+                let path = path[..path.len() - same].iter();
+                let channels = path.map(|&c| (load[c.index()], flow * self.paths.weight(c)));
+                channels.map(|(load, flow)| self.price(by(load, flow)) - self.price(load)).sum()
             };
             let change = change(&new, |load, flow| load + flow) + change(&old, |load, flow| load - flow);
             if change < best.map_or(0.0, |(least, _)| least) && self.legal(switch, channel) {
@@ -256,34 +173,18 @@ impl<'a> Tree<'a> {
         }
         let Some((_, channel)) = best else { return false };
         for c in old {
-            load[c.index()] -= flow;
-            let to = self.to(c);
-            self.flow[to.index()] -= flow;
+            load[c.index()] -= flow * self.paths.weight(c);
+            let to = self.paths.to(c);
+            self.paths.flow[to.index()] -= flow;
         }
-        self.next[switch.index()] = channel;
-        let new: Vec<ChannelId> = self.path(channel).collect();
+        self.paths.next[switch.index()] = channel;
+        let new: Vec<ChannelId> = self.paths.path(channel).collect();
         for c in new {
-            load[c.index()] += flow;
-            let to = self.to(c);
-            self.flow[to.index()] += flow;
+            load[c.index()] += flow * self.paths.weight(c);
+            let to = self.paths.to(c);
+            self.paths.flow[to.index()] += flow;
         }
         true
-    }
-
-    /// A channel and those that follow it to the target.
-    fn path(&self, channel: ChannelId) -> impl Iterator<Item = ChannelId> {
-        std::iter::successors(Some(channel), |&c| self.after(self.to(c)))
-    }
-
-    /// Whether the path of a switch leads over another one.
-    fn passes(&self, from: SwitchId, over: SwitchId) -> bool {
-        from == over || self.after(from).is_some_and(|c| self.path(c).any(|c| self.to(c) == over))
-    }
-
-    fn write(&self, ports: &mut [u8]) {
-        for &s in &self.order {
-            ports[s.index()] = self.fabric.channels().get(self.next[s.index()]).out_port.0;
-        }
     }
 }
 
@@ -292,7 +193,7 @@ mod tests {
     use super::*;
     use crate::ordering::up_down_rank;
     use crate::routing::{Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
-    use crate::topology::{FatTree, Ring, fail_links, small_members};
+    use crate::topology::{FatTree, Ring, fail_links, slow_links, small_members};
 
     fn largest(forwarding: &Forwarding) -> u64 {
         forwarding.load.iter().copied().max().unwrap_or(0)
@@ -307,7 +208,7 @@ mod tests {
                 let (mut at, mut length) = (source, 0);
                 while at != target {
                     let c = f.channels().at_port(at, forwarding.lft.get(at, lid).unwrap()).unwrap();
-                    load[c.index()] += routes;
+                    load[c.index()] += routes * u64::from(f.weights().by_channel()[c.index()]);
                     at = f.channels().get(c).to;
                     length += 1;
                     assert!(length < f.num_switches(), "a loop");
@@ -324,16 +225,18 @@ mod tests {
         let adapters = adapters_by_switch(f);
         let mut tree = Tree::new(f, rule, &adapters);
         f.switch_ids().flat_map(|s| destinations(f, s)).all(|(target, lid)| {
-            assert!(tree.read(target, forwarding.lft.to(lid)));
-            let legal =
-                |s: &SwitchId| Rule::legal(tree.position(*s), tree.position(tree.to(tree.next[s.index()])));
-            tree.order.iter().all(legal)
+            assert!(tree.paths.read(target, forwarding.lft.to(lid)));
+            let legal = |s: &SwitchId| {
+                Rule::legal(tree.position(*s), tree.position(tree.paths.to(tree.paths.next[s.index()])))
+            };
+            tree.paths.order.iter().all(legal)
         })
     }
 
     #[test]
     fn the_largest_load_falls_and_what_is_counted_is_true() {
-        for (name, f) in small_members() {
+        let slow = |(name, f): (_, Fabric)| (name, slow_links(&f, f.channels().len() / 6, 3).unwrap());
+        for (name, f) in small_members().into_iter().chain(small_members().into_iter().map(slow)) {
             let hops = Hops::new(&f).unwrap();
             let rank = up_down_rank(&f, SwitchId(0));
             for rule in [Rule::Any, Rule::OneVl(rank.clone()), Rule::FirstTurnFree(rank)] {

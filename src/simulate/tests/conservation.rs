@@ -1,7 +1,7 @@
 use super::*;
 use crate::topology::{Dragonfly, Random, Torus};
 
-fn kernel_after<'a>(
+pub(super) fn kernel_after<'a>(
     simulation: &'a Simulation<'_>,
     demand: &'a Demand,
     load: Load,
@@ -13,18 +13,22 @@ fn kernel_after<'a>(
     let senders = (0..net.hosts.len()).map(sender).collect();
     let smallest = message.min(net.model.packet.into()) as u32;
     let smallest = if message % u64::from(net.model.packet) == 0 { smallest } else { 1 };
-    let mut kernel = Kernel::new(net, demand, &simulation.lids, senders, Span { from: 0, until }, smallest);
+    let from = if simulation.script.is_some() { 10_000_000 } else { 0 };
+    let span = Span { from, until, afterwards: u64::MAX };
+    let motion = simulation.script.as_ref().map(|script| Box::new(Motion::new(net, script, 1)));
+    let mut kernel = Kernel::new(net, demand, &simulation.lids, senders, span, smallest, motion);
     let stuck = deadlock::run(&mut kernel, &|| false).unwrap().is_some();
     (kernel, stuck)
 }
 
 /// Every packet created is in a send queue, in a buffer, or has arrived; and the credits of every
 /// buffer are at its sender, on their way there, or stand for a packet in it.
-fn audit(kernel: &Kernel<'_>, label: &str) {
+pub(super) fn audit(kernel: &Kernel<'_>, label: &str) {
     let net = kernel.net;
     let sent: u64 =
         (net.num_queues as usize..kernel.slots.len()).map(|q| kernel.in_queue(q).count() as u64).sum();
-    assert_eq!(kernel.counts.made, kernel.counts.delivered + kernel.in_buffers() + sent, "{label}");
+    let lost = kernel.motion.as_ref().map_or(0, |motion| motion.report.lost.total());
+    assert_eq!(kernel.counts.made, kernel.counts.delivered + kernel.in_buffers() + sent + lost, "{label}");
     for wire in net.wires.iter().filter(|wire| wire.credits != network::UNLIMITED) {
         for vl in 0..net.vls as u32 {
             let lane = wire.lane(vl);

@@ -4,6 +4,7 @@ mod closed_forms;
 mod conservation;
 mod judge;
 mod refusals;
+mod update;
 
 use super::*;
 use crate::engine;

@@ -11,10 +11,10 @@ use crate::fabric::{
 use crate::tables::{ClassSl, Classes, Lft, McastGroup, PathSl, PortSet, Routes, Sl2Vl, SlVlRow, VlArb};
 use crate::verify::{Fault, McastFault, Sizes, SlPolicy, Witness};
 
-type Dice = ChaCha8Rng;
+pub(super) type Dice = ChaCha8Rng;
 
 /// At most 7 switches with up to 254 ports, and 8 adapters and routers with one port or two.
-fn fabric(dice: &mut Dice) -> Fabric {
+pub(super) fn fabric(dice: &mut Dice) -> Fabric {
     let mut b = FabricBuilder::new();
     let switches = dice.random_range(1..=7);
     let mut free: Vec<Vec<PortRef>> = Vec::new();
@@ -178,7 +178,7 @@ fn sl2vl(f: &Fabric, dice: &mut Dice) -> Sl2Vl {
     sl2vl
 }
 
-fn path_sl(f: &Fabric, dice: &mut Dice) -> PathSl {
+pub(super) fn path_sl(f: &Fabric, dice: &mut Dice) -> PathSl {
     let classes = dice.random_bool(0.3).then(|| {
         let (classes, vl_sets) = (dice.random_range(1..=3), dice.random_range(1..=2));
         Classes { classes, vl_sets, vls: 1, sls: dice.random_range(1..=2) }
@@ -205,7 +205,7 @@ fn path_sl(f: &Fabric, dice: &mut Dice) -> PathSl {
 }
 
 /// Groups on trees, some with ports removed or added.
-fn multicast(f: &Fabric, dice: &mut Dice) -> Vec<McastGroup> {
+pub(super) fn multicast(f: &Fabric, dice: &mut Dice) -> Vec<McastGroup> {
     let groups = [0, 0, 1, 2, 3][dice.random_range(0..5)];
     let group = |i: u16| {
         let mut sets = vec![PortSet::default(); f.num_switches()];
@@ -271,7 +271,7 @@ fn kept_back(f: &Fabric, mut rows: Sl2Vl, dice: &mut Dice) -> Sl2Vl {
     rows
 }
 
-fn case(dice: &mut Dice) -> (Fabric, Routes) {
+pub(super) fn case(dice: &mut Dice) -> (Fabric, Routes) {
     let f = fabric(dice);
     let mut lft = trees(&f, dice);
     for _ in 0..[0, 0, 0, 1, 2, 8][dice.random_range(0..6)] {

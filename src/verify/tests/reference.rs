@@ -115,6 +115,10 @@ fn of_tables(f: &Fabric, path_sl: &PathSl, from: EndPortId, dlid: Lid) -> (Sls, 
             let (s, _) = f.endport(from).attachment.expect("an end port on a switch");
             one(table[dlid.index() * f.num_switches() + s.index()])
         }
+        PathSl::BySwitchPair(pairs) => {
+            let (s, _) = f.endport(from).attachment.expect("an end port on a switch");
+            one(pairs.to(dlid)[s.index()])
+        }
         PathSl::ByEndPort(table) => one(table[from.index() * f.lid_table_len() + dlid.index()]),
         PathSl::Classes(c) => {
             let vl_set = c.vl_set_of.get(dlid.index()).copied().unwrap_or(0);

@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::fabric::{Fabric, SwitchId};
-use crate::ordering::{Dimensions, Rank, Rule, Tree, global_links_first, host_levels, up_down_rank};
+use crate::fabric::{Fabric, Guid, SwitchId};
+use crate::ordering::{
+    Dimensions, Rank, Rule, Tree, global_links_first, host_levels, up_down_from, up_down_rank,
+};
 use crate::routing::Hops;
 
 /// An order of the links: how to order the links around a root.
@@ -121,7 +123,9 @@ pub(super) struct LinkOrder {
 
 /// The orders for the search. If the paths of its tree do not ascend in an order, the order is tried again with the
 /// tree outermost.
-pub(super) fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Arc<LinkOrder>> {
+///
+/// - `roots`: GUIDs of switches that the administrator names; up*/down* from all of them is tried first.
+pub(super) fn orders(fabric: &Fabric, hops: &Hops, roots: &[Guid]) -> Vec<Arc<LinkOrder>> {
     let n = fabric.num_switches();
     let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
     let center = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
@@ -135,6 +139,7 @@ pub(super) fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Arc<LinkOrder>> {
     }
     let dimensions = Dimensions::find(fabric);
     let mut list = Vec::new();
+    from_named(fabric, roots).into_iter().for_each(|order| add(fabric, order, &mut list));
     for entry in REGISTRY {
         let roots = match entry.roots {
             Roots::Corner => &[corner][..],
@@ -142,36 +147,64 @@ pub(super) fn orders(fabric: &Fabric, hops: &Hops) -> Vec<Arc<LinkOrder>> {
             Roots::Several => &several,
         };
         for order in roots.iter().filter_map(|&root| entry.order(fabric, dimensions.as_ref(), root)) {
-            let outermost = order.tree.with_tree_outermost(fabric, &order.rank);
-            let has_tree = outermost == order.rank;
-            if !has_tree {
-                list.push(Arc::new(LinkOrder {
-                    name: format!("{} around a tree", order.name),
-                    rank: outermost,
-                    tree: order.tree.clone(),
-                    one_path: false,
-                    has_tree: true,
-                }));
-            }
-            list.push(Arc::new(LinkOrder { has_tree, ..order }));
+            add(fabric, order, &mut list);
         }
     }
     list
 }
 
-/// The candidates for stable tables in a fixed sequence, each built when it is requested. The root of all is
-/// the first switch with the most adapters.
-pub(super) fn stable(fabric: &Fabric) -> impl Iterator<Item = (LinkOrder, Rule)> {
+/// Adds an order, and the same around its tree where the paths of that do not ascend.
+fn add(fabric: &Fabric, order: LinkOrder, list: &mut Vec<Arc<LinkOrder>>) {
+    let outermost = order.tree.with_tree_outermost(fabric, &order.rank);
+    let has_tree = outermost == order.rank;
+    if !has_tree {
+        list.push(Arc::new(LinkOrder {
+            name: format!("{} around a tree", order.name),
+            rank: outermost,
+            tree: order.tree.clone(),
+            one_path: false,
+            has_tree: true,
+        }));
+    }
+    list.push(Arc::new(LinkOrder { has_tree, ..order }));
+}
+
+/// Up*/down* from the switches with these node or port GUIDs; `None` where the fabric has none of them.
+fn from_named(fabric: &Fabric, guids: &[Guid]) -> Option<LinkOrder> {
+    let named = |s: &SwitchId| {
+        let node = fabric.switch(*s);
+        guids.contains(&node.guid) || guids.contains(&node.ports[0].guid)
+    };
+    if guids.is_empty() {
+        return None;
+    }
+    let roots: Vec<SwitchId> = fabric.switch_ids().filter(named).collect();
+    let first = *roots.first()?;
+    let rank = up_down_from(fabric, &roots);
+    let tree = Tree::new(fabric, &rank, first);
+    let name = format!("up*/down* from {} named roots", roots.len());
+    Some(LinkOrder { name, rank, tree, one_path: false, has_tree: true })
+}
+
+/// The candidates for stable tables in a fixed sequence, each built when it is requested: up*/down* from the roots that
+/// the administrator names, then the registry's. The root of these is the first switch with the most adapters.
+pub(super) fn stable(fabric: &Fabric, roots: &[Guid]) -> impl Iterator<Item = (LinkOrder, Rule)> {
+    let kinds: [MakeRule; 2] = [Rule::OneVl, Rule::FirstTurnFree];
+    let named = kinds.into_iter().filter_map(|kind| {
+        let order = from_named(fabric, roots)?;
+        let rule = kind(order.rank.clone());
+        Some((order, rule))
+    });
     let dimensions = Dimensions::find(fabric);
     let root = fullest(fabric);
     let mut list: Vec<_> =
         REGISTRY.iter().flat_map(|entry| entry.stable.iter().map(move |kind| (kind, entry))).collect();
     list.sort_by_key(|((number, _), _)| *number);
-    list.into_iter().filter_map(move |((_, kind), entry)| {
+    named.chain(list.into_iter().filter_map(move |((_, kind), entry)| {
         let order = entry.order(fabric, dimensions.as_ref(), root?)?;
         let rule = kind(order.rank.clone());
         Some((order, rule))
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -196,7 +229,7 @@ mod tests {
     fn the_search_has_an_order_with_a_tree_for_every_entry() {
         let grid = HyperX { dims: vec![4, 3], cas: 1 }.build().unwrap();
         for (name, f) in small_members().into_iter().chain([("a grid", grid)]) {
-            let orders = orders(&f, &Hops::new(&f).unwrap());
+            let orders = orders(&f, &Hops::new(&f).unwrap(), &[]);
             let grid = Dimensions::find(&f).is_some();
             for entry in REGISTRY {
                 let of = |order: &&Arc<LinkOrder>| order.name.starts_with(entry.name) && order.has_tree;
@@ -207,5 +240,26 @@ mod tests {
                 assert_eq!(order.tree.with_tree_outermost(&f, &order.rank), order.rank, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn named_roots_come_first_where_they_are_in_the_fabric() {
+        let f = crate::topology::FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let spines: Vec<Guid> =
+            (f.switch_ids().filter(|&s| f.num_adapters_on(s) == 0)).map(|s| f.switch(s).guid).collect();
+        let plain = orders(&f, &hops, &[]);
+        for nobody in [&[][..], &[Guid(0x99)]] {
+            assert_eq!(orders(&f, &hops, nobody).len(), plain.len());
+        }
+        let name = format!("up*/down* from {} named roots", spines.len());
+        assert!(orders(&f, &hops, &spines)[0].name.starts_with(&name));
+        let (order, _) = stable(&f, &spines).next().expect("a candidate");
+        assert_eq!(order.name, name);
+        // From the spines all ups come before all downs.
+        let leaf = |s: SwitchId| f.num_adapters_on(s) > 0;
+        let ups = f.channels().iter().filter(|(_, c)| leaf(c.from)).map(|(id, _)| order.rank.of(id)).max();
+        let downs = f.channels().iter().filter(|(_, c)| leaf(c.to)).map(|(id, _)| order.rank.of(id)).min();
+        assert!(ups < downs);
     }
 }

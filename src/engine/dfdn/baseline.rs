@@ -1,0 +1,299 @@
+//! Tables that later ones keep to.
+//!
+//! A subnet manager that computes every table anew after a failed link may choose another rule. Then nearly every
+//! entry changes, and between old and new entries credit loops may close. Here the rule stays: a path moves only
+//! where it has lost a channel. Where that costs too much, the rule is new, and the paths that it allows stay. The
+//! tables are a function of the fabric, the settings and one baseline, so links that fail and come back end in the
+//! tables of the baseline, byte for byte.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::build::one_sl;
+use super::candidates::{Candidate, Refinement};
+use super::keepable::Keepable;
+use super::objective::Objective;
+use super::orders::LinkOrder;
+use super::tuning::KEPT;
+use super::{Priced, limit};
+use crate::engine::{Lineage, Routed, Settings, Task};
+use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
+use crate::ordering::Rule;
+use crate::routing::{Forwarding, NoLegalPath, keep_paths, lower_unused, raise_unused};
+use crate::tables::Lft;
+
+fn keep(
+    task: Task<'_>,
+    candidate: &Candidate,
+    no_legal_path: NoLegalPath<'_>,
+    before: &Lft,
+    patient: bool,
+) -> (Forwarding, Vec<(SwitchId, Lid)>) {
+    let Candidate { rule, lookahead, .. } = candidate;
+    keep_paths(task.fabric, task.hops, rule, *lookahead, no_legal_path, before.clone(), patient)
+}
+
+/// What came of a rule.
+struct Tried {
+    /// Whether its tables are as good as those of the baseline.
+    is_match: bool,
+    /// The destinations that had lost a path.
+    lost: Vec<(SwitchId, Lid)>,
+}
+
+/// Tables with their fabric and their rule: what later tables keep to.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    fabric: Fabric,
+    settings: Settings,
+    lft: Lft,
+    rule: Keepable,
+}
+
+impl Baseline {
+    /// `None` where the tables have no rule that can be kept: those of other engines, with several SLs, and those
+    /// that keep to a baseline already.
+    ///
+    /// Cost: O(S D) bytes with S switches and D LIDs.
+    pub fn new(fabric: &Fabric, settings: &Settings, routed: &Routed) -> Option<Self> {
+        let Lineage::First(rule) = &routed.lineage else { return None };
+        let fabric = rule.links.as_ref().unwrap_or(fabric).clone();
+        Some(Self {
+            fabric,
+            settings: settings.clone(),
+            lft: routed.routes.lft.clone(),
+            rule: rule.as_ref().clone(),
+        })
+    }
+
+    /// Whether tables by these settings may keep to it.
+    pub(in crate::engine) fn serves(&self, settings: &Settings) -> bool {
+        // These do not change tables.
+        let Settings { transition_steps, sweep_log, .. } = settings.clone();
+        Settings { transition_steps, sweep_log, ..self.settings.clone() } == *settings
+    }
+
+    /// Tables that keep to it, if there are any within the limit on detours.
+    ///
+    /// First the rule stays as it is. Where that leaves some switch without a path, or costs too much, turns that
+    /// nobody takes may use a VL of their own; where all was on one VL, the first turn becomes free before. That changes
+    /// many rows of SL2VL. Under each rule, paths that are longer so that the way there is free of credit loops come
+    /// first. The first tables that are as good as those of the baseline are taken, else the best.
+    pub(super) fn follow(&self, objective: &Objective<'_>) -> Option<Priced> {
+        let task = objective.task;
+        let (candidate, before) = self.onto(task)?;
+        let mut best = None;
+        let Tried { is_match, lost } = self.attempt(objective, &candidate, &before, None, &mut best);
+        if is_match {
+            return best;
+        }
+        let one_vl = match &candidate.rule {
+            Rule::OneVl(rank) => Some(Rule::FirstTurnFree(rank.clone())),
+            _ => None,
+        };
+        let mut others: Vec<(Rule, Option<&Rule>)> = Vec::new();
+        for rule in std::iter::once(&candidate.rule).chain(&one_vl) {
+            if Some(rule) == one_vl.as_ref() {
+                others.push((rule.clone(), None));
+            }
+            // Turns of no path at first, then those of destinations that have to move as well.
+            for movable in [&[][..], &lost] {
+                let rank = candidate.order.rank.clone();
+                let raised = raise_unused(task.fabric, rule, rank, &before, movable);
+                others.extend(raised.map(|raised| (raised, Some(rule))));
+            }
+        }
+        others.dedup_by(|a, b| a.0 == b.0);
+        for (rule, lower) in others {
+            let candidate = Candidate { rule, ..candidate.clone() };
+            if self.attempt(objective, &candidate, &before, lower, &mut best).is_match {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Keeps paths under a rule, and takes over tables that are as good as those of the baseline, or better than the
+    /// best so far.
+    fn attempt(
+        &self,
+        objective: &Objective<'_>,
+        candidate: &Candidate,
+        before: &Lft,
+        lower: Option<&Rule>,
+        best: &mut Option<Priced>,
+    ) -> Tried {
+        let mut tried = Tried { is_match: false, lost: Vec::new() };
+        for patient in [true, false] {
+            let detour = NoLegalPath::Detour(None);
+            let (forwarding, lost) = keep(objective.task, candidate, detour, before, patient);
+            tried.lost = lost;
+            let remark = "paths stay as they were, but for those that failed links took";
+            let found = self.plan(objective, candidate.clone(), forwarding, lower, remark);
+            let Some(found) = found else { continue };
+            tried.is_match = self.matched_by(&found);
+            if tried.is_match || best.as_ref().is_none_or(|best| found.lost < best.lost) {
+                *best = Some(found);
+            }
+            if tried.is_match {
+                break;
+            }
+        }
+        tried
+    }
+
+    /// Tables under the rule of new ones that keep the paths of the baseline that this rule allows.
+    pub(super) fn under(&self, objective: &Objective<'_>, new: &Priced) -> Option<Priced> {
+        let Lineage::First(rule) = &new.plan.lineage else { return None };
+        let candidate = &rule.candidate;
+        let (was, before) = self.onto(objective.task)?;
+        let mut plans = [true, false].into_iter().filter_map(|patient| {
+            let (forwarding, _) = keep(objective.task, candidate, candidate.detours(), &before, patient);
+            let remark = "paths stay as they were where a new rule allows them";
+            self.plan(objective, candidate.clone(), forwarding, Some(&was.rule), remark)
+        });
+        plans.find(|kept| kept.lost <= new.lost + KEPT)
+    }
+
+    /// The plan, if it is complete and has few enough detours.
+    ///
+    /// - `lower`: the rule for the turns that nobody takes in the end.
+    fn plan(
+        &self,
+        objective: &Objective<'_>,
+        mut candidate: Candidate,
+        mut forwarding: Forwarding,
+        lower: Option<&Rule>,
+        remark: &str,
+    ) -> Option<Priced> {
+        let task = objective.task;
+        let fits = candidate.rule.vls() <= task.limits.vls;
+        if !fits || !forwarding.complete || forwarding.nonminimal_share() > limit(task.settings) {
+            return None;
+        }
+        objective.relieve_to(self.rule.largest, &candidate, &mut forwarding);
+        if let Some(lower) = lower {
+            candidate.rule = lower_unused(task.fabric, &candidate.rule, lower, &forwarding.lft);
+        }
+        let measured = objective.measure(&forwarding);
+        let mut kept = one_sl(objective, &candidate, forwarding, measured, vec![remark.to_owned()]);
+        kept.plan.lineage = Lineage::Kept;
+        kept.plan.serves_multicast().then_some(kept)
+    }
+
+    /// Whether tables are nearly as good as those of the baseline.
+    pub(super) fn matched_by(&self, kept: &Priced) -> bool {
+        kept.lost <= self.rule.lost + KEPT
+    }
+
+    /// The rule and the entries on the fabric of now. `None` where that has switches or links that the baseline does
+    /// not know.
+    ///
+    /// Cost: O(S D) with S switches and D LIDs, and O(C log C) with C channels.
+    fn onto(&self, task: Task<'_>) -> Option<(Candidate, Lft)> {
+        let (old, new) = (&self.fabric, task.fabric);
+        let by_guid: HashMap<_, SwitchId> = old.switch_ids().map(|s| (old.switch(s).guid, s)).collect();
+        let switches: Option<Vec<SwitchId>> =
+            new.switch_ids().map(|s| by_guid.get(&new.switch(s).guid).copied()).collect();
+        let switches = switches?;
+        let was = |s: SwitchId| switches[s.index()];
+        let channels: Option<Vec<ChannelId>> = new
+            .channels()
+            .as_slice()
+            .iter()
+            .map(|c| {
+                let id = old.channels().at_port(was(c.from), c.out_port)?;
+                let before = old.channels().get(id);
+                (before.to == was(c.to) && before.in_port == c.in_port).then_some(id)
+            })
+            .collect();
+        let channels = channels?;
+        let Candidate { order, rule, lookahead, tree_reserved, probe, price, .. } = &self.rule.candidate;
+        let rule = rule.onto(new, &channels);
+        let rank = order.rank.onto(new, &channels);
+        let tree = order.tree.onto(new, &rank, &switches, &channels);
+        let name = self.rule.candidate.name();
+        let (one_path, has_tree) = (order.one_path, order.has_tree);
+        let order = Arc::new(LinkOrder { name, rank, tree, one_path, has_tree });
+        let candidate = Candidate {
+            order,
+            refinement: Refinement::None,
+            rule,
+            lookahead: *lookahead,
+            tree_reserved: *tree_reserved,
+            probe: *probe,
+            price: *price,
+        };
+        let mut lft = Lft::new(new);
+        for end in new.endports() {
+            let Some((s, port)) = end.attachment else { continue };
+            for lid in end.lids() {
+                let owner = old.owner_of(lid).map(|owner| old.endport(owner));
+                let same = |old: &&EndPort| old.guid == end.guid && old.attachment == Some((was(s), port));
+                if owner.filter(same).is_some() {
+                    let before = self.lft.to(lid);
+                    let entries = lft.to_mut(lid).iter_mut().zip(&switches);
+                    entries.for_each(|(entry, was)| *entry = before[was.index()]);
+                }
+            }
+        }
+        Some((candidate, lft))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{route, route_after};
+    use crate::topology::{Dragonfly, HyperX, Mesh, fail_links};
+
+    fn first(fabric: &Fabric, settings: &Settings) -> (Routed, Baseline) {
+        let routed = route(fabric, settings).unwrap();
+        let baseline = Baseline::new(fabric, settings, &routed).expect("one SL");
+        (routed, baseline)
+    }
+
+    fn differing(before: &Lft, after: &Lft, fabric: &Fabric) -> usize {
+        let lids = fabric.endports().iter().flat_map(|end| end.lids());
+        lids.map(|lid| before.to(lid).iter().zip(after.to(lid)).filter(|(a, b)| a != b).count()).sum()
+    }
+
+    #[test]
+    fn links_that_fail_and_come_back_end_in_the_same_tables() {
+        let settings = Settings::default();
+        for fabric in [
+            Mesh { dims: vec![5, 5], cas: 2 }.build().unwrap(),
+            HyperX { dims: vec![4, 4], cas: 1 }.build().unwrap(),
+            Dragonfly::balanced(2).build().unwrap(),
+        ] {
+            let (before, baseline) = first(&fabric, &settings);
+            let mut times_kept = 0;
+            for seed in 1..4 {
+                let damaged = fail_links(&fabric, 1, seed).unwrap();
+                let kept = route_after(&damaged, &settings, Some(&baseline)).unwrap();
+                let anew = route(&damaged, &settings).unwrap();
+                times_kept += usize::from(matches!(kept.lineage, Lineage::Kept));
+                let moved = |routed: &Routed| differing(&before.routes.lft, &routed.routes.lft, &damaged);
+                assert!(moved(&kept) <= moved(&anew), "{} {}", moved(&kept), moved(&anew));
+                let back = route_after(&fabric, &settings, Some(&baseline)).unwrap();
+                assert!(back.routes.lft == before.routes.lft && back.routes.sl2vl == before.routes.sl2vl);
+            }
+            assert!(times_kept > 0);
+        }
+    }
+
+    #[test]
+    fn what_the_baseline_does_not_know_is_routed_anew() {
+        let settings = Settings::default();
+        let whole = Mesh { dims: vec![5, 5], cas: 2 }.build().unwrap();
+        let damaged = fail_links(&whole, 1, 1).unwrap();
+        let (_, baseline) = first(&damaged, &settings);
+        let routed = route_after(&whole, &settings, Some(&baseline)).unwrap();
+        assert!(matches!(routed.lineage, Lineage::First(_)));
+        assert!(routed.routes.lft == route(&whole, &settings).unwrap().routes.lft);
+        // Other settings do not keep to it either.
+        let other = Settings { balance: crate::engine::Balance::Full, ..settings };
+        let routed = route_after(&damaged, &other, Some(&baseline)).unwrap();
+        assert!(routed.routes.lft == route(&damaged, &other).unwrap().routes.lft);
+    }
+}

@@ -1,0 +1,44 @@
+//! What is kept of tables so that later ones can keep to them.
+
+use std::fmt;
+
+use super::candidates::Candidate;
+use crate::engine::Lineage;
+use crate::fabric::Fabric;
+
+/// The rule of tables that a [`Baseline`](super::Baseline) can be made of.
+#[derive(Clone)]
+pub struct Keepable {
+    pub(super) candidate: Candidate,
+    /// The bandwidth that the tables lose.
+    pub(super) lost: f64,
+    /// Routes on their hottest channel.
+    pub(super) largest: u64,
+    /// The links that they use, where these are not all.
+    pub(super) links: Option<Fabric>,
+}
+
+impl fmt::Debug for Keepable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rule, lost) = (self.candidate.name(), self.lost);
+        f.debug_struct("Keepable").field("rule", &rule).field("lost", &lost).finish_non_exhaustive()
+    }
+}
+
+impl Keepable {
+    pub(super) fn new(candidate: &Candidate, lost: f64, largest: u64) -> Self {
+        Self { candidate: candidate.clone(), lost, largest, links: None }
+    }
+}
+
+impl Lineage {
+    /// The same for tables of `fabric` that use only `links`.
+    pub(in crate::engine) fn over(self, fabric: &Fabric, links: &Fabric) -> Self {
+        match self {
+            Self::First(keepable) if keepable.links.is_none() && !std::ptr::eq(fabric, links) => {
+                Self::First(Box::new(Keepable { links: Some(links.clone()), ..*keepable }))
+            }
+            lineage => lineage,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Allowing more never ends worse by the stated objective.
+
+use rayon::prelude::*;
+
+use super::objective::{Measured, Objective};
+use super::tuning::STABILITY;
+use crate::engine::{Balance, Prefer, Settings, Task, route};
+use crate::evaluate::{channel_load, quick_bisection};
+use crate::fabric::Fabric;
+use crate::routing::Hops;
+use crate::topology::{fail_links, small_members};
+
+/// The largest fabrics that are tried, in switches.
+const LARGEST: usize = 20;
+
+/// What may be left out of the settings of the default.
+fn restrictions() -> Vec<(&'static str, Settings)> {
+    let default = Settings::default;
+    vec![
+        ("vls 2", Settings { vls: Some(2), ..default() }),
+        ("sls 1", Settings { sls: 1, ..default() }),
+        ("search_effort 0", Settings { search_effort: 0.0, ..default() }),
+        ("prefer one-sl", Settings { prefer: Prefer::OneSl, ..default() }),
+        ("prefer minimal", Settings { prefer: Prefer::Minimal, ..default() }),
+        ("balance stable", Settings { balance: Balance::Stable, ..default() }),
+    ]
+}
+
+/// Tables as they come out.
+struct Outcome {
+    /// By the objective.
+    price: f64,
+    /// One SL, at the price of detours.
+    one_sl_by_detours: bool,
+}
+
+/// `None` where there are no tables.
+fn outcome(fabric: &Fabric, settings: &Settings) -> Option<Outcome> {
+    let hops = Hops::new(fabric).ok()?;
+    let limits = settings.lane_limits(fabric).ok()?;
+    let objective = Objective::new(Task { fabric, hops: &hops, settings, limits, baseline: None });
+    let routed = route(fabric, settings).ok()?;
+    let load = channel_load(fabric, &routed.routes).ok()?.edge_forwarding_index;
+    let bandwidth = quick_bisection(fabric, &routed.routes.lft);
+    let measured = Measured::of(&objective, load, bandwidth, routed.detours(fabric));
+    let (vls, sls) = (routed.verdict.vls as u8, routed.verdict.sls as u8);
+    let one_sl_by_detours = sls == 1 && measured.detours > 0.0;
+    Some(Outcome { price: objective.price(&measured, vls, sls), one_sl_by_detours })
+}
+
+/// One comparison is left out: the default takes detours for one SL up to `max_nonminimal`, whatever they cost by the
+/// objective, and `prefer minimal` does not.
+#[test]
+fn allowing_more_never_ends_worse() {
+    let damaged = |fabric: &Fabric| fail_links(fabric, fabric.channels().len().div_ceil(20), 1).ok();
+    let cases = small_members().into_iter().filter(|(_, fabric)| fabric.num_switches() <= LARGEST);
+    let cases: Vec<(String, Fabric)> = cases
+        .flat_map(|(name, fabric)| {
+            let damaged = damaged(&fabric).map(|damaged| (format!("{name}, damaged"), damaged));
+            [(name.to_owned(), fabric)].into_iter().chain(damaged)
+        })
+        .collect();
+    let worse = |(name, fabric): &(String, Fabric)| {
+        let all = outcome(fabric, &Settings::default()).expect("it can be routed");
+        let less = |(what, settings): (&str, Settings)| {
+            let Outcome { price, .. } = outcome(fabric, &settings)?;
+            let by_choice = settings.prefer == Prefer::Minimal && all.one_sl_by_detours;
+            let is_worse = price + STABILITY < all.price && !by_choice;
+            is_worse.then(|| format!("{name} ({fabric}): {what} {price:.3}, default {:.3}", all.price))
+        };
+        let mut found: Vec<String> = restrictions().into_iter().filter_map(less).collect();
+        let more = outcome(fabric, &Settings { search_effort: 4.0, ..Settings::default() });
+        let more = more.expect("it can be routed").price;
+        if all.price + STABILITY < more {
+            found.push(format!("{name} ({fabric}): search_effort 4 {more:.3}, default {:.3}", all.price));
+        }
+        found
+    };
+    let found: Vec<String> = cases.par_iter().flat_map_iter(worse).collect();
+    assert!(cases.len() > 20);
+    assert!(found.is_empty(), "{found:#?}");
+}

@@ -1,0 +1,248 @@
+//! A file of roles: which adapters compute, store or serve, and how much each counts.
+//!
+//! A line names adapters, a role, and optionally how often routes from them and routes to them count:
+//!
+//! ```text
+//! # adapters         role     source destination
+//! 0x0002c90300001010 storage
+//! oss*               storage  2      4
+//! "login? mlx5_0"    service
+//! ```
+//!
+//! Adapters are named by the GUID of a port or of the node, or by the node description with `*` for any text, `?`
+//! for any character and `[ab]` for one of some, in double quotes if it has blanks. The last line that fits an adapter
+//! counts. Adapters that no line fits compute and count once. Blank lines and what follows `#` at the start of a word are
+//! ignored.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use glob::Pattern;
+
+use super::config_error::ConfigError;
+use super::{list_file, root_file};
+use crate::fabric::{Duty, EndPort, EndPortId, Fabric, Guid, Role};
+
+/// A line of a file of roles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleLine {
+    /// The adapters that it is about.
+    pub adapters: Adapters,
+    /// What they are for.
+    pub duty: Duty,
+}
+
+/// Which adapters a line is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Adapters {
+    /// Those with this port GUID or node GUID.
+    Guid(Guid),
+    /// Those whose node description fits this pattern.
+    Described(Pattern),
+}
+
+/// Reads a file of roles.
+///
+/// # Errors
+/// The file and what is wrong with it: it cannot be read, or a line is not as it should be.
+pub(super) fn read(path: &Path) -> Result<Vec<RoleLine>, String> {
+    parse(&list_file::read(path)?).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Reads the text of such a file.
+///
+/// # Errors
+/// The first line with a mistake.
+pub fn parse(text: &str) -> Result<Vec<RoleLine>, ConfigError> {
+    let lines = text.lines().zip(1..).map(|(text, line)| (text.trim(), line));
+    let lines = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));
+    lines.map(|(text, line)| entry(text).map_err(|reason| ConfigError { line, reason })).collect()
+}
+
+fn entry(line: &str) -> Result<RoleLine, String> {
+    let (name, rest) = match line.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"').ok_or("the quote after the description is missing")?,
+        None => line.split_once(char::is_whitespace).unwrap_or((line, "")),
+    };
+    let mut words = rest.split_whitespace().take_while(|word| !word.starts_with('#'));
+    let role = match words.next() {
+        Some("compute") => Role::Compute,
+        Some("storage") => Role::Storage,
+        Some("service") => Role::Service,
+        Some(other) => return Err(format!("'{other}' is none of compute, storage, service")),
+        None => return Err(format!("'{name}' has no role: compute, storage or service")),
+    };
+    let mut weight = |what: &str| match words.next() {
+        None => Ok(1),
+        Some(word) => {
+            let weight = word.parse().ok().filter(|&n| n <= Duty::MOST);
+            weight.ok_or_else(|| format!("the weight as {what} must be 0 to {}, not '{word}'", Duty::MOST))
+        }
+    };
+    let duty = Duty { role, source: weight("source")?, destination: weight("destination")? };
+    if let Some(word) = words.next() {
+        return Err(format!("'{word}' is too much: a line has a name, a role and two weights"));
+    }
+    let adapters = match name.strip_prefix("0x") {
+        Some(digits) => {
+            Adapters::Guid(list_file::guid(digits).ok_or_else(|| format!("'{name}' is not a GUID"))?)
+        }
+        None => Adapters::Described(
+            Pattern::new(name).map_err(|error| format!("'{name}' is not a pattern: {error}"))?,
+        ),
+    };
+    Ok(RoleLine { adapters, duty })
+}
+
+/// The roles that OpenSM's own files give: a port GUID a line, what follows it on the line is a comment. With a file of
+/// compute nodes, what is in neither serves.
+///
+/// # Errors
+/// The file and what is wrong with it.
+pub fn read_guid_files(compute: Option<&Path>, storage: Option<&Path>) -> Result<Vec<RoleLine>, String> {
+    let of_role = |path: &Path, role| {
+        let line =
+            move |guid| RoleLine { adapters: Adapters::Guid(guid), duty: Duty { role, ..Duty::default() } };
+        Ok::<_, String>(root_file::read(path)?.into_iter().map(line))
+    };
+    let mut lines = Vec::new();
+    if let Some(path) = compute {
+        let adapters = Adapters::Described(Pattern::new("*").expect("a pattern"));
+        lines.push(RoleLine { adapters, duty: Duty { role: Role::Service, ..Duty::default() } });
+        lines.extend(of_role(path, Role::Compute)?);
+    }
+    if let Some(path) = storage {
+        lines.extend(of_role(path, Role::Storage)?);
+    }
+    Ok(lines)
+}
+
+/// Gives the adapters of a fabric their duties. Returns the number of adapters of each role that some line fits.
+///
+/// Cost: O(n + P (l + m)) with n lines, P adapters, descriptions of l characters and m patterns that begin like one of
+/// them.
+pub fn assign(lines: &[RoleLine], fabric: &mut Fabric) -> [usize; 3] {
+    let index = Index::new(lines);
+    let line_of = |end| index.line_of(fabric, fabric.endport(end));
+    let found = fabric.adapters().filter_map(|(id, _)| Some((id, lines[line_of(id)?].duty)));
+    let found: Vec<(EndPortId, Duty)> = found.collect();
+    let mut count = [0; 3];
+    for (id, duty) in found {
+        fabric.set_duty(id, duty);
+        count[duty.role as usize] += 1;
+    }
+    count
+}
+
+/// The lines by what they name; each with its number.
+#[derive(Default)]
+struct Index<'a> {
+    /// The last one for each GUID.
+    by_guid: HashMap<Guid, usize>,
+    /// Patterns by the text before the first wildcard.
+    by_start: HashMap<&'a str, Vec<(&'a Pattern, usize)>>,
+}
+
+impl<'a> Index<'a> {
+    fn new(lines: &'a [RoleLine]) -> Self {
+        let mut index = Self::default();
+        for (number, line) in lines.iter().enumerate() {
+            match &line.adapters {
+                Adapters::Guid(guid) => {
+                    index.by_guid.insert(*guid, number);
+                }
+                Adapters::Described(pattern) => {
+                    let start = pattern.as_str().split(['*', '?', '[']).next().unwrap_or_default();
+                    index.by_start.entry(start).or_default().push((pattern, number));
+                }
+            }
+        }
+        index
+    }
+
+    /// The last line that fits an adapter.
+    fn line_of(&self, fabric: &Fabric, end: &EndPort) -> Option<usize> {
+        let node = fabric.node(end.node);
+        let text = node.description.as_str();
+        let guids = [end.guid, node.guid].into_iter().filter_map(|guid| self.by_guid.get(&guid).copied());
+        let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+        let near = ends.filter_map(|end| self.by_start.get(&text[..end])).flatten();
+        let patterns = near.filter(|(pattern, _)| pattern.matches(text)).map(|&(_, number)| number);
+        guids.chain(patterns).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::FatTree;
+
+    fn roles(text: &str) -> Vec<Duty> {
+        let mut f = FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
+        assign(&parse(text).unwrap(), &mut f);
+        f.adapters().map(|(_, end)| f.duty(end)).collect()
+    }
+
+    #[test]
+    fn the_last_line_that_fits_counts() {
+        let f = FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
+        let (_, third) = f.adapters().nth(2).unwrap();
+        let name = &f.node(third.node).description;
+        let text =
+            format!("# all\n*-ca-1 storage 2 3\n{} service # by port\n\"{name}\" compute 4", third.guid);
+        let found = roles(&text);
+        let storage = Duty { role: Role::Storage, source: 2, destination: 3 };
+        assert_eq!(
+            found[..4],
+            [storage, Duty::default(), Duty { source: 4, ..Duty::default() }, Duty::default()]
+        );
+        assert_eq!(roles("\n# nothing\n"), vec![Duty::default(); 8]);
+        assert_eq!(roles("l?-ca-? service").iter().filter(|d| d.role == Role::Service).count(), 0);
+        assert_eq!(roles("*?*ca*2 service").iter().filter(|d| d.role == Role::Service).count(), 4);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line() {
+        for (line, reason) in [
+            ("oss* stroage", "line 2: 'stroage' is none of compute, storage, service"),
+            ("oss*", "line 2: 'oss*' has no role"),
+            ("\"oss 1 storage", "line 2: the quote"),
+            ("oss[ storage", "line 2: 'oss[' is not a pattern"),
+            ("0xzz storage", "line 2: '0xzz' is not a GUID"),
+            ("a storage 9", "line 2: the weight as source must be 0 to 8, not '9'"),
+            ("a storage 1 -1", "line 2: the weight as destination must be 0 to 8, not '-1'"),
+            ("a storage 1 1 1", "line 2: '1' is too much"),
+        ] {
+            let error = parse(&format!("# first\n{line}\n")).unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_opensm() {
+        let mut f = FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
+        let guids: Vec<Guid> = f.adapters().map(|(_, end)| end.guid).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let (cn, io) = (folder.path().join("cn"), folder.path().join("io"));
+        std::fs::write(&cn, format!("# nodes\n{} n0\n{:x}\n\n", guids[0], guids[1].0)).unwrap();
+        std::fs::write(&io, format!("{}\n", guids[4])).unwrap();
+        let lines = read_guid_files(Some(&cn), Some(&io)).unwrap();
+        assert_eq!(assign(&lines, &mut f), [2, 1, 5]);
+        assert_eq!(assign(&read_guid_files(None, Some(&io)).unwrap(), &mut f), [0, 1, 0]);
+        std::fs::write(&io, "0x1\nnode\n").unwrap();
+        let error = read_guid_files(None, Some(&io)).unwrap_err();
+        assert!(error.ends_with("io: line 2: 'node' is not a GUID"), "{error}");
+    }
+
+    #[test]
+    fn ten_thousand_lines_are_read_and_applied_at_once() {
+        let mut f = FatTree { k: 16, levels: 3, down: None, cas: None }.build().unwrap();
+        let text: String =
+            (0..10_000).map(|i| format!("node{i}-* storage 1 {}\n0x{i:x} service\n", i % 9)).collect();
+        let text = text + "*-ca-3 storage\n";
+        let start = std::time::Instant::now();
+        let [_, storage, _] = assign(&parse(&text).unwrap(), &mut f);
+        assert_eq!(storage, 128);
+        assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
+    }
+}

@@ -1,0 +1,163 @@
+//! Folders of tables.
+
+use super::*;
+use crate::fabric::{EndPortId, Sl};
+
+#[test]
+fn tables_survive_a_folder() {
+    let f = sample();
+    let r = routes(&f);
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+    let (_, back) = load_tables(dir.path(), f.clone()).unwrap();
+    assert_eq!(back.lft, r.lft);
+    assert_eq!(back.sl2vl, r.sl2vl);
+    // The two ports of H2 are on switches with different SLs, which the format cannot express.
+    for (i, e) in
+        f.endports().iter().enumerate().filter(|(_, e)| f.node(e.node).description != "other {name}")
+    {
+        for lid in (1..f.lid_table_len()).filter_map(|l| Lid::new(l as u16)) {
+            let id = EndPortId::at(i);
+            assert_eq!(back.path_sl.allowed(&f, id, lid), r.path_sl.allowed(&f, id, lid), "{e:?} to {lid}");
+        }
+    }
+    std::fs::remove_file(dir.path().join("opensm-lfts.dump")).unwrap();
+    assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.lft, r.lft);
+    let slvl_text = std::fs::read(dir.path().join("slvl")).unwrap();
+    assert_eq!(slvl::read(&slvl_text[..], &f).unwrap().0, r.sl2vl);
+    let lids = std::fs::read(dir.path().join("guid2lid")).unwrap();
+    assert_eq!(guid2lid::read(&lids[..], &f).unwrap().0.endports(), f.endports());
+    // Without psl and SL2VL there is one lane.
+    std::fs::remove_file(dir.path().join("psl")).unwrap();
+    std::fs::remove_file(dir.path().join("opensm-sl2vl.dump")).unwrap();
+    assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.path_sl, PathSl::one(Sl(0)));
+}
+
+/// The announced sizes are the actual ones.
+#[test]
+fn texts_are_as_large_as_planned() {
+    for f in [
+        crate::topology::FatTree { k: 6, levels: 3, down: None, cas: None }.build().unwrap(),
+        crate::topology::Torus { dims: vec![6, 5], cas: 2 }.build().unwrap(),
+    ] {
+        let r = routes(&f);
+        let dir = tempfile::tempdir().unwrap();
+        write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+        for planned in plan_tables(&f, &r, WriteOptions::default()) {
+            let bytes = std::fs::metadata(dir.path().join(planned.name)).unwrap().len();
+            let ratio = planned.bytes as f64 / bytes as f64;
+            assert!((0.85..1.15).contains(&ratio), "{planned:?}: {bytes}");
+        }
+    }
+}
+
+/// Path SLs are written if any pair needs an SL other than 0, even between switches only.
+#[test]
+fn path_sls_of_switches_alone_are_written() {
+    let f = sample();
+    let mut r = routes(&f);
+    let switches = f.num_switches();
+    let mut table = vec![0; f.lid_table_len() * switches];
+    let lid = f.endport(f.endports_on(SwitchId(0))[0]).lid;
+    let to_switch = f.endports().iter().find(|e| e.kind == NodeKind::Switch && e.lid != lid).unwrap().lid;
+    table[to_switch.index() * switches] = 4;
+    // LID 0 has no owner.
+    table[..switches].fill(PathSl::UNKNOWN);
+    r.path_sl = PathSl::BySwitch(table);
+    let fate = |largest_text| plan_tables(&f, &r, WriteOptions { largest_text })[4].fate;
+    assert_eq!((fate(LARGE_FILE), fate(10)), (Fate::Written, Fate::TooLarge));
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &r, WriteOptions { largest_text: 10 }).unwrap();
+    assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.path_sl, r.path_sl);
+}
+
+/// A missing folder is not created: it may be that of an interrupted run.
+#[test]
+fn tables_are_written_to_a_folder_that_is_there() {
+    let f = sample();
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    assert!(write_tables(&missing, &f, &routes(&f), WriteOptions::default()).is_err());
+    assert!(!missing.exists());
+}
+
+/// A file that is not a table or that ends too early is never read as a shorter table.
+#[test]
+fn what_tables_do_not_say_is_said() {
+    let f = sample();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let load = || load_tables(dir.path(), f.clone()).map(|(_, routes)| routes.remarks.join("; "));
+    assert!(!load().unwrap().contains("not stated"));
+    let psl = dir.path().join("psl");
+    let all = std::fs::read_to_string(&psl).unwrap();
+    let half: Vec<&str> = all.lines().take(10).collect();
+    std::fs::write(&psl, half.join("\n")).unwrap();
+    assert!(load().unwrap().contains("pairs are not stated: every SL may be used on them"), "{:?}", load());
+    std::fs::write(&psl, all).unwrap();
+    let groups = dir.path().join("opensm.mcfdbs");
+    std::fs::write(&groups, "\x00\x01garbage").unwrap();
+    assert!(
+        load().unwrap_err().to_string().contains("opensm.mcfdbs: line 1: text without a multicast table")
+    );
+    std::fs::write(&groups, "").unwrap();
+    let lfts = dir.path().join("opensm-lfts.dump");
+    let all = std::fs::read_to_string(&lfts).unwrap();
+    std::fs::write(&lfts, all.split("Unicast").take(2).collect::<Vec<_>>().join("Unicast")).unwrap();
+    assert!(load().unwrap().contains("opensm-lfts.dump: switch of the fabric without a table (2 times)"));
+    std::fs::remove_file(&lfts).unwrap();
+    std::fs::create_dir(&lfts).unwrap();
+    assert!(load().unwrap_err().to_string().contains("opensm-lfts.dump: not a regular file"));
+}
+
+/// If LIDs differ, the message says so and gives the first.
+#[test]
+fn tables_with_other_lids_are_named_as_such() {
+    let names = [("0x11", "S-0000000000000011"), ("0x12", "S-0000000000000012")];
+    let (f, _) = read_fabric(chassis(names).as_bytes()).unwrap();
+    let other = chassis(names).replace("lid 3 lmc", "lid 9 lmc").replace("lid 4 lmc", "lid 3 lmc");
+    let other = read_fabric(other.as_bytes()).unwrap().0;
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let remarks = load_tables(dir.path(), other.clone()).unwrap().1.remarks;
+    let remark = "LIDs of 2 end ports taken from the tables; the fabric's file has different ones, first: port 1 of 'h1', \
+                  LID 9 in the file and 3 in the tables";
+    assert!(remarks.iter().any(|r| r == remark), "{remarks:?}");
+    assert!(!load_tables(dir.path(), f.clone()).unwrap().1.remarks.iter().any(|r| r.contains("LIDs")));
+    // Tables that do not state the owners of LIDs.
+    let bare = tempfile::tempdir().unwrap();
+    std::fs::copy(dir.path().join("opensm.fdbs"), bare.path().join("opensm.fdbs")).unwrap();
+    let remarks = load_tables(bare.path(), other).unwrap().1.remarks;
+    let doubt = remarks.iter().find(|r| r.contains("other LIDs")).unwrap_or_else(|| panic!("{remarks:?}"));
+    for word in ["at 1 of 4 end ports", "LID 3 is port 1 of 'h2' at port 1 of 'leaf'", "out of port 2"] {
+        assert!(doubt.contains(word), "no '{word}' in: {doubt}");
+    }
+    assert!(!load_tables(bare.path(), f).unwrap().1.remarks.iter().any(|r| r.contains("LIDs")));
+}
+
+/// Its subnet list, which shows links, is empty.
+#[test]
+fn tables_of_a_lone_switch_survive_a_folder() {
+    let mut builder = FabricBuilder::new();
+    builder.add(Node::new(NodeKind::Switch, Guid(1), 8, "alone")).unwrap();
+    let f = builder.finish(Lmc::default()).unwrap();
+    let r = routes(&f);
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+    let (back, read) = load_tables(dir.path(), f.clone()).unwrap();
+    assert_eq!((back.endports(), read.lft), (f.endports(), r.lft));
+}
+
+#[test]
+fn dumps_look_as_opensm_prints_them() {
+    let f = sample();
+    let r = routes(&f);
+    let lfts = String::from_utf8(text(|out| lfts_dump::write(out, &f, &r.lft))).unwrap();
+    assert!(lfts.starts_with("Unicast lids [0-7] of switch Lid 5 guid 0x0000000000200000 ('leaf one'):\n"));
+    assert!(lfts.contains("\n0x0001 003 # Channel Adapter portguid 0x0000000000100001: 'H 1'\n"));
+    assert!(lfts.ends_with("\n7 lids dumped\n"));
+    let fdbs = String::from_utf8(text(|out| fdbs::write(out, &f, &r.lft))).unwrap();
+    assert!(fdbs.starts_with(
+        "dump_ucast_routes: Switch 0x0000000000200000\nLID    : Port : Hops : Optimal\n0x0001 : 003  : 01   : yes\n"
+    ));
+}

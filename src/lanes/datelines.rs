@@ -1,0 +1,83 @@
+//! Two VLs for dimension order on grids, and a third one for what does not begin in it.
+
+use rayon::prelude::*;
+
+use super::{LaneLimits, Lanes, LanesError};
+use crate::fabric::{Fabric, PortNum, Sl, SwitchId, Vl};
+use crate::ordering::{Datelines, Grid};
+use crate::tables::{PathSl, Sl2Vl, SlVlRow, SwitchPairs};
+
+/// VLs and SLs for tables in dimension order: the VL of a hop is the bit of the SL that belongs to its dimension
+/// ([`Datelines`]).
+///
+/// If not all paths start in order, a third VL takes the first channel of every path: sources alone wait for it, so no
+/// cycle leads over it, whatever the first step is. Paths that escape have an SL of their own and stay on that VL, where
+/// they obey up*/down*. No packet comes back to the third VL, so the paths close no cycle together.
+///
+/// - `starts`: by target and source switch, target-major, how the paths start: [`Datelines::IN_ORDER`] and so on.
+///   Empty if all are in order.
+/// - `escape_first`: whether SL 0 is that of the paths that escape, also if there are none; otherwise it comes last.
+///
+/// # Errors
+/// [`LanesError::TooFewVls`], [`LanesError::TooFewSls`].
+///
+/// Cost: O(S^2 D) time with S switches and D dimensions, on all cores, and S^2 bytes.
+pub fn datelines(
+    fabric: &Fabric,
+    grid: &Grid,
+    datelines: &Datelines,
+    starts: &[u8],
+    escape_first: bool,
+    limits: LaneLimits,
+) -> Result<Lanes, LanesError> {
+    let in_order: u8 = if datelines.sls() > 1 { 2 } else { 1 };
+    let more = escape_first || !starts.is_empty();
+    let escapes = escape_first || starts.contains(&Datelines::ESCAPES);
+    let (sls, vls) = (datelines.sls() as u8 + u8::from(escapes), in_order + u8::from(more));
+    if vls > limits.vls {
+        return Err(LanesError::TooFewVls { needed: usize::from(vls), offered: limits.vls });
+    }
+    if sls > limits.sls {
+        return Err(LanesError::TooFewSls { needed: usize::from(sls), offered: limits.sls });
+    }
+    let first = u8::from(escape_first);
+    let escape = escapes.then_some(if escape_first { 0 } else { sls - 1 });
+    let own = Vl(in_order);
+    let vl = |dimension: usize, sl: u8, injected: bool| {
+        let alone = Some(sl) == escape || injected && more;
+        if alone { own } else { datelines.vl(dimension, Sl(sl.wrapping_sub(first))) }
+    };
+    let row = |i: usize, injected| SlVlRow::from_vls(std::array::from_fn(|sl| vl(i, sl as u8, injected)));
+    let rows: Vec<[SlVlRow; 2]> =
+        (0..grid.dimensions().len()).map(|i| [row(i, false), row(i, true)]).collect();
+    let mut sl2vl = Sl2Vl::new(fabric);
+    for (id, c) in fabric.channels().iter() {
+        let [onward, injected] = rows[grid.dimension_of(fabric, id)];
+        for port in (0..sl2vl.ports_of(c.from)).map(|port| PortNum(port as u8)) {
+            let between = fabric.channels().at_port(c.from, port).is_some();
+            sl2vl.set(c.from, port, c.out_port, if between { onward } else { injected });
+        }
+    }
+    let n = fabric.num_switches();
+    let mut pairs = vec![0_u8; n * n];
+    pairs.par_chunks_mut(n.max(1)).enumerate().for_each(|(target, row)| {
+        for (s, sl) in row.iter_mut().enumerate() {
+            let start = starts.get(target * n + s).copied().unwrap_or(Datelines::IN_ORDER);
+            let in_order_from = |s: SwitchId| first + datelines.sl(grid, s, SwitchId::at(target));
+            let s = SwitchId::at(s);
+            *sl = match (start, escape) {
+                (Datelines::IN_ORDER, _) => in_order_from(s),
+                (Datelines::ESCAPES, Some(escape)) => escape,
+                (sidestep, _) => {
+                    let (i, up) = Datelines::dimension_and_direction(sidestep);
+                    in_order_from(grid.step(fabric, s, i, up).expect("a sidestep is a link"))
+                }
+            };
+        }
+    });
+    let path_sl = match sls {
+        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
+        _ => PathSl::BySwitchPair(SwitchPairs::new(fabric, pairs)),
+    };
+    Ok(Lanes { sl2vl, path_sl, vls, sls })
+}

@@ -1,0 +1,83 @@
+use super::*;
+use crate::topology::{
+    Candidates, Dragonfly, FatTree, HyperX, Kautz, Mesh, Random, Ring, SlimFly, Torus, fail_links,
+    fail_switches,
+};
+
+fn torus(dims: &[u32]) -> Fabric {
+    Torus { dims: dims.to_vec(), cas: 1 }.build().unwrap()
+}
+
+fn lengths(grid: &Grid) -> Vec<(usize, bool)> {
+    grid.dimensions().iter().map(|dimension| (dimension.length, dimension.ring)).collect()
+}
+
+#[test]
+fn whole_grids_have_their_lengths() {
+    for (f, expected) in [
+        (torus(&[5, 7]), vec![(5, true), (7, true)]),
+        (torus(&[6, 5, 8]), vec![(6, true), (8, true), (5, true)]),
+        (torus(&[3, 6]), vec![(6, true), (3, true)]),
+        (torus(&[4, 5]), vec![(5, true), (2, false), (2, false)]),
+        (torus(&[5, 5, 5, 5]), vec![(5, true); 4]),
+        (Ring { switches: 9, cas: 1 }.build().unwrap(), vec![(9, true)]),
+        (Mesh { dims: vec![4, 6], cas: 1 }.build().unwrap(), vec![(4, false), (6, false)]),
+    ] {
+        let grid = Grid::find(&f).unwrap_or_else(|| panic!("{f}"));
+        assert_eq!(lengths(&grid), expected, "{f}");
+        assert!(grid.is_whole(), "{f}");
+        // Steps there and back, and channels that are all steps.
+        let mut seen = 0;
+        for s in f.switch_ids() {
+            for i in 0..grid.dimensions().len() {
+                for up in [true, false] {
+                    seen += grid.channels(s, i, up).len();
+                    if let Some(next) = grid.step(&f, s, i, up) {
+                        assert_eq!(grid.step(&f, next, i, !up), Some(s), "{f}");
+                    }
+                }
+            }
+        }
+        assert_eq!(seen, f.channels().len(), "{f}");
+    }
+}
+
+#[test]
+fn damaged_tori_are_recognised() {
+    for dims in [&[8, 8][..], &[12, 9], &[16, 16], &[6, 6, 6], &[5, 3, 7], &[5, 5, 5, 3]] {
+        let whole = torus(dims);
+        let links = whole.channels().len() / 2;
+        for seed in 0..4 {
+            for damaged in [
+                fail_links(&whole, 1, seed).unwrap(),
+                fail_links(&whole, links / 20, seed).unwrap(),
+                fail_switches(&whole, 2, Candidates::Any, seed).unwrap(),
+            ] {
+                let grid = Grid::find(&damaged).unwrap_or_else(|| panic!("{dims:?}, seed {seed}: {damaged}"));
+                let mut found: Vec<usize> = grid.dimensions().iter().map(|d| d.length).collect();
+                let mut expected: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
+                found.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!(found, expected, "{damaged}");
+                assert!(!grid.is_whole(), "{damaged}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_fabrics_are_no_grids() {
+    for f in [
+        Dragonfly::balanced(2).build().unwrap(),
+        Dragonfly::balanced(3).build().unwrap(),
+        FatTree { k: 4, levels: 3, down: None, cas: None }.build().unwrap(),
+        FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap(),
+        SlimFly { q: 5, cas: None }.build().unwrap(),
+        Kautz { d: 3, n: 3, cas: 1 }.build().unwrap(),
+        HyperX { dims: vec![4, 5], cas: 1 }.build().unwrap(),
+        Random { switches: 60, degree: 6, cas: 1, seed: 1 }.build().unwrap(),
+        Random { switches: 40, degree: 3, cas: 1, seed: 1 }.build().unwrap(),
+    ] {
+        assert!(Grid::find(&f).is_none(), "{f}");
+    }
+}

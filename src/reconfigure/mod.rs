@@ -1,0 +1,222 @@
+//! Plans the way from tables in force to new ones: which entries, rows and trees to program together, so that each
+//! step is proven free of credit loops.
+//!
+//! A plan is a sequence of states, the old tables first and the new ones last. Between two of them, every entry, row
+//! and tree port may be that of either. [`Mixture`], which shares no code with the planner, judges each step.
+//!
+//! Strategies, in the order of their price:
+//!
+//! 1. One step.
+//! 2. Parts in a fixed order: the rows of SL2VL, the entries that can still forward (*live*), and those that lead
+//!    over a channel that is gone (*dead*). Live entries first heals what a failed link in a tree does: a packet goes
+//!    down by an old entry, meets a new one that leads up again, and so takes a turn that neither tables have.
+//! 3. Rounds: each programs as much as can be proven.
+//! 4. Discards: entries that no round can place drop their packets for a step. This is always proven if both the
+//!    old and the new tables are, with all SLs that packets may have, as every state then lies within one of them.
+//!
+//! Multicast trees that change are taken away by the first step and completed by the last, unless everything can go
+//! in one step.
+
+mod discard;
+mod incremental;
+mod moves;
+mod orders;
+mod rounds;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use crate::fabric::Fabric;
+use crate::tables::{InForce, Plan, Transition};
+use crate::verify::mixture::{Common, Mixture, MixtureVerdict};
+
+use moves::{Changes, Moves};
+use orders::KnownSteps;
+
+/// How a plan is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// The cheapest that is proven.
+    Auto,
+    /// Everything at once.
+    OneStep,
+    /// Live entries with rows, then dead entries.
+    LiveThenDead,
+    /// Rows, then all entries.
+    RowsThenEntries,
+    /// Rows, live entries and dead entries in the best order.
+    Parts,
+    /// As much as can be proven, again and again, with discards for the rest.
+    Rounds,
+    /// Drop what changes, change the rows, program the rest.
+    Discard,
+}
+
+impl Strategy {
+    /// All of them with their names.
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("auto", Self::Auto),
+        ("one-step", Self::OneStep),
+        ("live-then-dead", Self::LiveThenDead),
+        ("rows-then-entries", Self::RowsThenEntries),
+        ("parts", Self::Parts),
+        ("rounds", Self::Rounds),
+        ("discard", Self::Discard),
+    ];
+}
+
+/// Bounds of the search.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How a plan is searched.
+    pub strategy: Strategy,
+    /// Steps at most, at least 1; one more if discards change rows.
+    pub max_steps: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { strategy: Strategy::Auto, max_steps: 6 }
+    }
+}
+
+/// A plan and the verdict on each of its steps.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Which way was found, as one line.
+    pub how: String,
+    /// What to program.
+    pub plan: Plan,
+    /// The states: one more than steps.
+    pub states: Vec<InForce>,
+    /// By step.
+    pub verdicts: Vec<MixtureVerdict>,
+    /// Whether the old tables alone are free of credit loops on the new fabric, with all SLs that packets may have.
+    pub old_proven: bool,
+    /// The same for the new tables. If not, hosts that go on with SLs of the old tables can close one, and no plan
+    /// helps before they ask for their paths again.
+    pub new_proven: bool,
+    /// Entries that differ between the old and the new tables.
+    pub changed_entries: usize,
+    /// Rows that differ.
+    pub changed_rows: usize,
+    /// Entries that drop their packets for a step, beside those whose channel is gone.
+    pub dropped_entries: usize,
+}
+
+impl Planned {
+    /// Whether every step is free of credit loops.
+    pub fn is_proven(&self) -> bool {
+        self.verdicts.iter().all(|v| v.deadlock_free)
+    }
+
+    /// Whether no packet can loop in any step.
+    pub fn is_loop_free(&self) -> bool {
+        self.verdicts.iter().all(|v| v.loop_free)
+    }
+}
+
+/// Plans the way between some tables.
+///
+/// - `fabric`: the one that the new tables are made for.
+///
+/// Cost: a [`Mixture`] for one step; at most 60 for parts, and one for each attempt of a round.
+pub fn plan(fabric: &Fabric, transition: &Transition, options: Options) -> Planned {
+    let planner = Planner::new(fabric, transition);
+    let (how, states) = planner.search(options);
+    planner.judged(how, states)
+}
+
+/// Judges the steps of a plan that was made elsewhere.
+pub fn judge(fabric: &Fabric, transition: &Transition, states: Vec<InForce>) -> Planned {
+    Planner::new(fabric, transition).judged("given".to_owned(), states)
+}
+
+/// What all strategies need.
+struct Planner<'a> {
+    fabric: &'a Fabric,
+    transition: &'a Transition,
+    changes: Changes,
+    common: Common<'a>,
+}
+
+/// A way, as words, and its states.
+type Way = (String, Vec<InForce>);
+
+impl<'a> Planner<'a> {
+    fn new(fabric: &'a Fabric, transition: &'a Transition) -> Self {
+        let changes = Changes::new(fabric, transition);
+        let Transition { old, new, sls, .. } = transition;
+        Self { fabric, transition, changes, common: Common::new(fabric, sls, [old, new]) }
+    }
+
+    /// The mixture of some states.
+    fn mixture<'b>(&'b self, states: &[&'b InForce]) -> Mixture<'b> {
+        Mixture::beside(&self.common, states)
+    }
+
+    fn search(&self, options: Options) -> Way {
+        let Options { strategy, max_steps } = options;
+        let mut known = KnownSteps::new();
+        let one = || ("one step".to_owned(), vec![self.transition.old.clone(), self.transition.new.clone()]);
+        match strategy {
+            Strategy::OneStep => one(),
+            Strategy::LiveThenDead => self.live_then_dead(),
+            Strategy::RowsThenEntries => self.rows_then_entries(),
+            Strategy::Parts => self.best_order(max_steps, &mut known).unwrap_or_else(one),
+            Strategy::Rounds => self.rounds(max_steps),
+            Strategy::Discard => self.discard_all(),
+            Strategy::Auto if max_steps < 2 => one(),
+            Strategy::Auto => self.best_order(max_steps.min(2), &mut known).unwrap_or_else(|| {
+                let rounds = self.rounds(max_steps);
+                let is_dear = rounds.1.len() > 3 || self.dropped(&rounds.1) > 0;
+                let order = if is_dear { self.best_order(max_steps, &mut known) } else { None };
+                order.unwrap_or(rounds)
+            }),
+        }
+    }
+
+    /// Whether a step between two states is proven.
+    fn is_proven(&self, before: &InForce, after: &InForce) -> bool {
+        self.mixture(&[before, after]).is_deadlock_free()
+    }
+
+    fn judged(&self, how: String, states: Vec<InForce>) -> Planned {
+        let verdict = |pair: &[InForce]| self.mixture(&[&pair[0], &pair[1]]).verdict();
+        let verdicts: Vec<MixtureVerdict> = states.windows(2).map(verdict).collect();
+        // What holds in a mixture holds in each of its states.
+        let alone = |step: Option<&MixtureVerdict>, state: &InForce| {
+            step.is_some_and(|v| v.deadlock_free) || self.is_proven(state, state)
+        };
+        Planned {
+            how,
+            plan: Plan::between(self.fabric, self.transition, &states),
+            old_proven: alone(verdicts.first(), &self.transition.old),
+            new_proven: alone(verdicts.last(), &states[states.len() - 1]),
+            verdicts,
+            changed_entries: self.changes.all.entries.len(),
+            changed_rows: self.changes.all.rows.len(),
+            dropped_entries: self.dropped(&states),
+            states,
+        }
+    }
+
+    /// See [`Planned::dropped_entries`].
+    fn dropped(&self, states: &[InForce]) -> usize {
+        let Some((between, last)) = states.split_last().map(|(last, rest)| (&rest[1..], last)) else {
+            return 0;
+        };
+        let all = Moves::between(self.fabric, &self.transition.old, last).entries;
+        let unchanged = between.iter().flat_map(|state| Moves::between(self.fabric, last, state).entries);
+        let touched: BTreeSet<_> = all.into_iter().chain(unchanged).collect();
+        let has = |state: &InForce, (lid, s)| state.lft.get(s, lid).is_some();
+        let drops = |entry: &&_| {
+            !self.changes.dead.contains(*entry)
+                && has(&self.transition.old, **entry)
+                && has(last, **entry)
+                && between.iter().any(|state| !has(state, **entry))
+        };
+        touched.iter().filter(drops).count()
+    }
+}

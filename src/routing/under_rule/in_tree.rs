@@ -1,0 +1,180 @@
+//! The paths of all switches to one destination, read from tables.
+
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
+use crate::ordering::Rule;
+use crate::routing::Hops;
+use crate::routing::demand::Demand;
+use crate::tables::Lft;
+
+/// Share of the adapter pairs whose path to the base LID is longer than the shortest. A LID that some switch has no
+/// path to is left out.
+///
+/// Cost: O(S D) with S switches and D adapters.
+pub fn base_detours(fabric: &Fabric, hops: &Hops, lft: &Lft) -> f64 {
+    let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
+    let others = adapters.iter().sum::<u64>().saturating_sub(1);
+    let mut tree = InTree::new(fabric, &adapters);
+    let (mut longer, mut pairs) = (0, 0);
+    for (_, end) in fabric.adapters() {
+        let Some((target, _)) = end.attachment else { continue };
+        if tree.read(target, lft.to(end.lid)) {
+            longer += tree.detours(hops);
+            pairs += others;
+        }
+    }
+    longer as f64 / pairs.max(1) as f64
+}
+
+/// The paths of all switches to one destination after the other, as next hops.
+pub(super) struct InTree<'a> {
+    pub(super) fabric: &'a Fabric,
+    /// By switch.
+    adapters: &'a [u64],
+    demand: Demand<'a>,
+    /// The destination, by whose role routes count; unknown, each adapter counts once.
+    pub(super) lid: Option<Lid>,
+    pub(super) target: SwitchId,
+    /// By switch: the channel that it takes; meaningless at the target.
+    pub(super) next: Vec<ChannelId>,
+    /// By switch: hops to the target.
+    pub(super) length: Vec<u16>,
+    /// By switch: routes that it forwards.
+    pub(super) flow: Vec<u64>,
+    /// The switches but the target, each after its next hop.
+    pub(super) order: Vec<SwitchId>,
+}
+
+impl<'a> InTree<'a> {
+    /// - `adapters`: by switch.
+    pub(super) fn new(fabric: &'a Fabric, adapters: &'a [u64]) -> Self {
+        let n = fabric.num_switches();
+        Self {
+            fabric,
+            adapters,
+            demand: Demand::new(fabric),
+            lid: None,
+            target: SwitchId(0),
+            next: vec![ChannelId(0); n],
+            length: vec![0; n],
+            flow: vec![0; n],
+            order: Vec::with_capacity(n),
+        }
+    }
+
+    /// Reads the paths in force. Returns false where some switch has none.
+    ///
+    /// Cost: O(S).
+    pub(super) fn read(&mut self, target: SwitchId, ports: &[u8]) -> bool {
+        let channels = self.fabric.channels();
+        self.target = target;
+        for s in self.fabric.switch_ids().filter(|&s| s != target) {
+            let Some(channel) = channels.at_port(s, PortNum(ports[s.index()])) else { return false };
+            self.next[s.index()] = channel;
+        }
+        self.measure();
+        self.order.len() + 1 == ports.len()
+    }
+
+    /// Computes lengths, order and flows from the next hops. Switches on a loop are left out of the order.
+    ///
+    /// Cost: O(S).
+    pub(super) fn measure(&mut self) {
+        const UNKNOWN: u16 = u16::MAX;
+        let channels = self.fabric.channels();
+        self.length.fill(UNKNOWN);
+        self.length[self.target.index()] = 0;
+        self.order.clear();
+        let mut trail = Vec::new();
+        for s in self.fabric.switch_ids() {
+            let mut at = s;
+            while self.length[at.index()] == UNKNOWN && trail.len() < self.length.len() {
+                trail.push(at);
+                at = channels.get(self.next[at.index()]).to;
+            }
+            if self.length[at.index()] == UNKNOWN {
+                trail.clear();
+                continue;
+            }
+            let mut length = self.length[at.index()];
+            while let Some(at) = trail.pop() {
+                length += 1;
+                self.length[at.index()] = length;
+                self.order.push(at);
+            }
+        }
+        let end = self.lid.and_then(|lid| self.fabric.owner_of(lid));
+        let (routes, times) = match end {
+            Some(end) => self.demand.to(self.fabric.endport(end)),
+            None => (self.adapters, 1),
+        };
+        self.flow.iter_mut().zip(routes).for_each(|(flow, routes)| *flow = times * routes);
+        for &s in self.order.iter().rev() {
+            let to = channels.get(self.next[s.index()]).to;
+            self.flow[to.index()] += self.flow[s.index()];
+        }
+    }
+
+    /// Whether all paths obey a rule.
+    ///
+    /// Cost: O(S).
+    pub(super) fn obeys(&self, rule: &Rule) -> bool {
+        let after = |c: ChannelId| self.after(self.to(c));
+        let position = |c: ChannelId| rule.position_of(c, after(c));
+        self.order.iter().all(|s| {
+            let first = self.next[s.index()];
+            after(first).is_none_or(|second| Rule::legal(position(first), position(second)))
+        })
+    }
+
+    /// How many adapters take a detour.
+    pub(super) fn detours(&self, hops: &Hops) -> u64 {
+        let row = hops.row(self.target);
+        let longer = self.order.iter().filter(|s| self.length[s.index()] > u16::from(row[s.index()]));
+        longer.map(|s| self.adapters[s.index()]).sum()
+    }
+
+    pub(super) fn to(&self, channel: ChannelId) -> SwitchId {
+        self.fabric.channels().get(channel).to
+    }
+
+    /// The channel over which a switch goes on; `None` at the target.
+    pub(super) fn after(&self, switch: SwitchId) -> Option<ChannelId> {
+        (switch != self.target).then(|| self.next[switch.index()])
+    }
+
+    /// The switches that go on to a switch, with their channels to it.
+    pub(super) fn predecessors(&self, switch: SwitchId) -> impl Iterator<Item = (SwitchId, ChannelId)> {
+        let into = self.fabric.channels().out(switch).map(|(_, c)| (c.to, c.reverse));
+        into.filter(|&(from, channel)| from != self.target && self.next[from.index()] == channel)
+    }
+
+    /// A channel and those that follow it to the target.
+    pub(super) fn path(&self, channel: ChannelId) -> impl Iterator<Item = ChannelId> {
+        std::iter::successors(Some(channel), |&c| self.after(self.to(c)))
+    }
+
+    /// Whether the path of a switch leads over another one.
+    pub(super) fn passes(&self, from: SwitchId, over: SwitchId) -> bool {
+        from == over || self.after(from).is_some_and(|c| self.path(c).any(|c| self.to(c) == over))
+    }
+
+    /// Adds the routes of all adapters to the load by channel, by the weights of the channels.
+    pub(super) fn count(&self, load: &mut [u64]) {
+        for &s in &self.order {
+            let channel = self.next[s.index()];
+            load[channel.index()] += self.flow[s.index()] * self.weight(channel);
+        }
+    }
+
+    /// What a route adds to the load of a channel.
+    pub(super) fn weight(&self, channel: ChannelId) -> u64 {
+        u64::from(self.fabric.weights().by_channel()[channel.index()])
+    }
+
+    /// Writes the ports by switch.
+    pub(super) fn write(&self, ports: &mut [u8]) {
+        for &s in &self.order {
+            ports[s.index()] = self.fabric.channels().get(self.next[s.index()]).out_port.0;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Multicast packets while the trees change.
+
+use std::collections::BTreeMap;
+
+use crate::fabric::{PortNum, SwitchId};
+use crate::tables::{InForce, McastGroup, PortSet};
+
+use super::flow::Sink;
+use super::{Mixing, SlGroup};
+use crate::verify::flow::DROPPED;
+
+/// The SLs of the packets of a group; SL 0, the default of groups, if none is stated.
+pub(super) fn sls(group: &McastGroup) -> u16 {
+    group.sls.unwrap_or(1)
+}
+
+/// The ports by which each switch may forward packets of each group, over all states: programming sends them in
+/// parts, so that old and new ones may be in force together.
+pub(super) struct Groups(Vec<McastGroup>);
+
+impl Groups {
+    pub(super) fn new(states: &[&InForce]) -> Self {
+        let mut all: BTreeMap<u16, (u16, BTreeMap<SwitchId, PortSet>)> = BTreeMap::new();
+        for group in states.iter().flat_map(|state| &state.multicast) {
+            let (set, switches) = all.entry(group.mlid).or_default();
+            *set |= sls(group);
+            for &(s, ports) in &group.ports {
+                ports.iter().for_each(|port| switches.entry(s).or_default().insert(port));
+            }
+        }
+        let group = |(mlid, (sls, ports)): (u16, (u16, BTreeMap<_, _>))| McastGroup {
+            mlid,
+            sls: Some(sls),
+            ports: ports.into_iter().collect(),
+        };
+        Self(all.into_iter().map(group).collect())
+    }
+
+    /// All groups, by MLID.
+    pub(super) fn all(&self) -> &[McastGroup] {
+        &self.0
+    }
+
+    /// Runs the packets of all groups, from all end ports on their switches.
+    ///
+    /// Cost: O(turns of the groups x groups of SLs).
+    pub(super) fn run(&self, mixing: &Mixing<'_>, sink: &mut impl Sink) {
+        for group in &self.0 {
+            self.run_group(mixing, group, sink);
+        }
+    }
+
+    /// Runs the packets of one group.
+    pub(super) fn run_group(&self, mixing: &Mixing<'_>, group: &McastGroup, sink: &mut impl Sink) {
+        let used = mixing.merge[usize::from(sls(group))];
+        for sl in mixing.groups.iter().filter(|sl| used & 1 << sl.sl != 0) {
+            Spread { mixing, group, sl, held: vec![0; mixing.ahead.len()], open: Vec::new() }.run(sink);
+        }
+    }
+}
+
+/// The packets of one group with one SL.
+struct Spread<'a> {
+    mixing: &'a Mixing<'a>,
+    group: &'a McastGroup,
+    sl: &'a SlGroup,
+    /// By slot: VLs on the channel out of it.
+    held: Vec<u16>,
+    /// (switch, port, VLs) that have not been followed yet.
+    open: Vec<(usize, u8, u16)>,
+}
+
+impl Spread<'_> {
+    fn run(mut self, sink: &mut impl Sink) {
+        let mixing = self.mixing;
+        for &(s, ports) in &self.group.ports {
+            for &source in mixing.fabric.endports_on(s) {
+                let port = mixing.fabric.endport(source).attachment.map_or(PortNum::ZERO, |(_, port)| port);
+                for out in ports.iter().filter(|&out| out != port) {
+                    if out.index() < mixing.turns.side[s.index()] {
+                        let vls = mixing.first_vls(&self.sl.vls, self.sl.sl, source, s.index(), out.0);
+                        self.hold(s.index(), out, vls, sink);
+                    }
+                }
+            }
+        }
+        while let Some((s, port, from)) = self.open.pop() {
+            let Some(out) = mixing.out(s, port) else { continue };
+            let next = out.to as usize;
+            let ports = self.group.at(SwitchId::at(next));
+            for port in ports.iter().filter(|port| port.0 != out.in_port) {
+                if port.index() >= mixing.turns.side[next] {
+                    continue;
+                }
+                let turn = mixing.turns.at(next, port.0, out.in_port);
+                let vls = self.sl.vls[turn] & !DROPPED;
+                if let Some(ahead) = mixing.out(next, port.0).filter(|_| vls != 0) {
+                    sink.depend(turn, ahead.slot as usize, from, vls);
+                    self.hold(next, port, vls, sink);
+                }
+            }
+        }
+    }
+
+    /// Copies leave on some VLs of a channel.
+    fn hold(&mut self, s: usize, port: PortNum, vls: u16, sink: &mut impl Sink) {
+        let Some(out) = self.mixing.out(s, port.0) else { return };
+        let held = &mut self.held[out.slot as usize];
+        let more = vls & !*held;
+        if more != 0 {
+            *held |= more;
+            sink.carry(out.slot as usize, more);
+            self.open.push((s, port.0, more));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The judge of changes against a slow reference that sends every packet over every way.
+
+use std::collections::BTreeSet;
+
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::random::{Dice, case, multicast, path_sl};
+use super::reference::{Lane, Waits, next, without_dead_ends};
+use crate::fabric::{EndPort, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::tables::{InForce, PathSl, Routes, SenderSls, SlVlRow, Transition};
+use crate::topology::fail_links;
+use crate::verify::mixture::{Common, Mixture, MixtureVerdict};
+use crate::verify::{Cause, McastFault, Witness, verify};
+
+/// All that packets may do.
+#[derive(Default)]
+struct Truth {
+    lanes: BTreeSet<Lane>,
+    waits: Waits,
+    /// Some packet to a LID may pass a channel twice.
+    looping: bool,
+}
+
+/// A packet's place: the switch, the in port and the virtual channel whose buffer it holds.
+type Place = (usize, u8, Option<Lane>);
+
+impl Truth {
+    fn of(f: &Fabric, sls: &SenderSls, states: &[&InForce]) -> Self {
+        let mut t = Self::default();
+        let ends = || f.endports().iter().enumerate().filter(|(_, e)| e.attachment.is_some());
+        let lids = states.iter().map(|state| state.lft.lids()).max().unwrap_or(0);
+        let place = |e: &EndPort| e.attachment.map(|(s, port)| (s.index(), port.0, None)).expect("attached");
+        let sends = |e: &EndPort, sl| {
+            e.port.0 == 0 || states.iter().any(|state| state.sl2vl.adapters().get(Sl(sl)).0 != 15)
+        };
+        for sl in 0..16 {
+            for lid in (1..lids).filter_map(|lid| Lid::new(lid as u16)) {
+                let from = |(i, e): (usize, &EndPort)| {
+                    let uses = sls.of(f, EndPortId::at(i), lid) >> sl & 1 != 0;
+                    (uses && sends(e, sl)).then(|| place(e))
+                };
+                let mut starts: Vec<Place> = ends().filter_map(from).collect();
+                for s in f.switch_ids() {
+                    let ports = f.switch(s).ports.iter().enumerate();
+                    let open = ports.filter(|(_, p)| p.untrusted);
+                    starts.extend(open.map(|(port, _)| (s.index(), port as u8, None)));
+                }
+                let entries = |s, _| {
+                    let entry = |state: &&InForce| Some(state.lft.get(SwitchId::at(s), lid)?.0);
+                    states.iter().filter(|state| lid.index() < state.lft.lids()).filter_map(entry).collect()
+                };
+                t.looping |= t.send(f, states, sl, starts, entries);
+            }
+            let mlids: BTreeSet<u16> = states.iter().flat_map(|s| &s.multicast).map(|g| g.mlid).collect();
+            for mlid in mlids {
+                let groups = || states.iter().flat_map(|s| &s.multicast).filter(move |g| g.mlid == mlid);
+                if groups().all(|g| g.sls.unwrap_or(1) >> sl & 1 == 0) {
+                    continue;
+                }
+                let ports = |s: usize| -> BTreeSet<u8> {
+                    groups().flat_map(|g| g.at(SwitchId::at(s)).iter()).map(|p| p.0).collect()
+                };
+                let inside = |e: &EndPort| !ports(place(e).0).is_empty() && sends(e, sl);
+                let starts = ends().filter(|(_, e)| inside(e)).map(|(_, e)| place(e)).collect();
+                let _ = t.send(f, states, sl, starts, |s, in_port| {
+                    ports(s).into_iter().filter(|&p| p != in_port).collect()
+                });
+            }
+        }
+        t
+    }
+
+    /// Sends packets from some places; returns whether any can come by a channel twice.
+    fn send(
+        &mut self,
+        f: &Fabric,
+        states: &[&InForce],
+        sl: u8,
+        starts: Vec<Place>,
+        entries: impl Fn(usize, u8) -> Vec<u8>,
+    ) -> bool {
+        let mut open = starts;
+        let mut met: BTreeSet<Place> = open.iter().copied().collect();
+        let mut steps = Waits::new();
+        while let Some((s, in_port, held)) = open.pop() {
+            for out in entries(s, in_port) {
+                let Some((to, to_port)) = next(f, s, out) else { continue };
+                for state in states {
+                    let row = state.sl2vl.row(SwitchId::at(s), PortNum(in_port), PortNum(out));
+                    let vl = row.get(Sl(sl)).0;
+                    if vl == 15 {
+                        continue;
+                    }
+                    let lane = (s, out, vl);
+                    self.lanes.insert(lane);
+                    if let Some(held) = held {
+                        self.waits.insert((held, lane));
+                        steps.insert(((held.0, held.1, 0), (s, out, 0)));
+                    }
+                    if met.insert((to, to_port, Some(lane))) {
+                        open.push((to, to_port, Some(lane)));
+                    }
+                }
+            }
+        }
+        !without_dead_ends(steps).is_empty()
+    }
+}
+
+/// Tables with a few entries and rows changed, and some with other trees and other SLs.
+fn changed(f: &Fabric, r: &Routes, dice: &mut Dice) -> Routes {
+    let mut new = r.clone();
+    let lids: Vec<Lid> = f.endports().iter().flat_map(|e| e.lids()).collect();
+    for _ in 0..[0, 1, 1, 2, 5, 20][dice.random_range(0..6)] {
+        let s = SwitchId::at(dice.random_range(0..f.num_switches()));
+        let lid = *lids.choose(dice).expect("that of a switch");
+        let channels: Vec<_> = f.channels().out(s).map(|(_, c)| c.out_port).collect();
+        match (dice.random_range(0..6), channels.choose(dice)) {
+            (0, _) => new.lft.clear(s, lid),
+            (1, _) => new.lft.set(s, lid, PortNum(dice.random_range(0..16))),
+            (_, Some(&port)) => new.lft.set(s, lid, port),
+            (_, None) => {}
+        }
+    }
+    for _ in 0..[0, 0, 1, 10][dice.random_range(0..4)] {
+        let i = dice.random_range(0..new.sl2vl.rows().len());
+        let vl = Vl(*[0, 1, 2, 15].choose(dice).expect("some"));
+        new.sl2vl.rows_mut()[i] = SlVlRow::uniform(vl);
+    }
+    if dice.random_bool(0.2) {
+        new.multicast = multicast(f, dice);
+    }
+    if dice.random_bool(0.2) {
+        new.path_sl = path_sl(f, dice);
+    }
+    new
+}
+
+/// The judge's verdict, which is what the reference says; every witness is one.
+fn compare(f: &Fabric, sls: &SenderSls, states: &[&InForce]) -> MixtureVerdict {
+    let mixture = Mixture::new(f, sls, states);
+    let v = mixture.verdict();
+    let t = Truth::of(f, sls, states);
+    let cyclic = without_dead_ends(t.waits.clone());
+    assert_eq!(v.dependencies, t.waits.len());
+    assert_eq!(v.virtual_channels, t.lanes.len());
+    assert_eq!(v.deadlock_free, cyclic.is_empty());
+    assert_eq!(v.loop_free, !t.looping, "a loop makes a cycle, so it is looked for only then");
+    assert_eq!(mixture.is_deadlock_free(), v.deadlock_free);
+    let lane = |(channel, vl): (crate::fabric::ChannelId, Vl)| {
+        let c = f.channels().get(channel);
+        (c.from.index(), c.out_port.0, vl.0)
+    };
+    match mixture.order() {
+        None => assert!(!v.deadlock_free),
+        Some(order) => {
+            let order: Vec<Lane> = order.into_iter().map(lane).collect();
+            assert_eq!(order.iter().copied().collect::<BTreeSet<_>>(), t.lanes);
+            let place = |l: Lane| order.iter().position(|&o| o == l).expect("in use");
+            assert!(t.waits.iter().all(|&(a, b)| place(a) < place(b)));
+        }
+    }
+    let within: Waits =
+        mixture.within(&v.cyclic_components).iter().map(|d| (lane(d.from), lane(d.to))).collect();
+    let set = |l: Lane| v.cyclic_components.iter().position(|c| c.iter().any(|&m| lane(m) == l));
+    let inside = |w: &&(Lane, Lane)| set(w.0).is_some() && set(w.0) == set(w.1);
+    assert_eq!(within, t.waits.iter().filter(inside).copied().collect());
+    let arcs = mixture.arcs(&v.cyclic_components);
+    assert_eq!(within, arcs.into_iter().map(|(from, to)| (lane(from), lane(to))).collect());
+    for witness in &v.witnesses {
+        let cycle: Vec<Lane> = match witness {
+            Witness::CreditLoop(waits) => waits.iter().map(|w| lane((w.channel, w.vl))).collect(),
+            Witness::Multicast(McastFault::CreditLoop(waits)) => {
+                assert!(waits.iter().any(|w| matches!(w.cause, Cause::Multicast { .. })));
+                waits.iter().map(|w| lane((w.channel, w.vl))).collect()
+            }
+            Witness::Loop { packet, switches } => {
+                let next_of = |s: SwitchId| {
+                    let entries = states.iter().filter_map(move |state| state.lft.get(s, packet.dlid));
+                    entries
+                        .filter_map(|port| next(f, s.index(), port.0))
+                        .map(|(to, _)| to)
+                        .collect::<Vec<_>>()
+                };
+                let after = switches.iter().cycle().skip(1);
+                assert!(switches.iter().zip(after).all(|(&s, to)| next_of(s).contains(&to.index())));
+                continue;
+            }
+            other => panic!("no such witness: {other:?}"),
+        };
+        let after = cycle.iter().cycle().skip(1);
+        assert!(cycle.iter().zip(after).all(|(&a, &b)| t.waits.contains(&(a, b))));
+    }
+    v
+}
+
+#[test]
+fn agrees_with_the_reference() {
+    let mut said = std::collections::BTreeMap::new();
+    for seed in 0..300 {
+        let mut dice = Dice::seed_from_u64(seed);
+        let (f, r) = case(&mut dice);
+        let damaged = if dice.random_bool(0.4) { fail_links(&f, 1, seed).ok() } else { None };
+        let now = damaged.as_ref().unwrap_or(&f);
+        let new = changed(now, &r, &mut dice);
+        let t = Transition::between(&f, &r, now, &new);
+        let mut states = vec![&t.old, &t.new];
+        let third = Transition::between(&f, &changed(&f, &r, &mut dice), now, &new).old;
+        if dice.random_bool(0.2) {
+            states.push(&third);
+        }
+        let common = Common::new(now, &t.sls, [&t.old, &t.new]);
+        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let single = compare(now, &t.sls, &[&t.new]);
+            (single, compare(now, &t.sls, &states))
+        }));
+        let (single, v) = asked.unwrap_or_else(|_| panic!("seed {seed}"));
+        assert_eq!(Mixture::beside(&common, &[&t.new]).verdict(), single, "seed {seed}");
+        assert_eq!(Mixture::beside(&common, &states).verdict(), v, "seed {seed}");
+        assert!(single.deadlock_free || !v.deadlock_free, "more states never do less: seed {seed}");
+        let mut note = |what: &'static str, holds: bool| *said.entry((what, holds)).or_insert(0) += 1;
+        note("deadlock free", v.deadlock_free);
+        note("loop free", v.loop_free);
+        note("packets in common", states.iter().all(|state| common.is_in(state)));
+        if single.deadlock_free {
+            note("deadlock free as the new tables are", v.deadlock_free);
+        }
+        if let Some(w) = v.witnesses.first() {
+            note("multicast in the cycle", matches!(w, Witness::Multicast(_)));
+        }
+    }
+    assert!(said.len() == 10 && said.values().all(|&n| n >= 5), "{said:#?}");
+}
+
+/// What mixtures have in common is the same wherever it is taken from.
+#[test]
+fn mixtures_of_similar_states_are_those_made_in_full() {
+    let mut found = BTreeSet::new();
+    for seed in 0..200 {
+        let mut dice = Dice::seed_from_u64(seed);
+        let (f, r) = case(&mut dice);
+        let damaged = if dice.random_bool(0.4) { fail_links(&f, 1, seed).ok() } else { None };
+        let now = damaged.as_ref().unwrap_or(&f);
+        let t = Transition::between(&f, &r, now, &changed(now, &r, &mut dice));
+        let mut between = t.old.clone();
+        for lid in (1..t.new.lft.lids()).filter_map(|lid| Lid::new(lid as u16)) {
+            if dice.random_bool(0.5) {
+                between.lft.to_mut(lid).copy_from_slice(t.new.lft.to(lid));
+            }
+        }
+        let new_rows = InForce { sl2vl: t.new.sl2vl.clone(), ..between.clone() };
+        // It may change entries and rows that the two agree about.
+        let foreign = Transition::between(&f, &changed(&f, &r, &mut dice), now, &r).old;
+        let common = Common::new(now, &t.sls, [&t.old, &t.new]);
+        for states in [
+            &[&t.old, &t.new][..],
+            &[&t.new],
+            &[&t.old, &between],
+            &[&t.old],
+            &[&between, &new_rows],
+            &[&new_rows, &t.new],
+            &[&t.old, &foreign],
+            &[&t.old, &t.new],
+        ] {
+            let (fast, full) = (Mixture::beside(&common, states), Mixture::new(now, &t.sls, states));
+            let verdict = full.verdict();
+            assert_eq!(fast.verdict(), verdict, "seed {seed}");
+            assert_eq!(fast.order(), full.order(), "seed {seed}");
+            assert_eq!(fast.within(&verdict.cyclic_components), full.within(&fast.cyclic_components()));
+            found.insert(verdict.deadlock_free);
+        }
+    }
+    assert_eq!(found.len(), 2);
+}
+
+/// One state alone is judged as [`verify`] judges tables all of whose packets arrive.
+#[test]
+fn one_state_is_judged_as_tables_are() {
+    let mut agreed = BTreeSet::new();
+    for seed in 0..300 {
+        let mut dice = Dice::seed_from_u64(seed);
+        let (f, mut r) = case(&mut dice);
+        r.multicast.clear();
+        let v = verify(&f, &r);
+        if v.reachable && v.contained {
+            let t = Transition::between(&f, &r, &f, &r);
+            // Foreign packets are a verdict of their own.
+            let alone = Mixture::new(&f, &t.sls, &[&t.new]).verdict();
+            assert_eq!(alone.deadlock_free, v.deadlock_free, "seed {seed}");
+            if !matches!(r.path_sl, PathSl::ByEndPort(_)) && f.endports().len() > 1 {
+                assert_eq!(alone.dependencies, v.dependencies, "seed {seed}");
+                assert_eq!(alone.virtual_channels, v.virtual_channels, "seed {seed}");
+            }
+            agreed.insert(v.deadlock_free);
+        }
+    }
+    assert_eq!(agreed.len(), 2);
+}

@@ -1,0 +1,139 @@
+//! What ibsim received, replayed through the judge of changes: no moment is left out of a proven step.
+
+use dfdn::fabric::{Fabric, Lid, NodeId};
+use dfdn::formats;
+use dfdn::reconfigure::judge;
+use dfdn::tables::{Plan, Routes, Transition};
+use dfdn::topology::{Dragonfly, FatTree, Mesh, Random};
+
+use crate::faults::{Patient, config, name, net};
+use crate::host::ibsim::Ibsim;
+use crate::host::opensm::{Config, OpenSm};
+use crate::host::readback::Readback;
+use crate::host::sets::Sets;
+use crate::host::sweeps::{End, Sweeps};
+use crate::host::{self, Tools, plugin};
+
+/// What occurred in a run.
+#[derive(Debug, Default)]
+pub(crate) struct Replayed {
+    pub(crate) events: usize,
+    /// Changes of tables that are proven, and their steps.
+    pub(crate) proven: usize,
+    pub(crate) steps: usize,
+    /// Changes that are not, as the log says.
+    pub(crate) announced: usize,
+    /// Those of which the log says nothing.
+    pub(crate) uncovered: Vec<String>,
+}
+
+impl Replayed {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.proven += other.proven;
+        self.steps += other.steps;
+        self.announced += other.announced;
+        self.uncovered.extend(other.uncovered);
+    }
+}
+
+/// The tables in the switches.
+fn held(sim: &Ibsim, sm: &OpenSm, left: Fabric) -> (Fabric, Routes) {
+    let back = Readback::of(sim);
+    if sm.path("psl").exists() {
+        std::fs::copy(sm.path("psl"), back.folder().join("psl")).expect("psl is copied");
+    }
+    formats::load_tables(back.folder(), left).expect("the tables load")
+}
+
+/// Cuts and mends one cable after the other, and judges all that OpenSM programs for it.
+///
+/// - `enough`: whether that many events suffice.
+pub(crate) fn run(
+    tools: &'static Tools,
+    what: &str,
+    whole: Fabric,
+    config: Config,
+    seed: u64,
+    enough: impl Fn(usize) -> bool,
+) -> Replayed {
+    let mut sets = Sets::new();
+    let mut sim = Ibsim::start(tools, &net(&whole));
+    let mut sm = OpenSm::start(&sim, &sets.config(config));
+    let mut sweeps = Sweeps::of(&sm);
+    assert_eq!(sweeps.rest(&mut sm, 0), End::Up, "{what}: at the start\n{}", sm.log());
+    let mut patient = Patient::new(whole, &sim, seed);
+    let host = sim.host().to_owned();
+    let own = |fabric: &Fabric| {
+        let mut nodes = (0..fabric.nodes().len()).map(NodeId::at);
+        nodes.find(|&node| name(fabric, node) == host).expect("OpenSM's own node")
+    };
+    let mut seen = Replayed::default();
+    let mut before = held(&sim, &sm, patient.left());
+    let _start = sets.steps(&before.0, own(&before.0), before.1.lft.lids());
+    while !enough(seen.events) {
+        let mut commands = Vec::new();
+        patient.cable_event(&mut commands);
+        let unproven = sm.log().matches("dfdn: DF32: ").count();
+        sim.commands(&commands);
+        seen.events += commands.len();
+        let end = sweeps.settle(&mut sm);
+        let what = format!("{what}, seed {seed}, after {} events {commands:?}", seen.events);
+        assert!(end == End::Up && sweeps.defects.is_empty(), "{what}: {end:?} {:?}", sweeps.defects);
+        let after = held(&sim, &sm, patient.left());
+        let change = Transition::between(&before.0, &before.1, &after.0, &after.1);
+        let steps = sets.steps(&after.0, own(&after.0), change.old.lft.lids());
+        let plan = Plan { steps, failed: change.failed.clone() };
+        let states = plan.states(&after.0, &change).unwrap_or_else(|why| panic!("{what}: {why}"));
+        let last = states.last().expect("at least the tables before");
+        for lid in (1..after.0.lid_table_len()).filter_map(|lid| Lid::new(lid as u16)) {
+            if after.0.owner_of(lid).is_some() {
+                assert_eq!(
+                    last.lft.to(lid),
+                    change.new.lft.to(lid),
+                    "{what}: a Set for LID {lid} is missing"
+                );
+            }
+        }
+        let judged = judge(&after.0, &change, states);
+        if judged.is_proven() {
+            seen.proven += usize::from(!plan.steps.is_empty());
+            seen.steps += plan.steps.len();
+        } else if sm.log().matches("dfdn: DF32: ").count() > unproven {
+            seen.announced += 1;
+        } else {
+            let witness = judged.verdicts.iter().flat_map(|v| &v.witnesses).next();
+            seen.uncovered.push(format!("{what}: {:?}", witness.map(|w| w.explain(&after.0))));
+        }
+        before = after;
+    }
+    assert!(sm.alive() && sm.stop().success(), "{what}: {}", sm.log());
+    seen
+}
+
+/// Fabrics whose changes need several steps, and some that need one.
+pub(crate) fn cases() -> Vec<(&'static str, Fabric)> {
+    vec![
+        ("mesh", Mesh { dims: vec![4, 4], cas: 1 }.build().expect("a mesh")),
+        ("dragonfly p=2", Dragonfly::balanced(2).build().expect("a Dragonfly")),
+        ("fat tree", FatTree { k: 4, levels: 3, down: None, cas: None }.build().expect("a fat tree")),
+        ("random", Random { switches: 12, degree: 4, cas: 1, seed: 5 }.build().expect("a random fabric")),
+    ]
+}
+
+#[test]
+fn everything_that_is_programmed_belongs_to_a_proven_step() {
+    let Some(tools) = host::tools("replayed Sets") else { return };
+    let mut all = Replayed::default();
+    for (n, (name, fabric)) in cases().into_iter().enumerate() {
+        let seen = run(tools, name, fabric, config("dfdn", 0), n as u64 + 1, |events| events >= 12);
+        eprintln!("{name}: {seen:?}");
+        all.add(seen);
+    }
+    assert!(all.uncovered.is_empty(), "{}", all.uncovered.join("\n"));
+    assert!(all.proven >= 30 && all.steps > all.proven && all.announced * 4 < all.proven, "{all:?}");
+    // At once, as an administrator may choose, the same does not hold.
+    let (name, fabric) = cases().swap_remove(0);
+    let fast = run(tools, name, fabric, plugin::fast(config("dfdn", 0)), 1, |events| events >= 6);
+    assert!(!fast.uncovered.is_empty() && fast.announced == 0, "{fast:?}");
+}
