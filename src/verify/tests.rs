@@ -316,8 +316,24 @@ fn what_adapters_do_not_send_does_not_arrive() {
         }
         let verdict = check(&f, &r, SlPolicy::AsTold);
         assert!(!compare::compare_safety(&f, &r, &verdict, Sizes::default()).any);
-        r.path_sl = PathSl::ByEndPort(vec![2; f.endports().len() * f.lid_table_len()]);
+        let mut table = vec![2; f.endports().len() * f.lid_table_len()];
+        r.path_sl = PathSl::ByEndPort(table.clone());
         assert!(!check(&f, &r, SlPolicy::AsTold).reachable);
+        // Switches send another one.
+        for (i, _) in f.endports().iter().enumerate().filter(|(_, end)| !end.is_adapter()) {
+            table[i * f.lid_table_len()..][..f.lid_table_len()].fill(0);
+        }
+        r.path_sl = PathSl::ByEndPort(table);
+        assert!(!check(&f, &r, SlPolicy::AsTold).reachable);
+        // So does what the first switch would drop too.
+        for (_, end) in f.adapters() {
+            let (s, port) = end.attachment.unwrap();
+            for out in 0..r.sl2vl.ports_of(s) as u8 {
+                r.sl2vl.set(s, port, PortNum(out), SlVlRow::default().with(Sl(2), Vl(15)));
+            }
+        }
+        assert!(!check(&f, &r, SlPolicy::AsTold).reachable);
+        assert!(!check(&f, &r, SlPolicy::Fixed(Sl(2))).reachable);
     }
 }
 
@@ -496,6 +512,56 @@ fn an_entry_beyond_the_ports_of_a_small_switch_is_forgotten() {
     r.lft.clear(SwitchId(0), second.lid);
     let sizes = Sizes { block: 1, tile: 1, ..Sizes::default() };
     assert!(!compare::compare(&f, &r, SlPolicy::AsTold, sizes).reachable);
+}
+
+/// All LIDs of a block use it, and all are adapters'.
+#[test]
+fn the_vl_of_the_only_channel_in_use_counts() {
+    let mut b = Build::new(2);
+    b.cable(0, 1);
+    b.adapter(0);
+    b.adapter(1);
+    let f = b.finish(0);
+    let r = routes(&f, tables(&f, |_| 0, true));
+    for block in [1, 64] {
+        let v = compare::compare(&f, &r, SlPolicy::AsTold, Sizes { block, ..Sizes::default() });
+        assert_eq!((v.vls, v.vls_all), (1, 1));
+    }
+}
+
+/// In a block of one LID both channels of the turn carry the same LIDs.
+#[test]
+fn a_row_between_two_channels_drops() {
+    let mut b = Build::new(3);
+    b.cable(0, 1);
+    b.cable(1, 2);
+    b.adapter(0);
+    b.adapter(2);
+    let f = b.finish(0);
+    let mut r = routes(&f, tables(&f, |_| 0, true));
+    r.sl2vl.set(SwitchId(1), PortNum(1), PortNum(2), SlVlRow::uniform(Vl(15)));
+    for block in [1, 64] {
+        let v = compare::compare(&f, &r, SlPolicy::AsTold, Sizes { block, ..Sizes::default() });
+        assert!(!v.reachable && v.loop_free);
+    }
+}
+
+/// Packets to the switch come by the second cable, from which none may go on to the adapter; those to the adapter come
+/// by the first.
+#[test]
+fn a_row_that_no_packet_to_the_lid_uses_drops_none() {
+    let mut b = Build::new(2);
+    b.cable(0, 1);
+    b.cable(0, 1);
+    b.adapter(1);
+    let f = b.finish(0);
+    let mut r = routes(&f, tables(&f, |_| 0, true));
+    let adapter = adapter_lid(&f, 0);
+    let own = destinations(&f).iter().find(|d| d.root == 1 && d.port == 0).unwrap().lid;
+    r.lft.set(SwitchId(0), adapter, PortNum(1));
+    r.lft.set(SwitchId(0), own, PortNum(2));
+    r.sl2vl.set(SwitchId(1), PortNum(2), PortNum(3), SlVlRow::uniform(Vl(15)));
+    assert!(check(&f, &r, SlPolicy::AsTold).is_safe());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{adapter_lid, clockwise, ring, routes, tables};
 use crate::fabric::{
     ChannelId, EndPort, EndPortId, Fabric, FabricBuilder, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl,
 };
-use crate::tables::{InForce, McastGroup, PathSl, Routes, SenderSls, SlVlRow, Transition};
+use crate::tables::{InForce, Lft, McastGroup, PathSl, PortSet, Routes, SenderSls, SlVlRow, Transition};
 use crate::topology::fail_links;
 use crate::verify::mixture::{Common, Mixture, MixtureVerdict};
 use crate::verify::{Cause, McastFault, Packet, Witness, verify};
@@ -343,6 +343,67 @@ fn packets_from_elsewhere_close_a_cycle() {
         }
         let v = alone(&f, &r);
         assert_eq!((v.deadlock_free, v.loop_free), (safe, true));
+        // The same with SL 3 alone, which a group has too. Its packets reach no other switch.
+        for c in f.channels().as_slice() {
+            for out in 0..r.sl2vl.ports_of(c.to) as u8 {
+                let row = SlVlRow::uniform(Vl(1)).with(Sl(3), Vl(0));
+                r.sl2vl.set(c.to, c.in_port, PortNum(out), row);
+            }
+        }
+        let (s, port) = f.adapters().next().expect("an adapter").1.attachment.expect("attached");
+        let mut ports = PortSet::default();
+        ports.insert(port);
+        let group = McastGroup { mlid: McastGroup::FIRST_MLID, sls: Some(1 << 3), ports: vec![(s, ports)] };
+        r.multicast.push(group);
+        assert_eq!(alone(&f, &r).deadlock_free, safe);
+    }
+}
+
+/// Two LIDs that no end port has: nothing leads to one, and packets to the other go around. Both lie beyond the LIDs of
+/// one of the states.
+#[test]
+fn lids_that_nobody_has_are_followed_too() {
+    let f = ring(5, 0..5, 0);
+    let mut r = routes(&f, tables(&f, |_| 0, true));
+    for c in f.channels().as_slice() {
+        for out in 0..r.sl2vl.ports_of(c.to) as u8 {
+            r.sl2vl.set(c.to, c.in_port, PortNum(out), SlVlRow::uniform(Vl(1)));
+        }
+    }
+    let t = Transition::between(&f, &r, &f, &r);
+    let lids = t.new.lft.lids();
+    let [none, around] = [lids, lids + 1].map(|lid| Lid::new(lid as u16).expect("a LID"));
+    let mut more = t.new.clone();
+    more.lft = Lft::with_lids(&f, lids + 2);
+    for lid in (1..lids).filter_map(|lid| Lid::new(lid as u16)) {
+        more.lft.to_mut(lid).copy_from_slice(t.new.lft.to(lid));
+    }
+    let sls = SenderSls::Same(1);
+    assert!(compare(&f, &sls, &[&more]).deadlock_free);
+    let round = clockwise(&f);
+    for s in f.switch_ids() {
+        let ahead = f.endports().iter().find(|e| e.attachment.is_some_and(|(home, _)| home != s));
+        let lid = ahead.expect("another switch").lid;
+        more.lft.set(s, around, round.get(s, lid).expect("an entry"));
+    }
+    assert!(f.switch_ids().all(|s| more.lft.get(s, none).is_none()));
+    for states in [&[&more][..], &[&t.new, &more], &[&more, &t.new]] {
+        let v = compare(&f, &sls, states);
+        assert_eq!((v.deadlock_free, v.loop_free), (false, false));
+    }
+}
+
+/// Two LIDs on a switch with the same entries elsewhere; the switch forwards the packets to one of them.
+#[test]
+fn an_entry_of_the_last_switch_that_leads_on_is_followed() {
+    let f = ring(5, 0..5, 0);
+    let lid = adapter_lid(&f, 0);
+    let home = f.endport(f.owner_of(lid).expect("in use")).attachment.expect("attached").0;
+    let own = f.endports_on(home).iter().map(|&e| f.endport(e).lid).find(|&l| l != lid).expect("its own");
+    for on in [lid, own] {
+        let mut r = routes(&f, clockwise(&f));
+        r.lft.set(home, on, r.lft.get(home, adapter_lid(&f, 1)).expect("an entry"));
+        assert!(!alone(&f, &r).loop_free);
     }
 }
 
@@ -365,8 +426,7 @@ fn packets_from_elsewhere_loop() {
 /// Packets to one LID are sent around, and dropped before they return; others close a credit loop.
 #[test]
 fn what_is_dropped_on_its_way_does_not_loop() {
-    let f = ring(5, 0..5, 0);
-    for drops in [true, false] {
+    for (f, drops) in [(ring(5, 0..5, 0), true), (ring(5, 0..5, 0), false), (besieged(), true)] {
         let mut r = routes(&f, clockwise(&f));
         let lid = adapter_lid(&f, 0);
         let home = f.endport(f.owner_of(lid).expect("in use")).attachment.expect("attached").0;
@@ -384,7 +444,9 @@ fn what_is_dropped_on_its_way_does_not_loop() {
             }
         }
         let v = alone(&f, &r);
-        assert_eq!((v.deadlock_free, v.loop_free), (false, drops));
+        // Packets from elsewhere have other SLs.
+        let open = f.nodes().iter().flat_map(|n| &n.ports).any(|p| p.untrusted);
+        assert_eq!((v.deadlock_free, v.loop_free), (false, drops && !open));
     }
 }
 
