@@ -263,6 +263,9 @@ fn vl_15_drops() {
     let mut all = r.clone();
     all.sl2vl.rows_mut().fill(SlVlRow::uniform(Vl(15)));
     assert!(!check(&f, &all, SlPolicy::AsTold).reachable);
+    // There is no row with another VL.
+    all.sl2vl.set_adapters(SlVlRow::uniform(Vl(15)));
+    assert!(!check(&f, &all, SlPolicy::AsTold).reachable);
     let text = v.witness().unwrap().explain(&f);
     assert!(text.contains("SL 2 maps to VL 15 from port 1"), "{text}");
 }
