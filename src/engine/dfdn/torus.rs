@@ -6,6 +6,7 @@ use super::{AS_GOOD, Priced, anew};
 use crate::engine::plan::{Plan, center};
 use crate::engine::{Balance, EngineError, Lineage, Prefer, Task};
 use crate::evaluate::{largest_load, quick_bisection};
+use crate::fabric::ChannelId;
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
 use crate::multicast::{given_tree, grid_trees};
 use crate::ordering::{Datelines, Grid, Tree, up_down_rank};
@@ -133,28 +134,47 @@ impl<'a> Torus<'a> {
     }
 
     /// Paths that start on a third VL as they need it.
-    fn labelled(&self, sls: u8) -> Option<Candidate> {
+    ///
+    /// - `limit`: SLs that may be used.
+    fn labelled(&self, limit: u8) -> Option<Candidate> {
+        self.labelled_beside(limit, None).or_else(|| {
+            // No tree was found among the paths. The tree of up*/down* gets an SL of its own.
+            let Task { fabric, hops, .. } = self.task;
+            let root = center(fabric, hops);
+            let tree = Tree::new(fabric, &up_down_rank(fabric, root), root);
+            self.labelled_beside(limit, Some(&tree.channels_down(fabric)))
+        })
+    }
+
+    /// - `tree`: the channels away from the root of a tree for multicast; `None`: a tree is looked for.
+    fn labelled_beside(&self, limit: u8, tree: Option<&[ChannelId]>) -> Option<Candidate> {
         let Task { fabric, hops, limits, .. } = self.task;
-        if usize::from(sls) < self.lines.sls() {
+        if usize::from(limit) < self.lines.sls() + usize::from(tree.is_some()) {
             return None;
         }
-        let routes = labelled_routes(fabric, hops, &self.grid, &self.lines, sls)?;
+        let routes = labelled_routes(fabric, hops, &self.grid, &self.lines, limit, tree)?;
         let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
-        let size = (LabelledRoutes::VLS, routes.used);
+        let size = (LabelledRoutes::VLS, routes.first + routes.used);
         let vl = |sl, s, before, step| routes.vl(sl, s, before, step);
         let pairs = routes.sls.clone();
         let Lanes { sl2vl, path_sl, vls, sls } =
             labelled(fabric, &self.grid, &self.lines, vl, pairs, size, limits);
-        let mut remarks = vec![self.in_words((sls, vls), detours)];
+        let mut remarks = vec![self.in_words((routes.used, vls), detours)];
         if sls > 1 {
             remarks.push("hosts must use the SL of the PathRecord".to_owned());
         }
         remarks.push(
             "links or switches are missing: a VL of its own takes the first channels of all paths".to_owned(),
         );
+        if routes.first > 0 {
+            remarks.push(format!("SL 0 is for multicast alone, paths have SLs 1 to {}", routes.used));
+        }
         let lft = routes.lft;
-        let mut plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees: None, lineage: Lineage::Single };
-        plan.find_any_trees(fabric, hops);
+        let trees = tree.map(|tree| given_tree(fabric, tree, 1));
+        let mut plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
+        if plan.trees.is_none() {
+            plan.find_any_trees(fabric, hops);
+        }
         plan.serves_multicast().then_some(Candidate { plan, sls, detours })
     }
 

@@ -110,6 +110,31 @@ impl Ascending {
         Self { switches, slots, next, position, labels, base: used, limit, used, first, load }
     }
 
+    /// Adds a link to a tree whose packets are all on the first VL, in both directions and with all their turns. To be
+    /// called for all links of the tree before any path, away from the root.
+    ///
+    /// - `channel`: to a switch that is not in the tree yet.
+    pub(super) fn reserve(&mut self, channel: usize) {
+        let (from, to) = (channel / self.slots, self.to(channel));
+        let back = to * self.slots + (channel % self.slots ^ 1);
+        for slot in 0..self.slots {
+            let other = from * self.slots + slot;
+            if other == channel || !self.first.reserved[other] {
+                continue;
+            }
+            let towards = self.to(other) * self.slots + (slot ^ 1);
+            for (first, second) in [(back, other), (towards, channel)] {
+                let fits = self.first.admits(&[first, second], true);
+                debug_assert!(fits, "the turns of a tree close no cycle");
+                if fits {
+                    self.first.add(first, second);
+                }
+            }
+        }
+        self.first.reserved[channel] = true;
+        self.first.reserved[back] = true;
+    }
+
     /// By SL, switch, slot of the channel before (one more: a source) and slot: the VL, or [`UNSET`].
     pub(super) fn into_labels(mut self) -> Vec<u8> {
         self.labels.truncate(self.used * self.switches * (self.slots + 1) * self.slots);
@@ -349,6 +374,8 @@ struct FirstVl {
     depends: Vec<bool>,
     /// The same: it would close a cycle.
     refused: Vec<bool>,
+    /// By channel: whether it belongs to a tree.
+    reserved: Vec<bool>,
     mark: Vec<bool>,
     /// Visits that are left.
     budget: usize,
@@ -362,8 +389,10 @@ impl FirstVl {
         let mut order = vec![0; channels];
         sorted.into_iter().enumerate().for_each(|(i, c)| order[c] = i as u32);
         let none = vec![false; channels * slots];
-        let (depends, refused, mark) = (none.clone(), none, vec![false; channels]);
-        Self { slots, next: next.to_vec(), order, depends, refused, mark, budget: REORDERING * channels }
+        let (depends, refused) = (none.clone(), none);
+        let (reserved, mark) = (vec![false; channels], vec![false; channels]);
+        let budget = REORDERING * channels;
+        Self { slots, next: next.to_vec(), order, depends, refused, reserved, mark, budget }
     }
 
     fn edge(&self, first: usize, second: usize) -> usize {

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::ascending::{Ascending, Column, HOME, NONE};
 use super::{BROKEN, Slot, tables};
-use crate::fabric::{Fabric, Sl, SwitchId, Vl};
+use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl};
 use crate::ordering::{Datelines, Grid};
 use crate::routing::{Hops, adapters_by_switch};
 use crate::tables::Lft;
@@ -19,8 +19,10 @@ pub struct LabelledRoutes {
     /// See [`vl`](Self::vl).
     labels: Vec<u8>,
     slots: usize,
-    /// Number of SLs.
+    /// Number of SLs of paths.
     pub used: u8,
+    /// SLs before them: one if SL 0 is for multicast alone.
+    pub first: u8,
     /// Pairs of adapters on detours.
     pub detours: u64,
     /// Ordered pairs of adapters.
@@ -31,15 +33,19 @@ impl LabelledRoutes {
     /// VLs of dimension order, and the one before them.
     pub const VLS: u8 = 3;
 
-    /// The VL after a turn; `None` if no path takes it with this SL.
+    /// The VL after a turn; `None` if no path takes it with this SL. SL 0 has the third VL where it is for multicast.
     ///
     /// - `before`: dimension and direction of the step to the switch, `None` for sources.
     /// - `step`: those of the step from it.
     pub fn vl(&self, sl: Sl, s: SwitchId, before: Option<(usize, bool)>, step: (usize, bool)) -> Option<Vl> {
+        if sl.0 < self.first {
+            return Some(Vl(Self::VLS - 1));
+        }
         let slot = |(dimension, up): (usize, bool)| usize::from(Datelines::sidestep(dimension, up));
         let turn = s.index() * (self.slots + 1) + before.map_or(self.slots, slot);
         let each = self.labels.len() / usize::from(self.used);
-        let label = *self.labels.get(usize::from(sl.0) * each + turn * self.slots + slot(step))?;
+        let label =
+            *self.labels.get(usize::from(sl.0 - self.first) * each + turn * self.slots + slot(step))?;
         (label < Self::VLS).then_some(Vl(label))
     }
 }
@@ -55,7 +61,8 @@ impl LabelledRoutes {
 /// `None` where some pair fits into no SL.
 ///
 /// - `grid`: of this fabric.
-/// - `sls`: how many may be used, at least those of the datelines.
+/// - `sls`: how many may be used, at least those of the datelines, and one more with a tree.
+/// - `tree`: the channels away from the root of a spanning tree for multicast, which then has SL 0 and the third VL.
 ///
 /// Cost: O(S^2) where one step before dimension order suffices, on all cores for the paths in order and on one for the
 /// others; for each pair that needs more, O(K h) with K SLs and h hops. 2 S^2 bytes and O(K C d) with d dimensions.
@@ -65,6 +72,7 @@ pub fn labelled_routes(
     grid: &Grid,
     datelines: &Datelines,
     sls: u8,
+    tree: Option<&[ChannelId]>,
 ) -> Option<LabelledRoutes> {
     let n = fabric.num_switches();
     let width = 2 * grid.dimensions().len();
@@ -78,6 +86,7 @@ pub fn labelled_routes(
             (0..=width).flat_map(|before| (0..width).map(move |slot| of(before, slot))).collect();
         (0..n).for_each(|_| labels.extend(&one));
     }
+    let first = u8::from(tree.is_some());
     let adapters = adapters_by_switch(fabric);
     let walk = Walk { hops, grid, datelines, next: &next, position: &position };
     let mut slots = vec![HOME; n * n];
@@ -95,8 +104,14 @@ pub fn labelled_routes(
         .reduce(|| vec![0; n * width], |a, b| a.into_iter().zip(b).map(|(a, b)| a + b).collect());
     // At first, the third VL is in dimension order too.
     let mut ascending =
-        Ascending::new(width, next.clone(), position.clone(), &position[0], usize::from(sls), labels);
+        Ascending::new(width, next.clone(), position.clone(), &position[0], usize::from(sls - first), labels);
     ascending.load = load;
+    for &channel in tree.unwrap_or_default() {
+        let c = fabric.channels().get(channel);
+        let i = grid.dimension_of(fabric, channel);
+        let slot = Datelines::sidestep(i, grid.channels(c.from, i, true).contains(&channel));
+        ascending.reserve(c.from.index() * width + usize::from(slot));
+    }
     let mut detours = 0;
     for (target, (slots, sls)) in slots.chunks_mut(n.max(1)).zip(pairs.chunks_mut(n.max(1))).enumerate() {
         let in_order: Vec<bool> = slots.iter().map(|&slot| slot != BROKEN).collect();
@@ -107,12 +122,14 @@ pub fn labelled_routes(
         let longer = (0..n).filter(|&s| length[s] > u16::from(hops[s]));
         detours += longer.map(|s| routes[s]).sum::<u64>();
     }
+    pairs.iter_mut().for_each(|sl| *sl += first);
     let adapters = fabric.adapters().count() as u64;
     Some(LabelledRoutes {
         lft: tables(fabric, grid, &slots),
         sls: pairs,
         slots: width,
         used: ascending.used as u8,
+        first,
         labels: ascending.into_labels(),
         detours,
         pairs: adapters * adapters.saturating_sub(1),
