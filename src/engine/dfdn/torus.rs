@@ -137,22 +137,24 @@ impl<'a> Torus<'a> {
     ///
     /// - `limit`: SLs that may be used.
     fn labelled(&self, limit: u8) -> Option<Candidate> {
-        self.labelled_beside(limit, None).or_else(|| {
-            // No tree was found among the paths. The tree of up*/down* gets an SL of its own.
-            let Task { fabric, hops, .. } = self.task;
-            let root = center(fabric, hops);
-            let tree = Tree::new(fabric, &up_down_rank(fabric, root), root);
-            self.labelled_beside(limit, Some(&tree.channels_down(fabric)))
-        })
+        let Task { fabric, hops, .. } = self.task;
+        let route = |tree: Option<&[ChannelId]>| {
+            let enough = usize::from(limit) >= self.lines.sls() + usize::from(tree.is_some());
+            enough.then(|| labelled_routes(fabric, hops, &self.grid, &self.lines, limit, tree)).flatten()
+        };
+        let beside = self.with_lanes(route(None)?, None);
+        if beside.plan.serves_multicast() {
+            return Some(beside);
+        }
+        // No tree was found among the paths. That of up*/down* gets an SL of its own.
+        let root = center(fabric, hops);
+        let tree = Tree::new(fabric, &up_down_rank(fabric, root), root).channels_down(fabric);
+        Some(self.with_lanes(route(Some(&tree))?, Some(&tree)))
     }
 
     /// - `tree`: the channels away from the root of a tree for multicast; `None`: a tree is looked for.
-    fn labelled_beside(&self, limit: u8, tree: Option<&[ChannelId]>) -> Option<Candidate> {
+    fn with_lanes(&self, routes: LabelledRoutes, tree: Option<&[ChannelId]>) -> Candidate {
         let Task { fabric, hops, limits, .. } = self.task;
-        if usize::from(limit) < self.lines.sls() + usize::from(tree.is_some()) {
-            return None;
-        }
-        let routes = labelled_routes(fabric, hops, &self.grid, &self.lines, limit, tree)?;
         let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
         let size = (LabelledRoutes::VLS, routes.first + routes.used);
         let vl = |sl, s, before, step| routes.vl(sl, s, before, step);
@@ -175,7 +177,7 @@ impl<'a> Torus<'a> {
         if plan.trees.is_none() {
             plan.find_any_trees(fabric, hops);
         }
-        plan.serves_multicast().then_some(Candidate { plan, sls, detours })
+        Candidate { plan, sls, detours }
     }
 
     /// Paths in dimension order, or after a first channel on a third VL. Paths that escape have an SL of their own.

@@ -116,7 +116,7 @@ impl Ascending {
     /// - `channel`: to a switch that is not in the tree yet.
     pub(super) fn reserve(&mut self, channel: usize) {
         let (from, to) = (channel / self.slots, self.to(channel));
-        let back = to * self.slots + (channel % self.slots ^ 1);
+        let back = to * self.slots + ((channel % self.slots) ^ 1);
         for slot in 0..self.slots {
             let other = from * self.slots + slot;
             if other == channel || !self.first.reserved[other] {
