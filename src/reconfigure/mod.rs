@@ -18,7 +18,6 @@
 //! in one step.
 
 mod discard;
-mod incremental;
 mod moves;
 mod orders;
 mod rounds;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::build::one_sl;
 use super::candidates::{Candidate, Refinement};
 use super::keepable::Keepable;
+use super::mended::mended;
 use super::objective::Objective;
 use super::orders::LinkOrder;
 use super::tuning::KEPT;
@@ -33,6 +34,12 @@ fn keep(
     keep_paths(task.fabric, task.hops, rule, *lookahead, no_legal_path, before.clone(), patient)
 }
 
+/// What switches and channels were in the fabric of the baseline.
+pub(super) struct Onto {
+    pub(super) switches: Vec<SwitchId>,
+    pub(super) channels: Vec<ChannelId>,
+}
+
 /// What came of a rule.
 struct Tried {
     /// Whether its tables are as good as those of the baseline.
@@ -44,10 +51,10 @@ struct Tried {
 /// Tables with their fabric and their rule: what later tables keep to.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    fabric: Fabric,
+    pub(super) fabric: Fabric,
     settings: Settings,
-    lft: Lft,
-    rule: Keepable,
+    pub(super) lft: Lft,
+    pub(super) rule: Keepable,
 }
 
 impl Baseline {
@@ -73,6 +80,11 @@ impl Baseline {
         Settings { transition_steps, sweep_log, ..self.settings.clone() } == *settings
     }
 
+    /// Tables in which only lost paths move: see [`mended`].
+    pub(super) fn mend(&self, objective: &Objective<'_>) -> Option<Priced> {
+        mended(self, objective, &self.matching(objective.task)?)
+    }
+
     /// Tables that keep to it, if there are any within the limit on detours.
     ///
     /// First the rule stays as it is. Where that leaves some switch without a path, or costs too much, turns that
@@ -81,7 +93,7 @@ impl Baseline {
     /// first. The first tables that are as good as those of the baseline are taken, else the best.
     pub(super) fn follow(&self, objective: &Objective<'_>) -> Option<Priced> {
         let task = objective.task;
-        let (candidate, before) = self.onto(task)?;
+        let (candidate, before) = self.onto(task, &self.matching(task)?);
         let mut best = None;
         let Tried { is_match, lost } = self.attempt(objective, &candidate, &before, None, &mut best);
         if is_match {
@@ -146,7 +158,7 @@ impl Baseline {
     pub(super) fn under(&self, objective: &Objective<'_>, new: &Priced) -> Option<Priced> {
         let Lineage::First(rule) = &new.plan.lineage else { return None };
         let candidate = &rule.candidate;
-        let (was, before) = self.onto(objective.task)?;
+        let (was, before) = self.onto(objective.task, &self.matching(objective.task)?);
         let mut plans = [true, false].into_iter().filter_map(|patient| {
             let (forwarding, _) = keep(objective.task, candidate, candidate.detours(), &before, patient);
             let remark = "paths stay as they were where a new rule allows them";
@@ -186,11 +198,8 @@ impl Baseline {
         kept.lost <= self.rule.lost + KEPT
     }
 
-    /// The rule and the entries on the fabric of now. `None` where that has switches or links that the baseline does
-    /// not know.
-    ///
-    /// Cost: O(S D) with S switches and D LIDs, and O(C log C) with C channels.
-    fn onto(&self, task: Task<'_>) -> Option<(Candidate, Lft)> {
+    /// What switches and channels of now were. `None` where there are some that the baseline does not know.
+    fn matching(&self, task: Task<'_>) -> Option<Onto> {
         let (old, new) = (&self.fabric, task.fabric);
         let by_guid: HashMap<_, SwitchId> = old.switch_ids().map(|s| (old.switch(s).guid, s)).collect();
         let switches: Option<Vec<SwitchId>> =
@@ -208,10 +217,20 @@ impl Baseline {
             })
             .collect();
         let channels = channels?;
+        Some(Onto { switches, channels })
+    }
+
+    /// The rule and the entries on the fabric of now.
+    ///
+    /// Cost: O(S D) with S switches and D LIDs, and O(C log C) with C channels.
+    fn onto(&self, task: Task<'_>, onto: &Onto) -> (Candidate, Lft) {
+        let (old, new) = (&self.fabric, task.fabric);
+        let Onto { switches, channels } = onto;
+        let was = |s: SwitchId| switches[s.index()];
         let Candidate { order, rule, lookahead, tree_reserved, probe, price, .. } = &self.rule.candidate;
-        let rule = rule.onto(new, &channels);
-        let rank = order.rank.onto(new, &channels);
-        let tree = order.tree.onto(new, &rank, &switches, &channels);
+        let rule = rule.onto(new, channels);
+        let rank = order.rank.onto(new, channels);
+        let tree = order.tree.onto(new, &rank, switches, channels);
         let name = self.rule.candidate.name();
         let (one_path, has_tree) = (order.one_path, order.has_tree);
         let order = Arc::new(LinkOrder { name, rank, tree, one_path, has_tree });
@@ -232,12 +251,12 @@ impl Baseline {
                 let same = |old: &&EndPort| old.guid == end.guid && old.attachment == Some((was(s), port));
                 if owner.filter(same).is_some() {
                     let before = self.lft.to(lid);
-                    let entries = lft.to_mut(lid).iter_mut().zip(&switches);
+                    let entries = lft.to_mut(lid).iter_mut().zip(switches);
                     entries.for_each(|(entry, was)| *entry = before[was.index()]);
                 }
             }
         }
-        Some((candidate, lft))
+        (candidate, lft)
     }
 }
 
