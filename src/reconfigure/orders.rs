@@ -13,7 +13,8 @@ const LIVE: u8 = 2;
 const ROWS: u8 = 4;
 const ALL: u8 = ENDS | LIVE | ROWS;
 
-/// The parts that are new after a step but the last. Earlier ones serve the entries over channels that failed or returned sooner.
+/// The parts that are new after a step but the last. Earlier ones serve the entries over channels that failed or
+/// returned sooner.
 const BETWEEN: [u8; 8] = [ALL, ROWS | ENDS, ENDS | LIVE, ENDS, ROWS | LIVE, LIVE, ROWS, 0];
 
 /// Whether a step is proven: by the parts that are new before and after it, and whether it is the first or the last.

@@ -57,16 +57,16 @@ pub struct Mended {
     pub lft: Lft,
     /// Rows that differ: (switch, in port, out port), and the VL.
     pub rows: Vec<(SwitchId, PortNum, PortNum, Vl)>,
-    /// By VL, by channel of the earlier fabric: a place in an order in which all packets ascend, lower VLs first. `None`
-    /// where some packets go on to a lower VL.
+    /// By VL, by channel of the earlier fabric: a place in an order in which all packets ascend, lower VLs first.
+    /// `None` where some packets go on to a lower VL.
     pub places: Option<Vec<Vec<u32>>>,
 }
 
 /// What counts where switches have a choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// Whether the new entries must close no cycle with the multicast trees. If not, they still close none before the
-    /// trees have been taken away.
+    /// Whether the new entries must close no cycle with the multicast trees. If not, they still close none before
+    /// the trees have been taken away.
     pub trees_stay: bool,
     /// Of paths of the same length, the one of the least load, and only then one that stays; else the other way round.
     pub by_load: bool,
@@ -86,8 +86,9 @@ impl Mending<'_> {
     /// Entries for the destinations that have lost a path, all others as they were. `None` where some switch finds no
     /// path, or the earlier tables are not acyclic.
     ///
-    /// A switch with a lost path gets the shortest that closes no cycle. Destinations follow one another in the order of
-    /// LIDs. A turn that was free gets its old VL if that closes no cycle, else the lowest that closes none.
+    /// A switch with a lost path gets the shortest that closes no cycle. Where some find none, all switches may get new
+    /// paths to that destination. Destinations follow one another in the order of LIDs. A turn that was free gets its
+    /// old VL if that closes no cycle, else the lowest that closes none.
     ///
     /// Cost: O(D S) with D LIDs and S switches on all cores, once; for each destination with lost paths O(C log C) with
     /// C channels of the switches that have lost theirs, and the cost of [`Acyclic::add`] for each new dependency.
@@ -269,7 +270,8 @@ impl Mending<'_> {
         }
     }
 
-    /// The next hop of each switch to a destination; `None` at the target, and for switches that are gone what they had.
+    /// The next hop of each switch to a destination; `None` at the target, and for switches that are gone what they
+    /// had.
     /// Where the switches that have lost their paths find none, all may move.
     fn route(
         &self,

@@ -228,8 +228,8 @@ impl<'a> Matching<'a> {
         InForce { lft, sl2vl, multicast }
     }
 
-    /// Makes the rows of ports that nothing is, or was, attached to those of the new tables. Returns those of ports that
-    /// are attached now and differ.
+    /// Makes the rows of ports that nothing is, or was, attached to those of the new tables. Returns those of ports
+    /// that are attached now and differ.
     fn rows_without_cable(&self, new: &Sl2Vl, old: &mut Sl2Vl) -> Vec<(Guid, u8, u8, SlVlRow)> {
         let (were, are) = (in_use(self.old), in_use(self.new));
         let mut opened = Vec::new();
