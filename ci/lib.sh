@@ -37,6 +37,12 @@ install_missing() {
 # shellcheck disable=SC2034 # the scripts that source this use it
 slow_tests=(sa_load:: valgrind:: falsified:: documentation::scripts documentation::times unroutable::one_adapter handover:: command::path_sls)
 
+# integration_tests: builds the program of the integration tests, and prints its path.
+integration_tests() {
+  cargo test --profile quick --locked --test all --no-run --message-format=json |
+    sed -nE '/"kind":\["test"\]/ s/.*"executable":"([^"]+)".*/\1/p'
+}
+
 # host_tests: the modules of tests that start a simulator, one per line.
 host_tests() {
   grep -l 'Ibsim::start' tests/*.rs | sed -E 's|tests/(.*)\.rs|\1::|'

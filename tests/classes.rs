@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, LazyLock};
 
 use dfdn::engine::{EngineError, Routed, Settings, route};
 use dfdn::fabric::{Fabric, PortNum, Sl, Vl};
@@ -20,28 +21,33 @@ fn settings(engine: &str, classes: u8, spread: bool) -> Settings {
     Settings { engine: engine.to_owned(), vls: Some(8), classes, spread, ..Settings::default() }
 }
 
-/// Calls `visit` with every fabric, engine, number of classes and choice of spreading that can be
-/// routed with 8 VLs; returns the number of those that cannot.
-fn each(mut visit: impl FnMut(&str, &Fabric, &Settings, &Routed)) -> usize {
-    let mut refused = 0;
-    for (name, fabric) in small_members() {
-        let fabric = with_lmc(&fabric, 1);
-        for engine in FAMILIES {
-            for (classes, spread) in (1..=4).flat_map(|n| [(n, false), (n, true)]) {
-                let settings = settings(engine, classes, spread);
-                match route(&fabric, &settings) {
-                    Ok(routed) => visit(
-                        &format!("{engine} on {name}, {classes} classes, {spread}"),
-                        &fabric,
-                        &settings,
-                        &routed,
-                    ),
-                    Err(_) => refused += 1,
+/// A small fabric, routed by an engine with 8 VLs for a number of classes, spread or not.
+struct Case {
+    label: String,
+    fabric: Arc<Fabric>,
+    settings: Settings,
+    routed: Routed,
+}
+
+/// Every fabric, engine, number of classes and choice of spreading that can be routed.
+fn cases() -> &'static [Case] {
+    static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
+        let mut cases = Vec::new();
+        for (name, fabric) in small_members() {
+            let fabric = Arc::new(with_lmc(&fabric, 1));
+            for engine in FAMILIES {
+                for (classes, spread) in (1..=4).flat_map(|n| [(n, false), (n, true)]) {
+                    let settings = settings(engine, classes, spread);
+                    if let Ok(routed) = route(&fabric, &settings) {
+                        let label = format!("{engine} on {name}, {classes} classes, {spread}");
+                        cases.push(Case { label, fabric: fabric.clone(), settings, routed });
+                    }
                 }
             }
         }
-    }
-    refused
+        cases
+    });
+    &CASES
 }
 
 /// The VLs that each SL has in any row between switches, as a set.
@@ -61,7 +67,7 @@ fn vls_by_sl(fabric: &Fabric, routes: &Routes) -> [u16; Sl::COUNT] {
 #[test]
 fn no_sl_leads_onto_the_vls_of_another_class() {
     let mut spread_over = BTreeSet::new();
-    each(|label, fabric, settings, routed| {
+    for Case { label, fabric, settings, routed } in cases() {
         let parts = routed.classes;
         assert_eq!(parts.classes, settings.classes, "{label}");
         assert!(parts.vl_sets == 1 || settings.spread, "{label}");
@@ -108,13 +114,13 @@ fn no_sl_leads_onto_the_vls_of_another_class() {
                 assert_eq!(row.vls(), at_adapters, "{label}: the same in both directions");
             }
         }
-    });
+    }
     assert!(spread_over.contains(&1) && spread_over.contains(&8), "{spread_over:?}");
 }
 
 #[test]
 fn a_class_is_what_the_engine_makes_of_its_share() {
-    each(|label, fabric, settings, routed| {
+    for Case { label, fabric, settings, routed } in cases() {
         let parts = routed.classes;
         let share = Settings {
             vls: Some(8 / settings.classes),
@@ -131,13 +137,13 @@ fn a_class_is_what_the_engine_makes_of_its_share() {
         assert!((least..=most).contains(&whole.sls_all), "{label}: {} SLs", whole.sls_all);
         assert_eq!(whole.virtual_channels, usize::from(parts.blocks()) * one.virtual_channels, "{label}");
         assert_eq!(whole.dependencies, usize::from(parts.blocks()) * one.dependencies, "{label}");
-    });
+    }
 }
 
 /// The SL assigned to a sender for each requested SL, by the documented rule.
 #[test]
 fn every_wish_is_answered_within_its_class_and_safely() {
-    each(|label, fabric, settings, routed| {
+    for Case { label, fabric, settings, routed } in cases() {
         let (parts, table) = (routed.classes, &routed.routes.path_sl);
         let switches = fabric.num_switches();
         let mut told = BTreeSet::new();
@@ -166,20 +172,20 @@ fn every_wish_is_answered_within_its_class_and_safely() {
             assert_eq!(told.len(), usize::from(parts.vl_sets), "{label}: all VL sets are used");
         }
         assert!(settings.classes > 1 || settings.spread || !matches!(table, PathSl::Classes(_)), "{label}");
-    });
+    }
 }
 
 #[test]
 fn where_one_sl_suffices_every_sl_is_safe_whatever_the_classes() {
     let mut one_sl = 0;
-    each(|label, fabric, _, routed| {
+    for Case { label, fabric, routed, .. } in cases() {
         if routed.routes.path_sl.any().is_some() {
             one_sl += 1;
             for policy in [SlPolicy::Any, SlPolicy::WithReplies] {
                 assert!(verify_with(fabric, &routed.routes, policy).is_safe(), "{label}, {policy:?}");
             }
         }
-    });
+    }
     assert!(one_sl > 200, "{one_sl}");
 }
 
@@ -205,37 +211,34 @@ fn too_many_classes_are_refused_with_how_many_fit() {
     for (name, fabric) in small_members() {
         for engine in FAMILIES {
             for vls in [1, 3, 8] {
-                for classes in 2..=9 {
-                    let settings = Settings { vls: Some(vls), ..settings(engine, classes, false) };
+                let of = |classes| Settings { vls: Some(vls), ..settings(engine, classes, false) };
+                let routed: Vec<_> = (1..=9).map(|classes| route(&fabric, &of(classes))).collect();
+                for (classes, result) in (1..=9).zip(&routed).skip(1) {
                     let label = format!("{engine} on {name}, {classes} classes of {vls} VLs");
-                    let Err(error) = route(&fabric, &settings) else { continue };
+                    let Err(error) = result else { continue };
                     let text = error.to_string();
                     let EngineError::Classes { fit, takes, limits, part, .. } = error else {
                         // Then even one class does not fit.
-                        let one = route(&fabric, &Settings { classes: 1, ..settings }).unwrap_err();
-                        assert_eq!(one.to_string(), text, "{label}");
+                        let one = routed[0].as_ref().err().map(ToString::to_string);
+                        assert_eq!(one, Some(text), "{label}");
                         continue;
                     };
                     numbers += 1;
-                    assert!(fit >= 1 && fit < classes, "{label}: {text}");
+                    assert!(*fit >= 1 && *fit < classes, "{label}: {text}");
                     assert_eq!(
                         (limits.vls, part.vls, part.sls),
                         (vls, vls / classes, 16 / classes),
                         "{label}"
                     );
-                    let fits = route(&fabric, &Settings { classes: fit, ..settings.clone() }).expect(&label);
+                    let fits = routed[usize::from(*fit) - 1].as_ref().expect(&label);
                     assert_eq!(
                         (fits.classes.vls, fits.classes.sls),
                         (takes.vls, takes.sls),
                         "{label}: {text}"
                     );
                     assert!(text.contains(&format!("Set classes to at most {fit}")), "{text}");
-                    for more in fit + 1..classes {
-                        assert!(
-                            route(&fabric, &Settings { classes: more, ..settings.clone() }).is_err(),
-                            "{label}"
-                        );
-                    }
+                    let more = usize::from(*fit)..usize::from(classes) - 1;
+                    assert!(routed[more].iter().all(Result::is_err), "{label}");
                 }
             }
         }

@@ -86,6 +86,7 @@ impl FakeOpenSm {
         fake.osm().subn.opt.max_op_vls = 5;
         let nodes: Vec<_> = fake.nodes.iter().map(|node| node.cast()).collect();
         link(&mut fake.osm().subn.node_guid_tbl, nodes);
+        fake.hold_ports(fabric);
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
         fake.hold_switches(&all);
         fake
@@ -115,7 +116,7 @@ impl FakeOpenSm {
 
     /// A handle to it.
     pub(super) fn host(&self) -> Host {
-        // SAFETY: OpenSM's log function takes any further arguments; what is tested here never logs.
+        // SAFETY: in C, a function may be given more arguments than it looks at; the caller removes them.
         let log = unsafe { std::mem::transmute::<*const c_void, abi::LogFn>(log as *const c_void) };
         Host::fake(
             self.osm,
@@ -136,6 +137,32 @@ impl FakeOpenSm {
     pub(super) fn hold_switches(&mut self, switches: &[SwitchId]) {
         let items = switches.iter().map(|s| self.switches[s.index()].cast()).collect();
         link(&mut self.osm().subn.sw_guid_tbl, items);
+    }
+
+    /// Makes OpenSM hold all end ports, each with its LIDs; its own is that of the first adapter.
+    fn hold_ports(&mut self, fabric: &Fabric) {
+        let lids = fabric.lid_table_len();
+        let owners: *mut *const c_void = self.allocate(lids * size_of::<*const c_void>());
+        let mut ports = Vec::new();
+        for end in fabric.endports() {
+            let pointer: *mut abi::osm_port_t = self.allocate(size_of::<abi::osm_port_t>());
+            // SAFETY: zeroed memory is a port.
+            let fresh = unsafe { &mut *pointer };
+            (fresh.map_item.key, fresh.guid, fresh.lid) =
+                (end.guid.0.to_be(), end.guid.0.to_be(), end.lid.get().to_be());
+            fresh.p_physp = self.physp(end.node, end.port.0);
+            for lid in end.lids() {
+                // SAFETY: `owners` has a pointer for each LID.
+                let place = unsafe { owners.add(lid.index()) };
+                // SAFETY: as above.
+                unsafe { place.write(pointer.cast_const().cast()) };
+            }
+            ports.push(pointer.cast());
+        }
+        let subn = &mut self.osm().subn;
+        (subn.port_lid_tbl.p_ptr_array, subn.port_lid_tbl.size) = (owners, lids);
+        subn.sm_port_guid = fabric.adapters().next().map_or(0, |(_, end)| end.guid.0.to_be());
+        link(&mut subn.port_guid_tbl, ports);
     }
 
     pub(super) fn osm(&mut self) -> &mut abi::osm_opensm_t {
@@ -349,9 +376,8 @@ unsafe extern "C" fn clear_hops(switch: *mut abi::osm_switch_t) {
     }
 }
 
-unsafe extern "C" fn log() {
-    std::process::abort();
-}
+/// Takes any line, and keeps none.
+unsafe extern "C" fn log() {}
 
 unsafe extern "C" fn register(
     _: *mut abi::osm_opensm_t,

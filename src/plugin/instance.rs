@@ -505,3 +505,72 @@ impl Plugin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::{CString, c_void};
+    use std::ptr;
+    use std::sync::atomic::AtomicPtr;
+
+    use super::{Plugin, Registered};
+    use crate::fabric::SwitchId;
+    use crate::plugin::abi;
+    use crate::plugin::fake::{FakeOpenSm, chain};
+    use crate::plugin::message::Message;
+
+    unsafe extern "C" fn no_trees(_: *mut c_void, _: *mut abi::osm_mgrp_box_t) -> abi::ib_api_status_t {
+        0
+    }
+
+    fn engine() -> Registered {
+        let name = CString::from(c"dfdn");
+        Registered {
+            plugin: ptr::null(),
+            name,
+            fixed: Some("dfdn"),
+            trees: no_trees,
+            object: AtomicPtr::default(),
+        }
+    }
+
+    /// DF21: nothing is routed and nothing written.
+    #[test]
+    fn without_a_switch_that_answers_nothing_is_routed() {
+        let fabric = chain(3);
+        let mut fake = FakeOpenSm::new(&fabric);
+        for s in fabric.switch_ids() {
+            fake.node(fabric.switch_node_id(s)).sw = ptr::null_mut();
+        }
+        let plugin = Plugin::new(fake.host(), None);
+        let (message, text) = plugin.compute(&engine()).expect_err("no switch is left");
+        assert_eq!(message, Message::SnapshotFailed);
+        assert!(
+            text.starts_with("no switch is left to be routed: ") && text.contains("SwitchInfo"),
+            "{text}"
+        );
+        let (message, _) = plugin.commit(&engine()).expect_err("there is nothing to commit");
+        assert_eq!(message, Message::NothingToCommit);
+    }
+
+    /// DF23: OpenSM holds other switches than those that were routed. No table is written.
+    #[test]
+    fn tables_for_other_switches_are_not_written() {
+        let fabric = chain(3);
+        let mut fake = FakeOpenSm::new(&fabric);
+        let plugin = Plugin::new(fake.host(), None);
+        plugin.compute(&engine()).expect("a chain can be routed");
+        fake.hold_switches(&[SwitchId(0), SwitchId(1)]);
+        let before = fake.new_lft(SwitchId(0)).to_vec();
+        let (message, text) = plugin.commit(&engine()).expect_err("one switch is missing");
+        assert_eq!(message, Message::CommitFailed);
+        assert!(text.starts_with("OpenSM holds 2 switches where 3 were routed"), "{text}");
+        assert_eq!(fake.new_lft(SwitchId(0)), before);
+        assert!(plugin.in_force.load().is_none());
+        // With all of them the tables are written.
+        fake.hold_switches(&fabric.switch_ids().collect::<Vec<_>>());
+        plugin.compute(&engine()).expect("a chain can be routed");
+        plugin.commit(&engine()).expect("the switches are those that were routed");
+        assert_ne!(fake.new_lft(SwitchId(0)), before);
+        assert!(plugin.in_force.load().is_some());
+    }
+}

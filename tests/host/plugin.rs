@@ -14,17 +14,19 @@ pub(crate) fn folder() -> &'static Path {
         if let Some(named) = std::env::var_os("DFDN_PLUGIN").map(PathBuf::from).or_else(super::built) {
             return named;
         }
+        let command = Path::new(env!("CARGO_BIN_EXE_dfdn"));
+        let folder = command.parent().expect("the command is in a folder").to_owned();
+        let profile = match folder.file_name().and_then(|name| name.to_str()) {
+            Some("debug") | None => "dev",
+            Some(name) => name,
+        };
         // Cargo builds the command for tests but not the library, so the latter may be missing or
         // old.
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--lib", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
-        if !cfg!(debug_assertions) {
-            build.arg("--release");
-        }
+        build.args(["build", "--lib", "--profile", profile, "--manifest-path"]);
+        build.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
         let output = build.output().expect("cargo starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let command = Path::new(env!("CARGO_BIN_EXE_dfdn"));
-        let folder = command.parent().expect("the command is in a folder").to_owned();
         assert!(folder.join("libdfdn.so").is_file(), "no libdfdn.so in {}", folder.display());
         folder
     })

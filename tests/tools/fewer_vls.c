@@ -24,10 +24,11 @@ int umad_recv(int fd, void *umad, int *length, int timeout_ms)
 	if (got >= 0 && port && cap && !umad_status(umad)) {
 		uint8_t *mad = umad_get_mad(umad), *info = mad + IB_SMP_DATA_OFFS;
 		unsigned class = mad_get_field(mad, 0, IB_MAD_MGMTCLASS_F), most = atoi(cap);
+		/* Bit 31 asks for extended speeds, the low byte is the port. */
+		unsigned of_port = mad_get_field(mad, 0, IB_MAD_ATTRMOD_F) & 0xff;
 
 		if ((class == IB_SMI_CLASS || class == IB_SMI_DIRECT_CLASS) &&
-		    mad_get_field(mad, 0, IB_MAD_ATTRID_F) == IB_ATTR_PORT_INFO &&
-		    mad_get_field(mad, 0, IB_MAD_ATTRMOD_F) == (unsigned)atoi(port)) {
+		    mad_get_field(mad, 0, IB_MAD_ATTRID_F) == IB_ATTR_PORT_INFO && of_port == (unsigned)atoi(port)) {
 			mad_set_field(info, 0, IB_PORT_VL_CAP_F, most);
 			if (mad_get_field(info, 0, IB_PORT_OPER_VLS_F) > most)
 				mad_set_field(info, 0, IB_PORT_OPER_VLS_F, most);

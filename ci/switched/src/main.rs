@@ -1,8 +1,9 @@
 //! Builds the unit tests of a source tree with many mutants at once.
 //!
 //! A build for each mutant takes hours. Here one build has them all: where code is changed, it is there twice, and
-//! `crate::mutant()`, a number from the environment variable `MUTANT`, decides. A process is one mutant, or none of them
-//! with the number 0. It ends with the first panic.
+//! `crate::mutant(NUMBER)` decides by the environment variable `MUTANT`. A process is one mutant, or none of them
+//! with the number 0. It ends with the first panic. A process that has the variable `REACHED` instead is none of them,
+//! and adds a line to that file for each mutant whose code it reaches.
 //!
 //! What does not compile is left out, and the build repeated without it.
 //!
@@ -26,13 +27,36 @@ use serde_json::Value;
 use switched::Switched;
 
 const SWITCH: &str = r#"
-/// Which mutant this process is.
-pub(crate) fn mutant() -> usize {
-    static NUMBER: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
+static MUTANT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(usize::MAX);
+
+/// Whether this process is a mutant.
+#[inline(always)]
+pub(crate) fn mutant(number: usize) -> bool {
+    let chosen = MUTANT.load(std::sync::atomic::Ordering::Relaxed);
+    chosen == number || chosen == usize::MAX && chosen_late(number)
+}
+
+/// Reads which mutant this process is, or notes which ones it reaches: each is a line of the file REACHED.
+#[cold]
+#[inline(never)]
+fn chosen_late(number: usize) -> bool {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    static CHOSEN: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
+        if std::env::var_os("REACHED").is_some() {
+            return usize::MAX;
+        }
         std::panic::set_hook(Box::new(|_| std::process::exit(101)));
         std::env::var("MUTANT").map_or(0, |number| number.parse().expect("MUTANT is a number"))
     });
-    *NUMBER
+    static REACHED: [AtomicBool; 1 << 16] = [const { AtomicBool::new(false) }; 1 << 16];
+    let chosen = *CHOSEN;
+    MUTANT.store(chosen, Relaxed);
+    if chosen == usize::MAX && !REACHED[number].load(Relaxed) && !REACHED[number].swap(true, Relaxed) {
+        let file = std::env::var_os("REACHED").expect("it is set");
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(file).expect("REACHED opens");
+        std::io::Write::write_all(&mut &file, format!("{number}\n").as_bytes()).expect("REACHED takes a line");
+    }
+    chosen == number
 }
 "#;
 

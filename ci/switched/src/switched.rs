@@ -43,7 +43,7 @@ impl Switched {
             for &(number, mutant) in here {
                 let start = self.text.len();
                 let code = mutant.code(text);
-                write!(self.text, "if crate::mutant() == {number} {{ {code} }} {otherwise}")
+                write!(self.text, "if crate::mutant({number}) {{ {code} }} {otherwise}")
                     .expect("a string takes text");
                 self.changes.push((start..self.text.len(), number));
             }

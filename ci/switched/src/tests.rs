@@ -20,11 +20,11 @@ fn changed_code_is_there_twice() {
     ];
     assert_eq!(found, names);
     let (and, equal, not) = (
-        "if crate::mutant() == 3 { a == 1 || !g(a) } else",
-        "(if crate::mutant() == 4 { a != 1 } else { a == 1 })",
-        "(if crate::mutant() == 5 { g(a) } else { !g(a) })",
+        "if crate::mutant(3) { a == 1 || !g(a) } else",
+        "(if crate::mutant(4) { a != 1 } else { a == 1 })",
+        "(if crate::mutant(5) { g(a) } else { !g(a) })",
     );
-    let bodies = "if crate::mutant() == 1 { return true; } if crate::mutant() == 2 { return false; }";
+    let bodies = "if crate::mutant(1) { return true; } if crate::mutant(2) { return false; }";
     let whole = format!("fn f(a: u8) -> bool {{ {bodies} {{ {{\n    ({and} {{ {equal} && {not} }})\n}} }}}}");
     assert_eq!(switched.text, whole);
     let at = |text: &str| switched.text.find(text).expect("it is there");
@@ -46,11 +46,11 @@ fn a_match_without_an_arm_stays_a_statement() {
         "f: match a { 1 if [g() -> false] => h(), 2 => (), _ => i() }",
     ];
     assert_eq!(found, names);
-    assert!(switched.text.contains("{\nif crate::mutant() == 2 { match a {  2 => (), _ => i() } } else"));
+    assert!(switched.text.contains("{\nif crate::mutant(2) { match a {  2 => (), _ => i() } } else"));
     assert!(
         switched
             .text
-            .contains("1 if (if crate::mutant() == 4 { true } else if crate::mutant() == 5 { false }")
+            .contains("1 if (if crate::mutant(4) { true } else if crate::mutant(5) { false }")
     );
     assert!(syn::parse_file(&switched.text).is_ok());
 }

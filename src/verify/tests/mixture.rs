@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::random::{Dice, case, multicast, path_sl};
+use super::random::{Dice, case, cases, multicast, path_sl, some_cases};
 use super::reference::{Lane, Waits, next, without_dead_ends};
 use crate::fabric::{EndPort, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{InForce, PathSl, Routes, SenderSls, SlVlRow, Transition};
@@ -198,7 +198,7 @@ fn compare(f: &Fabric, sls: &SenderSls, states: &[&InForce]) -> MixtureVerdict {
 #[test]
 fn agrees_with_the_reference() {
     let mut said = std::collections::BTreeMap::new();
-    for seed in 0..300 {
+    for seed in cases(300) {
         let mut dice = Dice::seed_from_u64(seed);
         let (f, r) = case(&mut dice);
         let damaged = if dice.random_bool(0.4) { fail_links(&f, 1, seed).ok() } else { None };
@@ -230,14 +230,14 @@ fn agrees_with_the_reference() {
             note("multicast in the cycle", matches!(w, Witness::Multicast(_)));
         }
     }
-    assert!(said.len() == 10 && said.values().all(|&n| n >= 5), "{said:#?}");
+    assert!(some_cases().is_some() || said.len() == 10 && said.values().all(|&n| n >= 5), "{said:#?}");
 }
 
 /// What mixtures have in common is the same wherever it is taken from.
 #[test]
 fn mixtures_of_similar_states_are_those_made_in_full() {
     let mut found = BTreeSet::new();
-    for seed in 0..200 {
+    for seed in cases(200) {
         let mut dice = Dice::seed_from_u64(seed);
         let (f, r) = case(&mut dice);
         let damaged = if dice.random_bool(0.4) { fail_links(&f, 1, seed).ok() } else { None };
@@ -271,14 +271,14 @@ fn mixtures_of_similar_states_are_those_made_in_full() {
             found.insert(verdict.deadlock_free);
         }
     }
-    assert_eq!(found.len(), 2);
+    assert!(some_cases().is_some() || found.len() == 2);
 }
 
 /// One state alone is judged as [`verify`] judges tables all of whose packets arrive.
 #[test]
 fn one_state_is_judged_as_tables_are() {
     let mut agreed = BTreeSet::new();
-    for seed in 0..300 {
+    for seed in cases(300) {
         let mut dice = Dice::seed_from_u64(seed);
         let (f, mut r) = case(&mut dice);
         r.multicast.clear();
@@ -295,5 +295,5 @@ fn one_state_is_judged_as_tables_are() {
             agreed.insert(v.deadlock_free);
         }
     }
-    assert_eq!(agreed.len(), 2);
+    assert!(some_cases().is_some() || agreed.len() == 2);
 }

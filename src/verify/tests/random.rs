@@ -13,15 +13,28 @@ use crate::verify::{Fault, McastFault, Sizes, SlPolicy, Witness};
 
 pub(super) type Dice = ChaCha8Rng;
 
+/// Whether the environment variable CASES chooses some cases, as in "10..100".
+pub(super) fn some_cases() -> Option<String> {
+    std::env::var("CASES").ok()
+}
+
+/// The numbers of a test's cases: all, or those that are chosen.
+pub(super) fn cases(all: u64) -> std::ops::Range<u64> {
+    let Some(some) = some_cases() else { return 0..all };
+    let (first, end) = some.split_once("..").expect("a range");
+    let number = |text: &str| text.parse::<u64>().expect("a number").min(all);
+    number(first)..number(end)
+}
+
 /// At most 7 switches with up to 254 ports, and 8 adapters and routers with one port or two.
 pub(super) fn fabric(dice: &mut Dice) -> Fabric {
     let mut b = FabricBuilder::new();
     let switches = dice.random_range(1..=7);
     let mut free: Vec<Vec<PortRef>> = Vec::new();
     for s in 0..switches {
-        let ports = match dice.random_range(0..300) {
+        let ports = match dice.random_range(0..1500) {
             0 => 254,
-            1..20 => 60,
+            1..9 => 60,
             _ => dice.random_range(8..=14),
         };
         let mut node = Node::new(NodeKind::Switch, Guid(0x100 + s), ports, &format!("S{s}"));
@@ -312,7 +325,7 @@ fn sizes(dice: &mut Dice) -> Sizes {
 #[test]
 fn agrees_with_the_reference() {
     let mut said = std::collections::BTreeMap::new();
-    for seed in 0..3000 {
+    for seed in cases(3000) {
         let mut dice = Dice::seed_from_u64(seed);
         let (f, r) = case(&mut dice);
         let sl = Sl(dice.random_range(0..16));
@@ -368,7 +381,9 @@ fn agrees_with_the_reference() {
             note("safe with any SL", safety.any);
         }
     }
-    println!("{said:#?}");
     let both = said.keys().filter(|(_, holds)| *holds).count();
-    assert!(both == 23 && said.len() == 2 * both - 4 && said.values().all(|&n| n >= 20), "{said:#?}");
+    assert!(
+        some_cases().is_some() || both == 23 && said.len() == 2 * both - 4 && said.values().all(|&n| n >= 20),
+        "{said:#?}"
+    );
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::random::{Dice, case};
+use super::random::{Dice, case, cases, some_cases};
 use super::reference::{self, Lane, Waits, next, without_dead_ends};
 use crate::fabric::{EndPortId, Fabric, Lid, PortNum, Sl, SwitchId};
 use crate::tables::{PortSets, Routes};
@@ -104,7 +104,7 @@ fn port_sets(f: &Fabric, r: &Routes, dice: &mut Dice) -> PortSets {
 #[test]
 fn agrees_with_the_reference() {
     let mut said = std::collections::BTreeMap::new();
-    for seed in 0..600 {
+    for seed in cases(600) {
         let mut dice = Dice::seed_from_u64(seed);
         let (f, r) = case(&mut dice);
         let sets = port_sets(&f, &r, &mut dice);
@@ -127,5 +127,5 @@ fn agrees_with_the_reference() {
         }
         *said.entry(("safe", v.is_safe())).or_insert(0) += 1;
     }
-    assert!(said.len() == 6 && said.values().all(|&n| n >= 20), "{said:#?}");
+    assert!(some_cases().is_some() || said.len() == 6 && said.values().all(|&n| n >= 20), "{said:#?}");
 }
