@@ -8,8 +8,8 @@ use crate::verify::multicast_fault::{Cause, McastFault, McastWait};
 use crate::verify::packet::Packet;
 use crate::verify::witness::{Wait, Witness};
 
-use super::flow::{Flow, Sink};
-use super::{Mixing, Mixture, SlGroup};
+use super::flow::{Flow, Out, Sink};
+use super::{DROPPED, Mixing, Mixture, SlGroup};
 
 /// A virtual channel.
 type Lane = (ChannelId, Vl);
@@ -140,14 +140,17 @@ impl Mixture<'_> {
             }
         }
         self.groups.all().iter().find_map(|group| {
-            let mut pair = Pair { mixing, first, second, met: false };
-            self.groups.run_group(mixing, group, &mut pair);
-            // Every end port on the group's switches sends; the nearest stands for them.
-            let near = mixing.fabric.endports_on(channels.get(first.0).from).first();
-            let mut any = group.ports.iter().flat_map(|&(s, _)| mixing.fabric.endports_on(s));
-            let source = *near.or_else(|| any.next())?;
-            let sl = Sl(bits(super::spread::sls(group)).next()? as u8);
-            pair.met.then_some(Cause::Multicast { mlid: group.mlid, source, sl })
+            let sls = super::spread::sls(group);
+            mixing.groups.iter().find_map(|alike| {
+                let sl = bits(sls).find(|&sl| mixing.merge[1 << sl] == 1 << alike.sl)?;
+                let mut ends = group.ports.iter().flat_map(|&(s, _)| mixing.fabric.endports_on(s));
+                let source = ends.find(|&&source| {
+                    let mut pair = Pair { mixing, first, second, met: false };
+                    self.groups.run_from(mixing, group, alike, source, &mut pair);
+                    pair.met
+                })?;
+                Some(Cause::Multicast { mlid: group.mlid, source: *source, sl: Sl(sl as u8) })
+            })
         })
     }
 
@@ -221,6 +224,15 @@ impl Sink for Pair<'_> {
     }
 }
 
+/// Packets on their first channel.
+struct Start {
+    source: EndPortId,
+    sl: Sl,
+    out: Out,
+    /// The possible VLs, of data.
+    vls: u16,
+}
+
 impl Mixing<'_> {
     /// The slot of the first channel of a turn.
     fn behind(&self, turn: usize) -> usize {
@@ -251,29 +263,21 @@ impl Mixing<'_> {
         // Breadth first from all senders; `origin` has the sender of each virtual channel that was reached.
         let mut origin: HashMap<(usize, usize), (EndPortId, Sl)> = HashMap::new();
         let mut queue = Vec::new();
-        for (i, end) in self.fabric.endports().iter().enumerate() {
-            let (source, Some((s, _))) = (EndPortId::at(i), end.attachment) else { continue };
-            let sls = self.sls.of(self.fabric, source, lid);
-            let alike = |sl: &usize| self.merge[1 << sl] == 1 << group.sl;
-            let Some(sl) = bits(sls).find(alike) else { continue };
-            for out in flow.outs(s.index()) {
-                for vl in bits(self.first_vls(&group.vls, group.sl, source, s.index(), out.port)) {
-                    let place = (out.slot as usize, vl);
-                    origin.entry(place).or_insert_with(|| {
-                        queue.push((*out, vl));
-                        (source, Sl(sl as u8))
-                    });
-                }
+        for Start { source, sl, out, vls } in self.starts(flow, group, lid) {
+            for vl in bits(vls) {
+                origin.entry((out.slot as usize, vl)).or_insert_with(|| {
+                    queue.push((out, vl));
+                    (source, sl)
+                });
             }
         }
-        self.foreign_origins(flow, group, &mut origin, &mut queue);
         let mut next = 0;
         while let Some(&(out, vl)) = queue.get(next) {
             next += 1;
             let from = origin[&(out.slot as usize, vl)];
             for ahead in flow.outs(out.to as usize) {
                 let turn = self.turns.at(out.to as usize, ahead.port, out.in_port);
-                for vl in bits(group.vls[turn]).filter(|&vl| vl < usize::from(Vl::MAX_DATA)) {
+                for vl in bits(group.vls[turn] & !DROPPED) {
                     origin.entry((ahead.slot as usize, vl)).or_insert_with(|| {
                         queue.push((*ahead, vl));
                         from
@@ -284,26 +288,29 @@ impl Mixing<'_> {
         origin.get(&wanted).copied()
     }
 
-    /// Packets from switches that are left out, named by an end port of the switch at which they arrive.
-    fn foreign_origins(
-        &self,
-        flow: &Flow,
-        group: &SlGroup,
-        origin: &mut HashMap<(usize, usize), (EndPortId, Sl)>,
-        queue: &mut Vec<(super::flow::Out, usize)>,
-    ) {
-        for s in self.fabric.switch_ids() {
-            let near = self.fabric.endports_on(s).first().copied().unwrap_or(EndPortId::at(0));
-            for out in flow.outs(s.index()) {
-                let vls = group.foreign[out.slot as usize];
-                for vl in bits(vls).filter(|&vl| vl < usize::from(Vl::MAX_DATA)) {
-                    origin.entry((out.slot as usize, vl)).or_insert_with(|| {
-                        queue.push((*out, vl));
-                        (near, Sl(group.sl as u8))
-                    });
-                }
+    /// Where packets to a LID begin: those of end ports, and those from switches that are left out, named by an end
+    /// port of the switch at which they arrive.
+    fn starts(&self, flow: &Flow, group: &SlGroup, lid: Lid) -> Vec<Start> {
+        let mut starts = Vec::new();
+        for (i, end) in self.fabric.endports().iter().enumerate() {
+            let (source, Some((s, _))) = (EndPortId::at(i), end.attachment) else { continue };
+            let sls = self.sls.of(self.fabric, source, lid);
+            let alike = |sl: &usize| self.merge[1 << sl] == 1 << group.sl;
+            let Some(sl) = bits(sls).find(alike).map(|sl| Sl(sl as u8)) else { continue };
+            for &out in flow.outs(s.index()) {
+                let vls = self.first_vls(&group.vls, group.sl, source, s.index(), out.port);
+                starts.push(Start { source, sl, out, vls });
             }
         }
+        for s in self.fabric.switch_ids() {
+            let source = self.fabric.endports_on(s).first().copied().unwrap_or(EndPortId::at(0));
+            for &out in flow.outs(s.index()) {
+                let vls = group.foreign[out.slot as usize] & !DROPPED;
+                starts.push(Start { source, sl: Sl(group.sl as u8), out, vls });
+            }
+        }
+        starts.retain(|start| start.vls != 0);
+        starts
     }
 
     /// A forwarding loop of packets to a LID, if some sender reaches one.
@@ -316,46 +323,37 @@ impl Mixing<'_> {
             Done,
         }
         let mut met = vec![Met::Never; self.ahead.len()];
-        for (i, end) in self.fabric.endports().iter().enumerate() {
-            let (source, Some((s, _))) = (EndPortId::at(i), end.attachment) else { continue };
-            let sls = self.sls.of(self.fabric, source, lid);
-            let alike = |sl: &usize| self.merge[1 << sl] == 1 << group.sl;
-            let Some(sl) = bits(sls).find(alike) else { continue };
-            for &first in flow.outs(s.index()) {
-                if met[first.slot as usize] != Met::Never
-                    || self.first_vls(&group.vls, group.sl, source, s.index(), first.port) == 0
-                {
+        for Start { source, sl, out: first, .. } in self.starts(flow, group, lid) {
+            if met[first.slot as usize] != Met::Never {
+                continue;
+            }
+            let mut path = vec![(first, 0)];
+            met[first.slot as usize] = Met::OnPath;
+            while let Some((out, tried)) = path.last_mut() {
+                let Some(&ahead) = flow.outs(out.to as usize).get(*tried) else {
+                    met[out.slot as usize] = Met::Done;
+                    path.pop();
+                    continue;
+                };
+                *tried += 1;
+                let turn = self.turns.at(out.to as usize, ahead.port, out.in_port);
+                if group.vls[turn] & !DROPPED == 0 {
                     continue;
                 }
-                let mut path = vec![(first, 0)];
-                met[first.slot as usize] = Met::OnPath;
-                while let Some((out, tried)) = path.last_mut() {
-                    let Some(&ahead) = flow.outs(out.to as usize).get(*tried) else {
-                        met[out.slot as usize] = Met::Done;
-                        path.pop();
-                        continue;
-                    };
-                    *tried += 1;
-                    let turn = self.turns.at(out.to as usize, ahead.port, out.in_port);
-                    if group.vls[turn] & !super::DROPPED == 0 {
-                        continue;
+                match met[ahead.slot as usize] {
+                    Met::Done => {}
+                    Met::Never => {
+                        met[ahead.slot as usize] = Met::OnPath;
+                        path.push((ahead, 0));
                     }
-                    match met[ahead.slot as usize] {
-                        Met::Done => {}
-                        Met::Never => {
-                            met[ahead.slot as usize] = Met::OnPath;
-                            path.push((ahead, 0));
-                        }
-                        Met::OnPath => {
-                            let begin = path.iter().position(|(out, _)| out.slot == ahead.slot).unwrap_or(0);
-                            let from = |out: &super::flow::Out| {
-                                self.fabric.channels().get(self.channel(out.slot as usize)).from
-                            };
-                            let switches: Vec<SwitchId> =
-                                path[begin..].iter().map(|(out, _)| from(out)).collect();
-                            let packet = Packet { source, dlid: lid, sl: Sl(sl as u8) };
-                            return Some(Witness::Loop { packet, switches });
-                        }
+                    Met::OnPath => {
+                        let begin = path.iter().position(|(out, _)| out.slot == ahead.slot).unwrap_or(0);
+                        let from =
+                            |out: &Out| self.fabric.channels().get(self.channel(out.slot as usize)).from;
+                        let switches: Vec<SwitchId> =
+                            path[begin..].iter().map(|(out, _)| from(out)).collect();
+                        let packet = Packet { source, dlid: lid, sl };
+                        return Some(Witness::Loop { packet, switches });
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fabric::{PortNum, SwitchId};
+use crate::fabric::{EndPortId, PortNum, SwitchId};
 use crate::tables::{InForce, McastGroup, PortSet};
 
 use super::flow::Sink;
@@ -54,8 +54,20 @@ impl Groups {
     pub(super) fn run_group(&self, mixing: &Mixing<'_>, group: &McastGroup, sink: &mut impl Sink) {
         let used = mixing.merge[usize::from(sls(group))];
         for sl in mixing.groups.iter().filter(|sl| used & 1 << sl.sl != 0) {
-            Spread { mixing, group, sl, held: vec![0; mixing.ahead.len()], open: Vec::new() }.run(sink);
+            Spread::new(mixing, group, sl).run(|_| true, sink);
         }
+    }
+
+    /// Runs the packets that one end port sends to a group with SLs that are treated alike.
+    pub(super) fn run_from(
+        &self,
+        mixing: &Mixing<'_>,
+        group: &McastGroup,
+        sl: &SlGroup,
+        source: EndPortId,
+        sink: &mut impl Sink,
+    ) {
+        Spread::new(mixing, group, sl).run(|e| e == source, sink);
     }
 }
 
@@ -70,11 +82,16 @@ struct Spread<'a> {
     open: Vec<(usize, u8, u16)>,
 }
 
-impl Spread<'_> {
-    fn run(mut self, sink: &mut impl Sink) {
+impl<'a> Spread<'a> {
+    fn new(mixing: &'a Mixing<'a>, group: &'a McastGroup, sl: &'a SlGroup) -> Self {
+        Self { mixing, group, sl, held: vec![0; mixing.ahead.len()], open: Vec::new() }
+    }
+
+    /// - `sends`: whether packets of an end port are among them.
+    fn run(mut self, sends: impl Fn(EndPortId) -> bool, sink: &mut impl Sink) {
         let mixing = self.mixing;
         for &(s, ports) in &self.group.ports {
-            for &source in mixing.fabric.endports_on(s) {
+            for &source in mixing.fabric.endports_on(s).iter().filter(|&&e| sends(e)) {
                 let port = mixing.fabric.endport(source).attachment.map_or(PortNum::ZERO, |(_, port)| port);
                 for out in ports.iter().filter(|&out| out != port) {
                     if out.index() < mixing.turns.side[s.index()] {

@@ -7,11 +7,14 @@ use rand::{Rng, SeedableRng};
 
 use super::random::{Dice, case, cases, multicast, path_sl, some_cases};
 use super::reference::{Lane, Waits, next, without_dead_ends};
-use crate::fabric::{EndPort, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
-use crate::tables::{InForce, PathSl, Routes, SenderSls, SlVlRow, Transition};
+use super::{adapter_lid, clockwise, ring, routes, tables};
+use crate::fabric::{
+    ChannelId, EndPort, EndPortId, Fabric, FabricBuilder, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl,
+};
+use crate::tables::{InForce, McastGroup, PathSl, Routes, SenderSls, SlVlRow, Transition};
 use crate::topology::fail_links;
 use crate::verify::mixture::{Common, Mixture, MixtureVerdict};
-use crate::verify::{Cause, McastFault, Witness, verify};
+use crate::verify::{Cause, McastFault, Packet, Witness, verify};
 
 /// All that packets may do.
 #[derive(Default)]
@@ -25,20 +28,37 @@ struct Truth {
 /// A packet's place: the switch, the in port and the virtual channel whose buffer it holds.
 type Place = (usize, u8, Option<Lane>);
 
+/// Whether an end port may send packets with an SL.
+fn sends(states: &[&InForce], e: &EndPort, sl: u8) -> bool {
+    e.port.0 == 0 || states.iter().any(|state| state.sl2vl.adapters().get(Sl(sl)).0 != 15)
+}
+
+/// The possible entries of a switch for a LID.
+fn entries(states: &[&InForce], s: usize, lid: Lid) -> Vec<u8> {
+    let entry = |state: &&InForce| Some(state.lft.get(SwitchId::at(s), lid)?.0);
+    states.iter().filter(|state| lid.index() < state.lft.lids()).filter_map(entry).collect()
+}
+
+fn groups<'a>(states: &'a [&InForce], mlid: u16) -> impl Iterator<Item = &'a McastGroup> {
+    states.iter().flat_map(|s| &s.multicast).filter(move |g| g.mlid == mlid)
+}
+
+/// The possible ports of a group at a switch.
+fn mcast_ports(states: &[&InForce], mlid: u16, s: usize) -> BTreeSet<u8> {
+    groups(states, mlid).flat_map(|g| g.at(SwitchId::at(s)).iter()).map(|p| p.0).collect()
+}
+
 impl Truth {
     fn of(f: &Fabric, sls: &SenderSls, states: &[&InForce]) -> Self {
         let mut t = Self::default();
         let ends = || f.endports().iter().enumerate().filter(|(_, e)| e.attachment.is_some());
         let lids = states.iter().map(|state| state.lft.lids()).max().unwrap_or(0);
         let place = |e: &EndPort| e.attachment.map(|(s, port)| (s.index(), port.0, None)).expect("attached");
-        let sends = |e: &EndPort, sl| {
-            e.port.0 == 0 || states.iter().any(|state| state.sl2vl.adapters().get(Sl(sl)).0 != 15)
-        };
         for sl in 0..16 {
             for lid in (1..lids).filter_map(|lid| Lid::new(lid as u16)) {
                 let from = |(i, e): (usize, &EndPort)| {
                     let uses = sls.of(f, EndPortId::at(i), lid) >> sl & 1 != 0;
-                    (uses && sends(e, sl)).then(|| place(e))
+                    (uses && sends(states, e, sl)).then(|| place(e))
                 };
                 let mut starts: Vec<Place> = ends().filter_map(from).collect();
                 for s in f.switch_ids() {
@@ -46,22 +66,15 @@ impl Truth {
                     let open = ports.filter(|(_, p)| p.untrusted);
                     starts.extend(open.map(|(port, _)| (s.index(), port as u8, None)));
                 }
-                let entries = |s, _| {
-                    let entry = |state: &&InForce| Some(state.lft.get(SwitchId::at(s), lid)?.0);
-                    states.iter().filter(|state| lid.index() < state.lft.lids()).filter_map(entry).collect()
-                };
-                t.looping |= t.send(f, states, sl, starts, entries);
+                t.looping |= t.send(f, states, sl, starts, |s, _| entries(states, s, lid));
             }
             let mlids: BTreeSet<u16> = states.iter().flat_map(|s| &s.multicast).map(|g| g.mlid).collect();
             for mlid in mlids {
-                let groups = || states.iter().flat_map(|s| &s.multicast).filter(move |g| g.mlid == mlid);
-                if groups().all(|g| g.sls.unwrap_or(1) >> sl & 1 == 0) {
+                if groups(states, mlid).all(|g| g.sls.unwrap_or(1) >> sl & 1 == 0) {
                     continue;
                 }
-                let ports = |s: usize| -> BTreeSet<u8> {
-                    groups().flat_map(|g| g.at(SwitchId::at(s)).iter()).map(|p| p.0).collect()
-                };
-                let inside = |e: &EndPort| !ports(place(e).0).is_empty() && sends(e, sl);
+                let ports = |s: usize| mcast_ports(states, mlid, s);
+                let inside = |e: &EndPort| !ports(place(e).0).is_empty() && sends(states, e, sl);
                 let starts = ends().filter(|(_, e)| inside(e)).map(|(_, e)| place(e)).collect();
                 let _ = t.send(f, states, sl, starts, |s, in_port| {
                     ports(s).into_iter().filter(|&p| p != in_port).collect()
@@ -108,6 +121,60 @@ impl Truth {
     }
 }
 
+/// The packets that a witness names can do what it says.
+fn is_true(f: &Fabric, sls: &SenderSls, states: &[&InForce], witness: &Witness) {
+    let lane = |channel: ChannelId, vl: Vl| {
+        let c = f.channels().get(channel);
+        (c.from.index(), c.out_port.0, vl.0)
+    };
+    // What packets do that an end port sends, or that come from a switch that is left out to its switch; and whether
+    // they loop.
+    let sent = |p: &Packet| {
+        let end = f.endport(p.source);
+        let (s, port) = end.attachment.expect("attached");
+        let mut starts = Vec::new();
+        if sls.of(f, p.source, p.dlid) >> p.sl.0 & 1 != 0 && sends(states, end, p.sl.0) {
+            starts.push((s.index(), port.0, None));
+        }
+        let open = f.switch(s).ports.iter().enumerate().filter(|(_, port)| port.untrusted);
+        starts.extend(open.map(|(port, _)| (s.index(), port as u8, None)));
+        let mut t = Truth::default();
+        let looping = t.send(f, states, p.sl.0, starts, |s, _| entries(states, s, p.dlid));
+        (t, looping)
+    };
+    let copied = |mlid: u16, source: EndPortId, sl: Sl| {
+        let end = f.endport(source);
+        let (s, port) = end.attachment.expect("attached");
+        assert!(sends(states, end, sl.0) && !mcast_ports(states, mlid, s.index()).is_empty());
+        assert!(groups(states, mlid).any(|g| g.sls.unwrap_or(1) >> sl.0 & 1 != 0));
+        let mut t = Truth::default();
+        let _ = t.send(f, states, sl.0, vec![(s.index(), port.0, None)], |s, in_port| {
+            mcast_ports(states, mlid, s).into_iter().filter(|&p| p != in_port).collect()
+        });
+        t
+    };
+    match witness {
+        Witness::CreditLoop(waits) => {
+            for (a, b) in waits.iter().zip(waits.iter().cycle().skip(1)) {
+                let wait = (lane(a.channel, a.vl), lane(b.channel, b.vl));
+                assert!(sent(&a.packet).0.waits.contains(&wait), "{}", witness.explain(f));
+            }
+        }
+        Witness::Multicast(McastFault::CreditLoop(waits)) => {
+            for (a, b) in waits.iter().zip(waits.iter().cycle().skip(1)) {
+                let wait = (lane(a.channel, a.vl), lane(b.channel, b.vl));
+                let t = match &a.cause {
+                    Cause::Unicast(packet) => sent(packet).0,
+                    Cause::Multicast { mlid, source, sl } => copied(*mlid, *source, *sl),
+                };
+                assert!(t.waits.contains(&wait), "{}", witness.explain(f));
+            }
+        }
+        Witness::Loop { packet, .. } => assert!(sent(packet).1, "{}", witness.explain(f)),
+        other => panic!("no such witness: {other:?}"),
+    }
+}
+
 /// Tables with a few entries and rows changed, and some with other trees and other SLs.
 fn changed(f: &Fabric, r: &Routes, dice: &mut Dice) -> Routes {
     let mut new = r.clone();
@@ -148,7 +215,7 @@ fn compare(f: &Fabric, sls: &SenderSls, states: &[&InForce]) -> MixtureVerdict {
     assert_eq!(v.deadlock_free, cyclic.is_empty());
     assert_eq!(v.loop_free, !t.looping, "a loop makes a cycle, so it is looked for only then");
     assert_eq!(mixture.is_deadlock_free(), v.deadlock_free);
-    let lane = |(channel, vl): (crate::fabric::ChannelId, Vl)| {
+    let lane = |(channel, vl): (ChannelId, Vl)| {
         let c = f.channels().get(channel);
         (c.from.index(), c.out_port.0, vl.0)
     };
@@ -167,7 +234,20 @@ fn compare(f: &Fabric, sls: &SenderSls, states: &[&InForce]) -> MixtureVerdict {
     let inside = |w: &&(Lane, Lane)| set(w.0).is_some() && set(w.0) == set(w.1);
     assert_eq!(within, t.waits.iter().filter(inside).copied().collect());
     let arcs = mixture.arcs(&v.cyclic_components);
-    assert_eq!(within, arcs.into_iter().map(|(from, to)| (lane(from), lane(to))).collect());
+    assert_eq!(within, arcs.iter().map(|&(from, to)| (lane(from), lane(to))).collect());
+    // VLs that no row names are those of no packet.
+    if !v.deadlock_free {
+        let rows = states.iter().flat_map(|state| state.sl2vl.rows());
+        let highest = rows.flat_map(|row| row.vls()).map(|vl| vl.0).filter(|&vl| vl < 15).max().unwrap_or(0);
+        let mut sets = v.cyclic_components.clone();
+        for set in &mut sets {
+            let beyond: BTreeSet<_> = set.iter().map(|(channel, _)| (*channel, Vl(highest + 1))).collect();
+            set.extend(beyond);
+        }
+        assert_eq!(mixture.within(&sets), mixture.within(&v.cyclic_components));
+        assert_eq!(mixture.arcs(&sets), arcs);
+    }
+    v.witnesses.iter().for_each(|witness| is_true(f, sls, states, witness));
     for witness in &v.witnesses {
         let cycle: Vec<Lane> = match witness {
             Witness::CreditLoop(waits) => waits.iter().map(|w| lane((w.channel, w.vl))).collect(),
@@ -231,6 +311,81 @@ fn agrees_with_the_reference() {
         }
     }
     assert!(some_cases().is_some() || said.len() == 10 && said.values().all(|&n| n >= 5), "{said:#?}");
+}
+
+/// Tables that are in force alone.
+fn alone(f: &Fabric, r: &Routes) -> MixtureVerdict {
+    let t = Transition::between(f, r, f, r);
+    compare(f, &t.sls, &[&t.new])
+}
+
+/// A ring whose switches have a port each to a switch that is left out.
+fn besieged() -> Fabric {
+    let mut b = FabricBuilder::from_fabric(&ring(5, 0..5, 0));
+    for s in 0..5 {
+        let ports = &mut b.node_mut(NodeId(s)).ports;
+        let free = ports.iter().rposition(|p| p.peer.is_none()).expect("a free port");
+        ports[free].untrusted = true;
+    }
+    b.finish(Lmc::default()).expect("a fabric")
+}
+
+/// End ports send with SL 0, on VL 0 and then VL 1. Packets from elsewhere stay on VL 0 with any other SL.
+#[test]
+fn packets_from_elsewhere_close_a_cycle() {
+    for (f, safe) in [(ring(5, 0..5, 0), true), (besieged(), false)] {
+        let mut r = routes(&f, tables(&f, |_| 0, true));
+        for c in f.channels().as_slice() {
+            for out in 0..r.sl2vl.ports_of(c.to) as u8 {
+                let row = SlVlRow::default().with(Sl(0), Vl(1));
+                r.sl2vl.set(c.to, c.in_port, PortNum(out), row);
+            }
+        }
+        let v = alone(&f, &r);
+        assert_eq!((v.deadlock_free, v.loop_free), (safe, true));
+    }
+}
+
+/// No row lets the packets of end ports pass; those from elsewhere go round and round.
+#[test]
+fn packets_from_elsewhere_loop() {
+    for (f, safe) in [(ring(5, 0..5, 0), true), (besieged(), false)] {
+        let mut r = routes(&f, clockwise(&f));
+        let round = clockwise(&f);
+        let lid = adapter_lid(&f, 0);
+        let home = f.endport(f.owner_of(lid).expect("in use")).attachment.expect("attached").0;
+        let elsewhere = f.endports().iter().find(|e| e.attachment.expect("attached").0 != home).expect("one");
+        r.lft.set(home, lid, round.get(home, elsewhere.lid).expect("an entry"));
+        r.sl2vl.rows_mut().fill(SlVlRow::default().with(Sl(0), Vl(15)));
+        let v = alone(&f, &r);
+        assert_eq!((v.deadlock_free, v.loop_free), (safe, safe));
+    }
+}
+
+/// Packets to one LID are sent around, and dropped before they return; others close a credit loop.
+#[test]
+fn what_is_dropped_on_its_way_does_not_loop() {
+    let f = ring(5, 0..5, 0);
+    for drops in [true, false] {
+        let mut r = routes(&f, clockwise(&f));
+        let lid = adapter_lid(&f, 0);
+        let home = f.endport(f.owner_of(lid).expect("in use")).attachment.expect("attached").0;
+        let other = adapter_lid(&f, 1);
+        r.lft.set(home, lid, r.lft.get(home, other).expect("an entry"));
+        let mut sls = vec![1; f.num_switches() * f.lid_table_len()];
+        sls[lid.index() * f.num_switches()..][..f.num_switches()].fill(0);
+        r.path_sl = PathSl::BySwitch(sls);
+        if drops {
+            for i in 0..r.sl2vl.ports_of(home) {
+                for o in 0..r.sl2vl.ports_of(home) {
+                    let row = SlVlRow::default().with(Sl(0), Vl(15));
+                    r.sl2vl.set(home, PortNum(i as u8), PortNum(o as u8), row);
+                }
+            }
+        }
+        let v = alone(&f, &r);
+        assert_eq!((v.deadlock_free, v.loop_free), (false, drops));
+    }
 }
 
 /// What mixtures have in common is the same wherever it is taken from.
