@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::build::one_sl;
 use super::candidates::{Candidate, Refinement};
 use super::keepable::Keepable;
-use super::mended::mended;
+use super::mended::{Before, Onto, mended};
 use super::objective::Objective;
 use super::orders::LinkOrder;
 use super::tuning::KEPT;
@@ -35,12 +35,6 @@ fn keep(
     keep_paths(task.fabric, task.hops, rule, *lookahead, no_legal_path, before.clone(), patient)
 }
 
-/// What switches and channels were in the fabric of the baseline.
-pub(super) struct Onto {
-    pub(super) switches: Vec<SwitchId>,
-    pub(super) channels: Vec<ChannelId>,
-}
-
 /// What came of a rule.
 struct Tried {
     /// Whether its tables are as good as those of the baseline.
@@ -52,10 +46,10 @@ struct Tried {
 /// Tables with their fabric and their rule: what later tables keep to.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    pub(super) fabric: Fabric,
+    fabric: Fabric,
     settings: Settings,
-    pub(super) lft: Lft,
-    pub(super) rule: Keepable,
+    lft: Lft,
+    rule: Keepable,
 }
 
 impl Baseline {
@@ -83,7 +77,8 @@ impl Baseline {
 
     /// Tables in which only lost paths move: see [`mended`].
     pub(super) fn mend(&self, objective: &Objective<'_>) -> Option<Priced> {
-        mended(self, objective, &self.matching(objective.task)?)
+        let before = Before { fabric: &self.fabric, lft: &self.lft, rule: &self.rule };
+        mended(&before, objective, &self.matching(objective.task)?)
     }
 
     /// Tables that keep to it, if there are any within the limit on detours.

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::baseline::{Baseline, Onto};
+use super::keepable::Keepable;
 use super::objective::Objective;
+use super::tuning::KEPT;
 use super::{Priced, limit};
 use crate::engine::Lineage;
 use crate::engine::plan::{Parts, Plan};
-use crate::fabric::{Fabric, Lid, PortNum, Sl};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId};
 use crate::lanes::Lanes;
 use crate::multicast::{KnownOrder, McastTrees};
 use crate::ordering::{Rank, Rule, VirtualChannelOrder};
@@ -17,13 +18,26 @@ use crate::tables::{Lft, Sl2Vl, SlVlRow};
 /// Entries (LIDs times switches) up to which tables are mended, as one thread looks at the lost ones.
 const MOST: usize = 10_000_000;
 
+/// The tables of a baseline.
+pub(super) struct Before<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) lft: &'a Lft,
+    pub(super) rule: &'a Keepable,
+}
+
+/// What switches and channels were in the fabric of the baseline.
+pub(super) struct Onto {
+    pub(super) switches: Vec<SwitchId>,
+    pub(super) channels: Vec<ChannelId>,
+}
+
 /// Tables in which only lost paths move, so that the way to them and back is free of credit loops in two steps: see
 /// [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some switch finds no
 /// path so, or too many pairs take detours.
 ///
 /// Cost: four times that of [`Mending::mend`] at most; not tried where there are more than [`MOST`] entries.
-pub(super) fn mended(baseline: &Baseline, objective: &Objective<'_>, onto: &Onto) -> Option<Priced> {
-    let Baseline { fabric: old, lft, rule, .. } = baseline;
+pub(super) fn mended(before: &Before<'_>, objective: &Objective<'_>, onto: &Onto) -> Option<Priced> {
+    let &Before { fabric: old, lft, rule } = before;
     let trees = rule.trees.as_ref()?;
     let sl = Sl(rule.lanes.path_sl.any()?.trailing_zeros() as u8);
     if old.num_switches() * lft.lids() > MOST {
@@ -50,11 +64,11 @@ pub(super) fn mended(baseline: &Baseline, objective: &Objective<'_>, onto: &Onto
         let Some(found) = mending.mend(choice) else { continue };
         let kept_trees =
             if choice.trees_stay { trees_over(objective.task.fabric, trees, onto) } else { None };
-        let Some(found) = priced(baseline, objective, onto, &lids, found, kept_trees) else { continue };
+        let Some(found) = priced(rule, objective, onto, &lids, found, kept_trees) else { continue };
         if best.as_ref().is_none_or(|best| found.lost < best.lost) {
             best = Some(found);
         }
-        if best.as_ref().is_some_and(|best| baseline.matched_by(best)) {
+        if best.as_ref().is_some_and(|best| best.lost <= rule.lost + KEPT) {
             break;
         }
     }
@@ -80,7 +94,7 @@ fn same_lids(old: &Fabric, new: &Fabric, onto: &Onto) -> Option<Vec<Lid>> {
 ///
 /// - `trees`: `None` to look for some.
 fn priced(
-    baseline: &Baseline,
+    rule: &Keepable,
     objective: &Objective<'_>,
     onto: &Onto,
     lids: &[Lid],
@@ -103,11 +117,11 @@ fn priced(
     let known = mended.places.map(|by_vl| {
         let rank = |places: &Vec<u32>| Rank::by_key(new, |c, _| places[onto.channels[c.index()].index()]);
         let ranks: Vec<Rank> = by_vl.iter().map(rank).collect();
-        let tree = &baseline.rule.candidate.order.tree;
+        let tree = &rule.candidate.order.tree;
         let trees = vec![tree.onto(new, &ranks[0], &onto.switches, &onto.channels)];
         KnownOrder { lanes: VirtualChannelOrder::new(ranks), trees, suffices: false }
     });
-    let Lanes { sl2vl: rows, path_sl, vls, .. } = &baseline.rule.lanes;
+    let Lanes { sl2vl: rows, path_sl, vls, .. } = &rule.lanes;
     let mut rows = rows.clone();
     mended.rows.iter().for_each(|&(s, i, o, vl)| rows.set(s, i, o, SlVlRow::uniform(vl)));
     let vls = mended.rows.iter().map(|&(.., vl)| vl.0 + 1).fold(*vls, u8::max);
@@ -171,7 +185,7 @@ fn trees_over(new: &Fabric, trees: &McastTrees, onto: &Onto) -> Option<McastTree
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Settings, Task, route};
+    use crate::engine::{Baseline, Settings, Task, route};
     use crate::lanes::LaneLimits;
     use crate::reconfigure::{Options, plan};
     use crate::routing::Hops;
