@@ -158,6 +158,19 @@ pub fn channel_load(fabric: &Fabric, routes: &Routes) -> Result<ChannelLoad, Eva
     Ok(ChannelLoad::new(fabric.weights(), trees::count(&paths)?.load))
 }
 
+/// The largest load of a channel: routes over its rate, in units of the fastest channel.
+///
+/// # Errors
+/// As [`evaluate`].
+///
+/// Cost: O(D S).
+pub(crate) fn largest_load(fabric: &Fabric, lft: &Lft) -> Result<u64, EvaluateError> {
+    let paths = paths::Paths::new(fabric, lft)?;
+    let routes = trees::count(&paths)?.load;
+    let weighted = routes.iter().zip(fabric.weights().by_channel()).map(|(n, &weight)| n * u64::from(weight));
+    Ok(weighted.max().unwrap_or(0))
+}
+
 /// Evaluates the tables of a fabric.
 ///
 /// - `fabric`: S switches, C channels, P adapter ports with D LIDs.

@@ -30,7 +30,7 @@ pub fn datelines(
     escape_first: bool,
     limits: LaneLimits,
 ) -> Result<Lanes, LanesError> {
-    let in_order: u8 = if datelines.sls() > 1 { 2 } else { 1 };
+    let in_order = datelines.vls();
     let more = escape_first || !starts.is_empty();
     let escapes = escape_first || starts.contains(&Datelines::ESCAPES);
     let (sls, vls) = (datelines.sls() as u8 + u8::from(escapes), in_order + u8::from(more));
@@ -43,19 +43,24 @@ pub fn datelines(
     let first = u8::from(escape_first);
     let escape = escapes.then_some(if escape_first { 0 } else { sls - 1 });
     let own = Vl(in_order);
-    let vl = |dimension: usize, sl: u8, injected: bool| {
-        let alone = Some(sl) == escape || injected && more;
-        if alone { own } else { datelines.vl(dimension, Sl(sl.wrapping_sub(first))) }
+    let dimensions = grid.dimensions().len();
+    // The dimension of the step before: one more for sources.
+    let vl = |before: usize, dimension: usize, sl: u8| {
+        let alone = Some(sl) == escape || before == dimensions && more;
+        let sl = Sl(sl.wrapping_sub(first));
+        if alone { own } else { datelines.vl(dimension, sl, before == dimension) }
     };
-    let row = |i: usize, injected| SlVlRow::from_vls(std::array::from_fn(|sl| vl(i, sl as u8, injected)));
-    let rows: Vec<[SlVlRow; 2]> =
-        (0..grid.dimensions().len()).map(|i| [row(i, false), row(i, true)]).collect();
+    let row = |before: usize, i: usize| SlVlRow::from_vls(std::array::from_fn(|sl| vl(before, i, sl as u8)));
+    let rows: Vec<Vec<SlVlRow>> =
+        (0..=dimensions).map(|before| (0..dimensions).map(|i| row(before, i)).collect()).collect();
     let mut sl2vl = Sl2Vl::new(fabric);
     for (id, c) in fabric.channels().iter() {
-        let [onward, injected] = rows[grid.dimension_of(fabric, id)];
+        let dimension = grid.dimension_of(fabric, id);
         for port in (0..sl2vl.ports_of(c.from)).map(|port| PortNum(port as u8)) {
-            let between = fabric.channels().at_port(c.from, port).is_some();
-            sl2vl.set(c.from, port, c.out_port, if between { onward } else { injected });
+            // Back over the link by which packets come.
+            let before = fabric.channels().at_port(c.from, port);
+            let before = before.map_or(dimensions, |before| grid.dimension_of(fabric, before));
+            sl2vl.set(c.from, port, c.out_port, rows[before][dimension]);
         }
     }
     let n = fabric.num_switches();
@@ -80,4 +85,52 @@ pub fn datelines(
         _ => PathSl::BySwitchPair(SwitchPairs::new(fabric, pairs)),
     };
     Ok(Lanes { sl2vl, path_sl, vls, sls })
+}
+
+/// VLs and SLs for tables whose turns have theirs (routed by `labelled_routes`). A turn that no
+/// path takes has the VL of dimension order.
+///
+/// - `vl`: the VL by SL, switch, step to it and step from it.
+/// - `pairs`: by target and source switch, target-major, the SL.
+/// - `(vls, sls)`: how many there are.
+///
+/// Cost: O(C d K) time with C channels, d of a switch and K SLs, and S^2 bytes.
+pub fn labelled(
+    fabric: &Fabric,
+    grid: &Grid,
+    datelines: &Datelines,
+    vl: impl Fn(Sl, SwitchId, Option<(usize, bool)>, (usize, bool)) -> Option<Vl>,
+    pairs: Vec<u8>,
+    (vls, sls): (u8, u8),
+    limits: LaneLimits,
+) -> Lanes {
+    let mut sl2vl = Sl2Vl::new(fabric);
+    // Each channel of a switch as a step from it.
+    let steps: Vec<(usize, bool)> = fabric
+        .channels()
+        .iter()
+        .map(|(id, c)| {
+            let i = grid.dimension_of(fabric, id);
+            (i, grid.channels(c.from, i, true).contains(&id))
+        })
+        .collect();
+    for (id, c) in fabric.channels().iter() {
+        let step = steps[id.index()];
+        for port in (0..sl2vl.ports_of(c.from)).map(|port| PortNum(port as u8)) {
+            // Packets that come by a port go on in the direction opposite to the channel back.
+            let before = fabric.channels().at_port(c.from, port).map(|back| steps[back.index()]);
+            let before = before.map(|(i, up)| (i, !up));
+            let continues = before.is_some_and(|(i, _)| i == step.0);
+            let row = std::array::from_fn(|sl| {
+                let sl = Sl(sl as u8);
+                vl(sl, c.from, before, step).unwrap_or_else(|| datelines.vl(step.0, sl, continues))
+            });
+            sl2vl.set(c.from, port, c.out_port, SlVlRow::from_vls(row));
+        }
+    }
+    let path_sl = match sls {
+        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
+        _ => PathSl::BySwitchPair(SwitchPairs::new(fabric, pairs)),
+    };
+    Lanes { sl2vl, path_sl, vls, sls }
 }

@@ -7,7 +7,8 @@ use crate::tables::McastGroup;
 
 /// A tree for each SL of [`Datelines`]: all paths of the last dimension, those of the dimension before where the last
 /// position is that of a centre, and so on. Rings are cut at the step that unicast never uses on the VL that the SL has
-/// in the dimension: at the dateline on VL 0, opposite to it on VL 1.
+/// in the dimension: at the dateline on VL 0, opposite to it on VL 1. Rings of up to six without a bit of the SL are cut
+/// where no path goes on from its second step.
 ///
 /// No tree closes a cycle with unicast or another tree. In the last dimension call channels that lead towards the
 /// position of the centre *inward* and the others *outward*; a cut ring has no way from outward to inward on its VL,
@@ -25,10 +26,7 @@ pub fn grid_trees(fabric: &Fabric, grid: &Grid, datelines: &Datelines) -> Option
         .iter()
         .enumerate()
         .map(|(i, dimension)| match dimension.ring {
-            true => {
-                (datelines.unused(i, datelines.vl(i, Sl(0))) + 1 + (dimension.length - 1) / 2)
-                    % dimension.length
-            }
+            true => (datelines.cut(i, Sl(0)) + 1 + (dimension.length - 1) / 2) % dimension.length,
             false => (dimension.length - 1) / 2,
         })
         .collect();
@@ -54,7 +52,7 @@ fn edges(
         for (i, dimension) in grid.dimensions().iter().enumerate().rev() {
             let position = usize::from(grid.place(s)[i]);
             let last = position + 1 == dimension.length && !dimension.ring;
-            let cut = dimension.ring && position == datelines.unused(i, datelines.vl(i, sl));
+            let cut = dimension.ring && position == datelines.cut(i, sl);
             if !last && !cut {
                 edges.push(*grid.channels(s, i, true).first()?);
             }

@@ -9,7 +9,11 @@ use crate::fabric::{Fabric, Sl, SwitchId, Vl};
 ///
 /// Neither VL closes a cycle on a ring: paths that do not cross never use the dateline. A shortest path that crosses
 /// has at most half of the steps, so it never uses the step *opposite* to the dateline. From one dimension to the next
-/// there is no way back. Rings of three need no bit: their paths have one step.
+/// there is no way back.
+///
+/// Rings of up to six need no bit: the first step in such a ring has VL 0 and the others have VL 1, which a switch tells
+/// by the dimension that a packet comes from. In rings of up to five no packet waits on VL 1 for VL 1, as paths have two
+/// steps. In a ring of six, every second path of three steps goes the other way around, so these waits close no cycle.
 ///
 /// *Half-way pairs* are as far apart one way as the other. Both directions of such a pair take the same half of the
 /// ring, so that they cross the same datelines and share their SL. Which half depends on both positions. In all
@@ -28,15 +32,20 @@ pub struct Datelines {
 #[derive(Clone, Debug)]
 struct Steps {
     length: usize,
-    /// The bit of the SL; `None` where one VL suffices.
+    /// The bit of the SL; `None` where the SL does not matter.
     bit: Option<u8>,
-    /// The steps that paths on VL 0 and on VL 1 never take: from this position upwards.
+    /// Whether the first step has VL 0 and the others have VL 1.
+    by_entry: bool,
+    /// The steps that paths on VL 0 and on VL 1 never take and then go on: from this position upwards.
     unused: [usize; 2],
     /// By parity, target and position: [`HERE`], [`UP`] or [`DOWN`].
     way: [Vec<u8>; 2],
     /// By parity, target and position: whether the path crosses the dateline.
     crosses: [Vec<bool>; 2],
 }
+
+/// The longest ring that needs no bit.
+const BY_ENTRY: usize = 6;
 
 const HERE: u8 = 0;
 const UP: u8 = 1;
@@ -70,11 +79,11 @@ impl Datelines {
             for s in fabric.switch_ids() {
                 adapters[usize::from(grid.place(s)[i])] += fabric.num_adapters_on(s) as u64;
             }
-            let bit = (dimension.ring && dimension.length > 3).then(|| {
+            let without = Steps::by_entry(dimension, &adapters);
+            without.unwrap_or_else(|| {
                 bits += 1;
-                bits - 1
-            });
-            Steps::new(dimension, bit, &adapters)
+                Steps::new(dimension, Some(bits - 1), &adapters)
+            })
         });
         let rings = rings.collect();
         let parity = |s: SwitchId| {
@@ -122,18 +131,63 @@ impl Datelines {
         })
     }
 
-    /// The VL of a packet with an SL in a dimension. SLs beyond those of paths repeat them.
-    pub fn vl(&self, dimension: usize, sl: Sl) -> Vl {
-        Vl(self.rings[dimension].bit.map_or(0, |bit| sl.0 >> bit & 1))
+    /// Number of VLs.
+    pub fn vls(&self) -> u8 {
+        let two = self.rings.iter().any(|ring| ring.by_entry || ring.bit.is_some());
+        if two { 2 } else { 1 }
     }
 
-    /// The step of a ring, from this position upwards, that no path takes on a VL and then goes on in the ring.
+    /// Whether the VL in a dimension is that of the first step or that of the others, whatever the SL.
+    pub fn is_by_entry(&self, dimension: usize) -> bool {
+        self.rings[dimension].by_entry
+    }
+
+    /// The VL of a packet with an SL in a dimension. SLs beyond those of paths repeat them.
+    ///
+    /// - `continues`: whether its step before was in this dimension too.
+    pub fn vl(&self, dimension: usize, sl: Sl, continues: bool) -> Vl {
+        let ring = &self.rings[dimension];
+        Vl(ring.bit.map_or(u8::from(ring.by_entry && continues), |bit| sl.0 >> bit & 1))
+    }
+
+    /// The step of a ring, from this position upwards, that no path takes on a VL and then goes on in the ring on that
+    /// VL.
     pub fn unused(&self, dimension: usize, vl: Vl) -> usize {
         self.rings[dimension].unused[usize::from(vl.0 & 1)]
+    }
+
+    /// The same for packets with an SL, from their second step in the ring on.
+    pub fn cut(&self, dimension: usize, sl: Sl) -> usize {
+        self.unused(dimension, self.vl(dimension, sl, true))
     }
 }
 
 impl Steps {
+    /// Without a bit; `None` where that would close a cycle.
+    fn by_entry(dimension: Dimension, adapters: &[u64]) -> Option<Self> {
+        let steps = Self::new(dimension, None, adapters);
+        let length = dimension.length;
+        if !dimension.ring || length <= 3 {
+            return Some(steps);
+        }
+        if length > BY_ENTRY {
+            return None;
+        }
+        // By direction and step: whether a path takes it, not first, and then goes on.
+        let mut passed = [vec![false; length], vec![false; length]];
+        for (a, b) in (0..length).flat_map(|a| (0..length).map(move |b| (a, b))) {
+            let way = steps.way[0][b * length + a];
+            let hops = if way == UP { b + length - a } else { a + length - b } % length;
+            for hop in 1..hops.saturating_sub(1) {
+                let step = if way == UP { a + hop } else { a + length - hop - 1 };
+                passed[usize::from(way == DOWN)][step % length] = true;
+            }
+        }
+        let cut = (0..length).find(|&step| !passed[0][step] && !passed[1][step])?;
+        let [way, _] = steps.way;
+        Some(Self { way: [way.clone(), way], by_entry: true, unused: [cut; 2], ..steps })
+    }
+
     /// - `adapters`: by position.
     fn new(dimension: Dimension, bit: Option<u8>, adapters: &[u64]) -> Self {
         let length = dimension.length;
@@ -172,6 +226,7 @@ impl Steps {
         Self {
             length,
             bit,
+            by_entry: false,
             unused: [dateline, (dateline + length / 2) % length],
             way: [false, true].map(way),
             crosses: [false, true].map(over),
@@ -279,7 +334,7 @@ mod tests {
                 let path = path(&f, &grid, &lines, a, b);
                 assert!(path.is_sorted_by_key(|step| step.1), "{f}: dimension order");
                 for (i, dimension) in
-                    grid.dimensions().iter().enumerate().filter(|(_, d)| d.ring && d.length > 3)
+                    grid.dimensions().iter().enumerate().filter(|(_, d)| d.ring && d.length > BY_ENTRY)
                 {
                     let taken = |unused: usize| {
                         path.iter().filter(|step| step.1 == i).any(|&(s, _, up)| {
@@ -287,8 +342,8 @@ mod tests {
                             unused == if up { from } else { dimension.next(from, false).unwrap() }
                         })
                     };
-                    assert_eq!(taken(lines.unused(i, Vl(0))), lines.vl(i, sl) == Vl(1), "{f}");
-                    assert!(!taken(lines.unused(i, Vl(1))) || lines.vl(i, sl) == Vl(0), "{f}");
+                    assert_eq!(taken(lines.unused(i, Vl(0))), lines.vl(i, sl, true) == Vl(1), "{f}");
+                    assert!(!taken(lines.unused(i, Vl(1))) || lines.vl(i, sl, true) == Vl(0), "{f}");
                 }
             }
         }
@@ -309,7 +364,8 @@ mod tests {
                 let even = others * (dimension.length * dimension.length / 4).div_ceil(2);
                 let most = f.channels().iter().filter(|&(id, _)| grid.dimension_of(&f, id) == i);
                 let most = most.map(|(id, _)| load[id.index()]).max().unwrap();
-                let slack = if i + 1 == grid.dimensions().len() { others } else { dimension.length / 2 };
+                let fixed = i + 1 == grid.dimensions().len() || lines.is_by_entry(i);
+                let slack = if fixed { others } else { dimension.length / 2 };
                 assert!(most <= even + slack, "{f}: {most} in dimension {i}, {even} if even");
             }
         }

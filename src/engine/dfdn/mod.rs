@@ -103,10 +103,7 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
 }
 
 fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
-    match torus_plan(task) {
-        Some(plan) => Ok(Priced { plan, price: 0.0, lost: 0.0, legal: None }),
-        None => anew(task, objective),
-    }
+    torus_plan(task, objective).unwrap_or_else(|| anew(task, objective))
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.

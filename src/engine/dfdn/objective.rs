@@ -22,6 +22,7 @@ use super::tuning::{DETOURS, GAIN, VL};
 use crate::engine::Task;
 use crate::engine::Traffic;
 use crate::evaluate::quick_bisection;
+use crate::lanes::LaneLimits;
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath, Relief, ranked_sssp, relieve};
 
@@ -73,6 +74,11 @@ impl<'a> Objective<'a> {
             relieve(fabric, hops, &Rule::Any, relief, &mut plain);
         }
         Self { task, load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft) }
+    }
+
+    /// The same on the same fabric, with other limits.
+    pub(super) fn within(self, limits: LaneLimits) -> Self {
+        Self { task: Task { limits, ..self.task }, ..self }
     }
 
     /// Moves routes off the hottest channels of a candidate's tables: of stable ones only until these are no

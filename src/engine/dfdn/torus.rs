@@ -1,104 +1,248 @@
 //! Tori: dimension order on two VLs, with an SL for each set of datelines.
 
-use super::Task;
+use super::objective::{Measured, Objective};
+use super::tuning::{SEARCHED_TORUS, VL};
+use super::{AS_GOOD, Priced, anew};
 use crate::engine::plan::{Plan, center};
-use crate::engine::{Balance, Lineage, Prefer};
-use crate::lanes::{Lanes, datelines};
+use crate::engine::{Balance, EngineError, Lineage, Prefer, Task};
+use crate::evaluate::{largest_load, quick_bisection};
+use crate::fabric::ChannelId;
+use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
 use crate::multicast::{given_tree, grid_trees};
 use crate::ordering::{Datelines, Grid, Tree, up_down_rank};
-use crate::routing::{GridRoutes, grid_routes};
+use crate::routing::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes};
 
 /// The longest ring on which one VL suffices for all shortest paths.
 const SHORT_RING: usize = 4;
-/// The longest ring on which one SL and two VLs suffice for all shortest paths, if no other ring is long: with at most
-/// three steps a path turns twice in the ring. Its first turn is free, and the second one ascends in an order.
+/// The longest ring on which the search finds one SL and two VLs for all shortest paths, if no other ring is long. Its
+/// tables have a rule that layers and later tables keep to.
 const ONE_SL_RING: usize = 6;
-/// VLs from which on damaged tori use one for the first channels of all paths.
-const SIDESTEP_VLS: u8 = 3;
 
-/// Tables for tori with long rings: shortest paths on two VLs, and two SLs for each dimension with long rings. Packets
-/// go around broken rings the other way. Where that does not suffice, a third VL lets paths begin with any step, and an
-/// SL more is for paths without such a way.
+/// A torus with long rings.
+struct Torus<'a> {
+    task: Task<'a>,
+    grid: Grid,
+    lines: Datelines,
+}
+
+/// Tables for a torus, and the share of the adapter pairs on detours.
+struct Candidate {
+    plan: Plan,
+    sls: u8,
+    detours: f64,
+}
+
+/// Tables for tori with long rings; `None` where the fabric is no such torus, `balance stable` is asked for, or VLs or
+/// SLs do not suffice.
 ///
-/// `None` where the fabric is no such torus, one SL does as well or is preferred, VLs or SLs do not suffice, or more
-/// pairs take detours than the settings allow.
+/// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six. On damaged ones
+/// there are up to three candidates, and the [objective](Objective) decides: packets that go around broken rings the
+/// other way, on two VLs; paths that begin on a third VL and go on in dimension order; and the search on small tori, with
+/// as many VLs.
 ///
-/// Cost: that of [`grid_routes`]; a search for multicast trees where links are missing.
-pub(super) fn torus_plan(task: Task<'_>) -> Option<Plan> {
-    let Task { fabric, hops, settings, limits, .. } = task;
-    if settings.prefer == Prefer::OneSl || settings.balance == Balance::Stable {
+/// - `objective`: of the task, where it is known already.
+///
+/// Cost: that of [`labelled_routes`]; a search for multicast trees where links are missing; an [`Objective`] where there
+/// is a choice.
+///
+/// # Errors
+/// Those of the search.
+pub(super) fn torus_plan<'a>(
+    task: Task<'a>,
+    objective: Option<Objective<'a>>,
+) -> Option<Result<Priced, EngineError>> {
+    let settings = task.settings;
+    if settings.balance == Balance::Stable {
         return None;
     }
-    let grid = Grid::find(fabric)?;
-    let rings = || grid.dimensions().iter().filter(|dimension| dimension.ring);
-    let mut long = rings().map(|ring| ring.length).filter(|&length| length > SHORT_RING);
-    let (longest, others) = (long.next()?, long.next());
-    if longest <= ONE_SL_RING && others.is_none() {
-        return None;
-    }
-    let lines = Datelines::new(fabric, &grid);
-    let root = center(fabric, hops);
-    let route = |sidesteps| grid_routes(fabric, hops, &grid, &lines, root, sidesteps);
-    let mut routes = route(false);
-    if !routes.starts.is_empty() && limits.vls >= SIDESTEP_VLS {
-        // Two VLs do not suffice.
-        routes = route(true);
-    }
-    let share = routes.detours as f64 / routes.pairs.max(1) as f64;
+    let torus = Torus::find(task)?;
     let allowed = match settings.prefer {
         Prefer::Minimal => 0.0,
         _ => settings.max_nonminimal.unwrap_or(1.0),
     };
-    if share > allowed {
-        return None;
+    let mut candidates = torus.candidates();
+    candidates.retain(|candidate| {
+        candidate.detours <= allowed && (settings.prefer != Prefer::OneSl || candidate.sls == 1)
+    });
+    let free = |plan| Priced { plan, price: 0.0, lost: 0.0, legal: None };
+    let searched = task.fabric.num_switches() <= SEARCHED_TORUS && !torus.grid.is_whole();
+    if candidates.len() == 1 && !searched {
+        return candidates.pop().map(|candidate| Ok(free(candidate.plan)));
     }
-    let lanes = |escape_first| datelines(fabric, &grid, &lines, &routes.starts, escape_first, limits).ok();
-    let Lanes { sl2vl, path_sl, vls, sls } = lanes(false)?;
-    let remarks = in_words(&grid, &routes, share, (vls, sls));
-    let trees = grid_trees(fabric, &grid, &lines);
-    let mut plan = Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
-    if plan.trees.is_none() {
-        plan.find_any_trees(fabric, hops);
+    let objective = objective.unwrap_or_else(|| Objective::new(task));
+    let priced = candidates.into_iter().filter_map(|candidate| candidate.priced(&objective));
+    let best = priced.min_by(|a, b| a.price.total_cmp(&b.price))?;
+    if !searched || best.price <= AS_GOOD + VL {
+        return Some(Ok(best));
     }
-    if !plan.serves_multicast() {
-        // Groups have SL 0 by default. The tree of up*/down* is legal among the paths that obey it.
-        Lanes { sl2vl: plan.sl2vl, path_sl: plan.path_sl, vls: plan.vls, .. } = lanes(true)?;
-        let tree = Tree::new(fabric, &up_down_rank(fabric, root), root);
-        plan.trees = Some(given_tree(fabric, &tree.channels_down(fabric), 1));
+    let limits = LaneLimits { vls: task.limits.vls.min(LabelledRoutes::VLS), ..task.limits };
+    let objective = objective.within(limits);
+    match anew(objective.task, Some(objective)) {
+        Ok(found) if found.price < best.price && found.plan.serves_multicast() => Some(Ok(found)),
+        _ => Some(Ok(best)),
     }
-    Some(plan)
 }
 
-/// What an administrator should know of the tables.
-fn in_words(grid: &Grid, routes: &GridRoutes, share: f64, (vls, sls): (u8, u8)) -> Vec<String> {
-    let lengths: Vec<String> = grid
-        .dimensions()
-        .iter()
-        .map(|dimension| {
-            format!("{} of {}", if dimension.ring { "rings" } else { "paths" }, dimension.length)
-        })
-        .collect();
-    let detours = match routes.detours {
-        0 => "all adapter pairs on shortest paths".to_owned(),
-        _ => format!("{:.2} % of the adapter pairs on detours", 100.0 * share),
-    };
-    let first = format!(
-        "{sls} SLs, {vls} VLs, {detours}: dimension order, and the SL says which datelines the path crosses ({})",
-        lengths.join(", ")
-    );
-    let mut remarks = vec![first, "hosts must use the SL of the PathRecord".to_owned()];
-    if !routes.starts.is_empty() {
-        let all = (routes.starts.len() as f64).sqrt();
-        let share = |escapes: bool| {
-            let is = |&&start: &&u8| start != Datelines::IN_ORDER && (start == Datelines::ESCAPES) == escapes;
-            100.0 * routes.starts.iter().filter(is).count() as f64 / (all * (all - 1.0))
-        };
-        remarks.push(format!(
-            "links or switches are missing: {:.2} % of the switch pairs take a step before dimension order, and {:.2} % obey \
-             up*/down*, on a VL of their own",
-            share(false),
-            share(true)
-        ));
+impl Candidate {
+    /// `None` where paths are not complete.
+    fn priced(self, objective: &Objective<'_>) -> Option<Priced> {
+        let fabric = objective.task.fabric;
+        let load = largest_load(fabric, &self.plan.lft).ok()?;
+        let bandwidth = quick_bisection(fabric, &self.plan.lft);
+        let measured = Measured::of(objective, load, bandwidth, self.detours);
+        let (price, lost) =
+            (objective.price(&measured, self.plan.vls, self.sls), objective.lost(&measured) + self.detours);
+        Some(Priced { plan: self.plan, price, lost, legal: None })
     }
-    remarks
+}
+
+impl<'a> Torus<'a> {
+    fn find(task: Task<'a>) -> Option<Self> {
+        let grid = Grid::find(task.fabric)?;
+        let rings = || grid.dimensions().iter().filter(|dimension| dimension.ring);
+        let mut long = rings().map(|ring| ring.length).filter(|&length| length > SHORT_RING);
+        let (longest, others) = (long.next()?, long.next());
+        if longest <= ONE_SL_RING && others.is_none() {
+            return None;
+        }
+        let lines = Datelines::new(task.fabric, &grid);
+        Some(Self { task, grid, lines })
+    }
+
+    /// Tables that may be had, with a multicast tree for groups without configuration.
+    fn candidates(&self) -> Vec<Candidate> {
+        let Task { fabric, hops, limits, .. } = self.task;
+        let root = center(fabric, hops);
+        let route = |sidesteps| grid_routes(fabric, hops, &self.grid, &self.lines, root, sidesteps);
+        let routes = route(false);
+        let mut found = Vec::new();
+        if routes.starts.is_empty() {
+            found.extend(self.in_order(routes));
+        }
+        if self.grid.is_whole() || limits.vls < LabelledRoutes::VLS {
+            return found;
+        }
+        let all = self.labelled(limits.sls);
+        if self.lines.sls() == 1 && all.as_ref().is_some_and(|all| all.sls > 1) {
+            found.extend(self.labelled(1));
+        }
+        found.extend(all);
+        if found.is_empty() {
+            found.extend(self.in_order(route(true)));
+        }
+        found
+    }
+
+    /// Paths that start on a third VL as they need it.
+    ///
+    /// - `limit`: SLs that may be used.
+    fn labelled(&self, limit: u8) -> Option<Candidate> {
+        let Task { fabric, hops, .. } = self.task;
+        let route = |tree: Option<&[ChannelId]>| {
+            let enough = usize::from(limit) >= self.lines.sls() + usize::from(tree.is_some());
+            enough.then(|| labelled_routes(fabric, hops, &self.grid, &self.lines, limit, tree)).flatten()
+        };
+        let beside = self.with_lanes(route(None)?, None);
+        if beside.plan.serves_multicast() {
+            return Some(beside);
+        }
+        // No tree was found among the paths. That of up*/down* gets an SL of its own.
+        let root = center(fabric, hops);
+        let tree = Tree::new(fabric, &up_down_rank(fabric, root), root).channels_down(fabric);
+        Some(self.with_lanes(route(Some(&tree))?, Some(&tree)))
+    }
+
+    /// - `tree`: the channels away from the root of a tree for multicast; `None`: a tree is looked for.
+    fn with_lanes(&self, routes: LabelledRoutes, tree: Option<&[ChannelId]>) -> Candidate {
+        let Task { fabric, hops, limits, .. } = self.task;
+        let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
+        let size = (LabelledRoutes::VLS, routes.first + routes.used);
+        let vl = |sl, s, before, step| routes.vl(sl, s, before, step);
+        let pairs = routes.sls.clone();
+        let Lanes { sl2vl, path_sl, vls, sls } =
+            labelled(fabric, &self.grid, &self.lines, vl, pairs, size, limits);
+        let mut remarks = vec![self.in_words((routes.used, vls), detours)];
+        if sls > 1 {
+            remarks.push("hosts must use the SL of the PathRecord".to_owned());
+        }
+        remarks.push(
+            "links or switches are missing: a VL of its own takes the first channels of all paths".to_owned(),
+        );
+        if routes.first > 0 {
+            remarks.push(format!("SL 0 is for multicast alone, paths have SLs 1 to {}", routes.used));
+        }
+        let lft = routes.lft;
+        let trees = tree.map(|tree| given_tree(fabric, tree, 1));
+        let mut plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
+        if plan.trees.is_none() {
+            plan.find_any_trees(fabric, hops);
+        }
+        Candidate { plan, sls, detours }
+    }
+
+    /// Paths in dimension order, or after a first channel on a third VL. Paths that escape have an SL of their own.
+    fn in_order(&self, routes: GridRoutes) -> Option<Candidate> {
+        let Task { fabric, hops, limits, .. } = self.task;
+        let (grid, lines) = (&self.grid, &self.lines);
+        let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
+        let lanes = |escape_first| datelines(fabric, grid, lines, &routes.starts, escape_first, limits).ok();
+        let Lanes { sl2vl, path_sl, vls, sls } = lanes(false)?;
+        let mut remarks = vec![self.in_words((sls, vls), detours)];
+        if sls > 1 {
+            remarks.push("hosts must use the SL of the PathRecord".to_owned());
+        }
+        remarks.extend(starts_in_words(&routes));
+        let trees = grid_trees(fabric, grid, lines);
+        let mut plan =
+            Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
+        if plan.trees.is_none() {
+            plan.find_any_trees(fabric, hops);
+        }
+        if !plan.serves_multicast() {
+            // Groups have SL 0 by default. The tree of up*/down* is legal among the paths that obey it.
+            let root = center(fabric, hops);
+            Lanes { sl2vl: plan.sl2vl, path_sl: plan.path_sl, vls: plan.vls, .. } = lanes(true)?;
+            let tree = Tree::new(fabric, &up_down_rank(fabric, root), root);
+            plan.trees = Some(given_tree(fabric, &tree.channels_down(fabric), 1));
+        }
+        Some(Candidate { plan, sls, detours })
+    }
+
+    /// What an administrator should know of the tables.
+    fn in_words(&self, (sls, vls): (u8, u8), detours: f64) -> String {
+        let lengths: Vec<String> = self
+            .grid
+            .dimensions()
+            .iter()
+            .map(|dimension| {
+                format!("{} of {}", if dimension.ring { "rings" } else { "paths" }, dimension.length)
+            })
+            .collect();
+        let detours = match detours {
+            0.0 => "all adapter pairs on shortest paths".to_owned(),
+            share => format!("{:.2} % of the adapter pairs on detours", 100.0 * share),
+        };
+        let number = if sls == 1 { "one SL".to_owned() } else { format!("{sls} SLs") };
+        let which =
+            if self.lines.sls() == 1 { "" } else { ", and the SL says which datelines the path crosses" };
+        format!("{number}, {vls} VLs, {detours}: dimension order{which} ({})", lengths.join(", "))
+    }
+}
+
+/// How the paths start that are not in dimension order.
+fn starts_in_words(routes: &GridRoutes) -> Option<String> {
+    if routes.starts.is_empty() {
+        return None;
+    }
+    let all = (routes.starts.len() as f64).sqrt();
+    let share = |escapes: bool| {
+        let is = |&&start: &&u8| start != Datelines::IN_ORDER && (start == Datelines::ESCAPES) == escapes;
+        100.0 * routes.starts.iter().filter(is).count() as f64 / (all * (all - 1.0))
+    };
+    Some(format!(
+        "links or switches are missing: {:.2} % of the switch pairs take a step before dimension order, and {:.2} % obey \
+         up*/down*, on a VL of their own",
+        share(false),
+        share(true)
+    ))
 }

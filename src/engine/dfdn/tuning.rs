@@ -24,6 +24,12 @@ pub(super) const VL: f64 = 0.001;
 /// Price of a VL in the search, in shares of the pairs on detours.
 pub(super) const VL_PRICE: f64 = 0.0003;
 
+// Damaged tori (`torus.rs`).
+
+/// Most switches of a damaged torus for which the search is tried too: it may find one SL for a 5x5, but on larger ones
+/// it needs several and more VLs.
+pub(super) const SEARCHED_TORUS: usize = 64;
+
 // Rules for stable tables (`stable.rs`).
 
 /// Share of the pairs without a legal minimal path up to which detours will do.

@@ -76,7 +76,7 @@ impl<'a> Escape<'a> {
         let mut paths = self.paths(target, slots, &vec![false; slots.len()]);
         if self.sidesteps {
             for (s, _) in paths.iter().enumerate().filter(|(_, path)| matches!(path, State::Lost)) {
-                slots[s] = self.best_sidestep(s, target, &paths);
+                slots[s] = self.best_sidestep(s, target, slots, &paths);
                 starts[s] = if slots[s] == BROKEN { Datelines::ESCAPES } else { slots[s] };
             }
             paths = self.paths(target, slots, &vec![false; slots.len()]);
@@ -125,9 +125,15 @@ impl<'a> Escape<'a> {
 
     /// The step to the neighbour with the shortest path in dimension order. Of several, which one is taken depends on
     /// the target.
-    fn best_sidestep(&self, s: usize, target: SwitchId, paths: &[State]) -> Slot {
+    fn best_sidestep(&self, s: usize, target: SwitchId, slots: &[Slot], paths: &[State]) -> Slot {
         let width = 2 * self.grid.dimensions().len();
+        let continues = |slot: Slot, next: usize| {
+            // On from the first step in a ring, the VL would be that of the steps after.
+            let (dimension, _) = Datelines::dimension_and_direction(slot);
+            slots[next] == slot && self.datelines.is_by_entry(dimension)
+        };
         let steps = (0..width as Slot).filter_map(|slot| match paths[self.step(s, slot)?] {
+            State::Known(_) if continues(slot, self.step(s, slot)?) => None,
             State::Known(path) => Some((path.hops, (usize::from(slot) + target.index()) % width, slot)),
             _ => None,
         });

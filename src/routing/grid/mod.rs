@@ -1,10 +1,13 @@
 //! Dimension order on grids, with detours where links or switches are missing.
 
+mod ascending;
 mod escape;
+mod labelled;
 
 use rayon::prelude::*;
 
 use self::escape::Escape;
+pub use self::labelled::{LabelledRoutes, labelled_routes};
 use super::Hops;
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
 use crate::ordering::{Datelines, Grid};

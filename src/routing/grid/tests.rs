@@ -1,4 +1,6 @@
 use super::*;
+use crate::fabric::Sl;
+use crate::ordering::{Tree, up_down_rank};
 use crate::topology::{Candidates, Torus, fail_links, fail_switches};
 
 fn torus(dims: &[u32]) -> Fabric {
@@ -64,5 +66,42 @@ fn damaged_grids_are_connected_and_detours_are_counted() {
                 assert!(count(true) < count(false), "{f}: a sidestep is mostly on a shortest path");
             }
         }
+    }
+}
+
+/// On three VLs, with all SLs or with as few as the datelines need, and beside a tree for multicast.
+#[test]
+fn labelled_paths_arrive_and_their_turns_have_vls() {
+    for (dims, seed) in [(&[6, 6][..], 1), (&[5, 5, 6], 2), (&[8, 7], 3)] {
+        let f = fail_links(&torus(dims), 6, seed).unwrap();
+        let (grid, hops) = (Grid::find(&f).unwrap(), Hops::new(&f).unwrap());
+        let datelines = Datelines::new(&f, &grid);
+        let tree = Tree::new(&f, &up_down_rank(&f, SwitchId(0)), SwitchId(0)).channels_down(&f);
+        let share = |sls: u8, tree: Option<&[ChannelId]>| {
+            let routes = labelled_routes(&f, &hops, &grid, &datelines, sls, tree).expect("it can be routed");
+            let mut detours = 0;
+            for (_, end) in f.adapters() {
+                let target = end.attachment.unwrap().0;
+                for s in f.switch_ids() {
+                    let long = walk(&f, &routes.lft, s, end.lid) > usize::from(hops.get(s, target));
+                    detours += if long { f.num_adapters_on(s) as u64 } else { 0 };
+                    // Every turn of the path has a VL with the SL of the pair; the first channel has the third one.
+                    let sl = Sl(routes.sls[target.index() * f.num_switches() + s.index()]);
+                    let (mut at, mut before) = (s, None);
+                    while let Some(id) = f.channels().at_port(at, routes.lft.get(at, end.lid).unwrap()) {
+                        let i = grid.dimension_of(&f, id);
+                        let step = (i, grid.channels(at, i, true).contains(&id));
+                        let vl = routes.vl(sl, at, before, step).expect("a turn of a path");
+                        assert!(vl.0 < LabelledRoutes::VLS && (before.is_some() || vl.0 == 2), "{f}");
+                        (at, before) = (f.channels().get(id).to, Some(step));
+                    }
+                }
+            }
+            assert_eq!((routes.detours, routes.first), (detours, u8::from(tree.is_some())), "{f}");
+            assert!(routes.used + routes.first <= sls, "{f}");
+            routes.detours as f64 / routes.pairs as f64
+        };
+        assert!(share(16, None) < 0.01, "{f}: {}", share(16, None));
+        assert!(share(16, Some(&tree)) < 0.02, "{f}: {}", share(16, Some(&tree)));
     }
 }

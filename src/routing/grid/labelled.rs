@@ -1,0 +1,250 @@
+//! Damaged grids on three VLs: dimension order where it is whole, and around the damage whatever ascends.
+
+use rayon::prelude::*;
+
+use super::ascending::{Ascending, Column, HOME, NONE};
+use super::{BROKEN, Slot, tables};
+use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl};
+use crate::ordering::{Datelines, Grid};
+use crate::routing::{Hops, adapters_by_switch};
+use crate::tables::Lft;
+
+/// Forwarding tables of a damaged [`Grid`] with an SL for each pair, and a VL for each turn and SL.
+#[derive(Clone, Debug)]
+pub struct LabelledRoutes {
+    /// The tables.
+    pub lft: Lft,
+    /// By target and source switch, target-major: the SL.
+    pub sls: Vec<u8>,
+    /// See [`vl`](Self::vl).
+    labels: Vec<u8>,
+    slots: usize,
+    /// Number of SLs of paths.
+    pub used: u8,
+    /// SLs before them: one if SL 0 is for multicast alone.
+    pub first: u8,
+    /// Pairs of adapters on detours.
+    pub detours: u64,
+    /// Ordered pairs of adapters.
+    pub pairs: u64,
+}
+
+impl LabelledRoutes {
+    /// VLs of dimension order, and the one before them.
+    pub const VLS: u8 = 3;
+
+    /// The VL after a turn; `None` if no path takes it with this SL. SL 0 has the third VL where it is for multicast.
+    ///
+    /// - `before`: dimension and direction of the step to the switch, `None` for sources.
+    /// - `step`: those of the step from it.
+    pub fn vl(&self, sl: Sl, s: SwitchId, before: Option<(usize, bool)>, step: (usize, bool)) -> Option<Vl> {
+        if sl.0 < self.first {
+            return Some(Vl(Self::VLS - 1));
+        }
+        let slot = |(dimension, up): (usize, bool)| usize::from(Datelines::sidestep(dimension, up));
+        let turn = s.index() * (self.slots + 1) + before.map_or(self.slots, slot);
+        let each = self.labels.len() / usize::from(self.used);
+        let label =
+            *self.labels.get(usize::from(sl.0 - self.first) * each + turn * self.slots + slot(step))?;
+        (label < Self::VLS).then_some(Vl(label))
+    }
+}
+
+/// Routes in dimension order as [`Datelines`] say where that is possible, on two VLs. The other paths begin with one
+/// or more channels on a third VL and go on in dimension order, or in any other way that ascends in the order of the
+/// virtual channels; they are shortest ones as far as an SL is left for them, and go where the load is least.
+///
+/// The order: the third VL, in an order of its own that grows with the paths; then dimension by dimension VL 0 and VL 1.
+/// In a ring, channels ascend in each direction from the step that unicast never passes on that VL, or from a missing
+/// step. So the channels of all paths, with all SLs, close no cycle.
+///
+/// `None` where some pair fits into no SL.
+///
+/// - `grid`: of this fabric.
+/// - `sls`: how many may be used, at least those of the datelines, and one more with a tree.
+/// - `tree`: the channels away from the root of a spanning tree for multicast, which then has SL 0 and the third VL.
+///
+/// Cost: O(S^2) where one step before dimension order suffices, on all cores for the paths in order and on one for the
+/// others; for each pair that needs more, O(K h) with K SLs and h hops. 2 S^2 bytes and O(K C d) with d dimensions.
+pub fn labelled_routes(
+    fabric: &Fabric,
+    hops: &Hops,
+    grid: &Grid,
+    datelines: &Datelines,
+    sls: u8,
+    tree: Option<&[ChannelId]>,
+) -> Option<LabelledRoutes> {
+    let n = fabric.num_switches();
+    let width = 2 * grid.dimensions().len();
+    let next = next(fabric, grid);
+    let position = positions(fabric, grid, datelines);
+    let base = datelines.sls();
+    let mut labels = Vec::with_capacity(base * n * (width + 1) * width);
+    for sl in 0..base {
+        let of = |before: usize, slot: usize| datelines.vl(slot / 2, Sl(sl as u8), before / 2 == slot / 2).0;
+        let one: Vec<u8> =
+            (0..=width).flat_map(|before| (0..width).map(move |slot| of(before, slot))).collect();
+        (0..n).for_each(|_| labels.extend(&one));
+    }
+    let first = u8::from(tree.is_some());
+    let adapters = adapters_by_switch(fabric);
+    let walk = Walk { hops, grid, datelines, next: &next, position: &position };
+    let mut slots = vec![HOME; n * n];
+    let mut pairs = vec![0_u8; n * n];
+    let columns = slots.par_chunks_mut(n.max(1)).zip(pairs.par_chunks_mut(n.max(1))).enumerate();
+    let load = columns
+        .fold(
+            || vec![0_u64; n * width],
+            |mut load, (target, (slots, sls))| {
+                walk.in_order(SwitchId::at(target), slots, sls);
+                walk.add_load(SwitchId::at(target), slots, &adapters, &mut load);
+                load
+            },
+        )
+        .reduce(|| vec![0; n * width], |a, b| a.into_iter().zip(b).map(|(a, b)| a + b).collect());
+    // At first, the third VL is in dimension order too.
+    let mut ascending =
+        Ascending::new(width, next.clone(), position.clone(), &position[0], usize::from(sls - first), labels);
+    ascending.load = load;
+    for &channel in tree.unwrap_or_default() {
+        let c = fabric.channels().get(channel);
+        let i = grid.dimension_of(fabric, channel);
+        let slot = Datelines::sidestep(i, grid.channels(c.from, i, true).contains(&channel));
+        ascending.reserve(c.from.index() * width + usize::from(slot));
+    }
+    let mut detours = 0;
+    for (target, (slots, sls)) in slots.chunks_mut(n.max(1)).zip(pairs.chunks_mut(n.max(1))).enumerate() {
+        let in_order: Vec<bool> = slots.iter().map(|&slot| slot != BROKEN).collect();
+        let routes: Vec<u64> = adapters.iter().map(|&a| a * adapters[target]).collect();
+        let hops = hops.row(SwitchId::at(target));
+        let mut column = Column { target, slots, sls, in_order: &in_order, hops, routes: &routes };
+        let length = ascending.complete(&mut column)?;
+        let longer = (0..n).filter(|&s| length[s] > u16::from(hops[s]));
+        detours += longer.map(|s| routes[s]).sum::<u64>();
+    }
+    pairs.iter_mut().for_each(|sl| *sl += first);
+    let adapters = fabric.adapters().count() as u64;
+    Some(LabelledRoutes {
+        lft: tables(fabric, grid, &slots),
+        sls: pairs,
+        slots: width,
+        used: ascending.used as u8,
+        first,
+        labels: ascending.into_labels(),
+        detours,
+        pairs: adapters * adapters.saturating_sub(1),
+    })
+}
+
+/// By switch and slot: the switch ahead, or [`NONE`].
+fn next(fabric: &Fabric, grid: &Grid) -> Vec<u32> {
+    let width = 2 * grid.dimensions().len();
+    let ahead = |s: SwitchId, slot: usize| {
+        let (i, up) = Datelines::dimension_and_direction(slot as Slot);
+        grid.step(fabric, s, i, up).map_or(NONE, |next| next.index() as u32)
+    };
+    fabric.switch_ids().flat_map(|s| (0..width).map(move |slot| ahead(s, slot))).collect()
+}
+
+/// By VL of dimension order, switch and slot: the position of the virtual channel.
+fn positions(fabric: &Fabric, grid: &Grid, datelines: &Datelines) -> [Vec<u32>; 2] {
+    let dimensions = grid.dimensions();
+    let longest = dimensions.iter().map(|dimension| dimension.length).max().unwrap_or(1);
+    [0, 1].map(|vl| {
+        let mut positions = Vec::with_capacity(fabric.num_switches() * 2 * dimensions.len());
+        for s in fabric.switch_ids() {
+            for (i, dimension) in dimensions.iter().enumerate() {
+                let (length, place) = (dimension.length, usize::from(grid.place(s)[i]));
+                let reach = grid.reach(s, i, true);
+                let cut = match dimension.ring {
+                    false => length - 1,
+                    true if reach < length => (place + reach) % length,
+                    true => datelines.unused(i, Vl(vl)),
+                };
+                // The channel upwards is that of the step from here, the one downwards that of the step to here.
+                let up = (place + 2 * length - cut - 1) % length;
+                let down = (cut + length - place) % length;
+                let first = (2 * i + usize::from(vl)) * longest;
+                positions.extend([(first + up) as u32, (first + down) as u32]);
+            }
+        }
+        positions
+    })
+}
+
+/// Dimension order on what is left of the grid.
+struct Walk<'a> {
+    hops: &'a Hops,
+    grid: &'a Grid,
+    datelines: &'a Datelines,
+    next: &'a [u32],
+    position: &'a [Vec<u32>; 2],
+}
+
+impl Walk<'_> {
+    /// Fills the slots to a target and the SLs; [`BROKEN`] where the path in dimension order does not reach it.
+    fn in_order(&self, target: SwitchId, slots: &mut [Slot], sls: &mut [u8]) {
+        let width = 2 * self.grid.dimensions().len();
+        let mut known = vec![false; slots.len()];
+        known[target.index()] = true;
+        let mut walked = Vec::new();
+        for start in 0..slots.len() {
+            let mut at = start;
+            while !known[at] {
+                known[at] = true;
+                let Some((i, up)) = self.datelines.way(self.grid, SwitchId::at(at), target) else { break };
+                slots[at] = Datelines::sidestep(i, up);
+                walked.push(at);
+                match self.next[at * width + usize::from(slots[at])] {
+                    NONE => break,
+                    next => at = next as usize,
+                }
+            }
+            while let Some(s) = walked.pop() {
+                let sl = self.datelines.sl(self.grid, SwitchId::at(s), target);
+                if self.ascends(s, slots, Sl(sl)) {
+                    sls[s] = sl;
+                } else {
+                    slots[s] = BROKEN;
+                }
+            }
+        }
+    }
+
+    /// Whether a path goes on in order from the next switch, and its second channel comes before its third one.
+    fn ascends(&self, s: usize, slots: &[Slot], sl: Sl) -> bool {
+        let width = 2 * self.grid.dimensions().len();
+        let ahead =
+            |s: usize, slot: Slot| Some(self.next[s * width + usize::from(slot)]).filter(|&s| s != NONE);
+        let Some(second) = ahead(s, slots[s]).map(|s| s as usize) else { return false };
+        match slots[second] {
+            HOME => return true,
+            BROKEN => return false,
+            _ => {}
+        }
+        let third = ahead(second, slots[second]).expect("it goes on") as usize;
+        if slots[third] == HOME {
+            return true;
+        }
+        let position = |at: usize, before: Slot| {
+            let dimension = usize::from(slots[at] / 2);
+            let vl = self.datelines.vl(dimension, sl, before / 2 == slots[at] / 2);
+            self.position[usize::from(vl.0)][at * width + usize::from(slots[at])]
+        };
+        position(second, slots[s]) < position(third, slots[second])
+    }
+
+    /// Adds the routes in dimension order to a target.
+    fn add_load(&self, target: SwitchId, slots: &[Slot], adapters: &[u64], load: &mut [u64]) {
+        let width = 2 * self.grid.dimensions().len();
+        let hops = self.hops.row(target);
+        let mut order: Vec<usize> = (0..slots.len()).filter(|&s| slots[s] < BROKEN).collect();
+        order.sort_unstable_by_key(|&s| std::cmp::Reverse(hops[s]));
+        let mut flow: Vec<u64> = adapters.iter().map(|&a| a * adapters[target.index()]).collect();
+        for s in order {
+            let channel = s * width + usize::from(slots[s]);
+            load[channel] += flow[s];
+            flow[self.next[channel] as usize] += flow[s];
+        }
+    }
+}
