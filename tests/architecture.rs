@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("evaluate", &["fabric", "tables"]),
     ("simulate", &["fabric", "tables", "verify"]),
     ("whatif", &["fabric", "tables", "engine", "evaluate", "reconfigure"]),
-    ("reconfigure", &["fabric", "tables", "verify"]),
+    ("reconfigure", &["fabric", "tables", "ordering", "verify"]),
     ("cabling", &["fabric"]),
     ("report", &["fabric", "tables", "routing", "verify", "evaluate", "whatif"]),
     ("formats", &["fabric", "tables", "ordering"]),

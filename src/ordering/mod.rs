@@ -5,6 +5,7 @@
 //!
 #![doc = include_str!("ordered_links.md")]
 
+mod acyclic;
 mod by_triangles;
 mod datelines;
 mod dimensions;
@@ -20,6 +21,7 @@ mod up_down_layers;
 mod up_down_rank;
 mod virtual_channel_order;
 
+pub use acyclic::Acyclic;
 pub(crate) use by_triangles::common_neighbours;
 pub use by_triangles::global_links_first;
 pub use datelines::Datelines;

@@ -9,7 +9,8 @@
 //! 1. One step.
 //! 2. Parts in a fixed order: the rows of SL2VL, the entries that can still forward (*live*), and those that lead
 //!    over a channel that is gone (*dead*). Live entries first heals what a failed link in a tree does: a packet goes
-//!    down by an old entry, meets a new one that leads up again, and so takes a turn that neither tables have.
+//!    down by an old entry, meets a new one that leads up again, and so takes a turn that neither tables have. Where a
+//!    channel returns, the entries over it go first, for the same reason backwards.
 //! 3. Rounds: each programs as much as can be proven.
 //! 4. Discards: entries that no round can place drop their packets for a step. This is always proven if both the
 //!    old and the new tables are, with all SLs that packets may have, as every state then lies within one of them.
@@ -18,7 +19,6 @@
 //! in one step.
 
 mod discard;
-mod incremental;
 mod moves;
 mod orders;
 mod rounds;

@@ -1,6 +1,6 @@
 //! What differs between two states, and states between them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
 use crate::tables::{InForce, McastGroup, PortSet, Transition};
@@ -79,6 +79,8 @@ pub(super) struct Changes {
     pub(super) all: Moves,
     /// Entries of `all` whose old port has no live channel and no end port, or that did not exist.
     pub(super) dead: BTreeSet<(Lid, SwitchId)>,
+    /// These, and the entries over a channel that returned: what is apart from the rest in the step before or after it.
+    pub(super) ends: BTreeSet<(Lid, SwitchId)>,
     /// The tree ports that both tables have.
     pub(super) kept_trees: Vec<McastGroup>,
     /// Whether the trees differ.
@@ -97,8 +99,15 @@ impl Changes {
             let port = t.old.lft.get(s, lid);
             !port.is_some_and(|port| leads(s, port))
         });
+        let dead: BTreeSet<_> = dead.collect();
+        let returned: HashSet<_> = t.returned.iter().copied().collect();
+        let back = all.entries.iter().copied().filter(|&(lid, s)| {
+            let port = t.new.lft.get(s, lid);
+            port.is_some_and(|port| returned.contains(&(fabric.switch(s).guid, port.0)))
+        });
         Self {
-            dead: dead.collect(),
+            ends: back.chain(dead.iter().copied()).collect(),
+            dead,
             kept_trees: kept(&t.old.multicast, &t.new.multicast),
             trees: t.old.multicast != t.new.multicast,
             all,

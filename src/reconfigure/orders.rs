@@ -1,4 +1,4 @@
-//! Rows, live entries and dead entries, one after another or together.
+//! Rows, entries over channels that failed or returned, and other entries, one after another or together.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,13 +8,14 @@ use super::moves::Moves;
 use super::{Planner, Way};
 
 /// Parts, as bits.
-const DEAD: u8 = 1;
+const ENDS: u8 = 1;
 const LIVE: u8 = 2;
 const ROWS: u8 = 4;
-const ALL: u8 = DEAD | LIVE | ROWS;
+const ALL: u8 = ENDS | LIVE | ROWS;
 
-/// The parts that are new after a step but the last. Earlier ones serve the dead entries sooner.
-const BETWEEN: [u8; 8] = [ALL, ROWS | DEAD, DEAD | LIVE, DEAD, ROWS | LIVE, LIVE, ROWS, 0];
+/// The parts that are new after a step but the last. Earlier ones serve the entries over channels that failed or
+/// returned sooner.
+const BETWEEN: [u8; 8] = [ALL, ROWS | ENDS, ENDS | LIVE, ENDS, ROWS | LIVE, LIVE, ROWS, 0];
 
 /// Whether a step is proven: by the parts that are new before and after it, and whether it is the first or the last.
 pub(super) type KnownSteps = HashMap<(u8, u8, bool, bool), bool>;
@@ -77,8 +78,8 @@ impl Planner<'_> {
     fn empty(&self) -> u8 {
         let mut empty = 0;
         for (part, is_empty) in [
-            (DEAD, self.changes.dead.is_empty()),
-            (LIVE, self.changes.dead.len() == self.changes.all.entries.len()),
+            (ENDS, self.changes.ends.is_empty()),
+            (LIVE, self.changes.ends.len() == self.changes.all.entries.len()),
             (ROWS, self.changes.all.rows.is_empty()),
         ] {
             empty |= if is_empty { part } else { 0 };
@@ -93,7 +94,7 @@ impl Planner<'_> {
         let mut words = Vec::new();
         for (i, &set) in sets.iter().enumerate() {
             states.push(self.state_at(set, i + 1 == sets.len()));
-            words.push(words_of(set & !before & !self.empty()));
+            words.push(self.words_of(set & !before & !self.empty()));
             before = set;
         }
         let how = if sets.len() == 1 { "one step".to_owned() } else { words.join(", then ") };
@@ -115,17 +116,20 @@ impl Planner<'_> {
         if set & ROWS != 0 {
             moves.rows.clone_from(&changes.all.rows);
         }
-        let taken = |dead: bool| set & if dead { DEAD } else { LIVE } != 0;
+        let taken = |end: bool| set & if end { ENDS } else { LIVE } != 0;
         let entries = changes.all.entries.iter().copied();
-        moves.entries.extend(entries.filter(|entry| taken(changes.dead.contains(entry))));
+        moves.entries.extend(entries.filter(|entry| taken(changes.ends.contains(entry))));
         let mut state = moves.applied(&self.transition.new, &self.transition.old);
         state.multicast.clone_from(&changes.kept_trees);
         state
     }
-}
 
-fn words_of(set: u8) -> String {
-    let names = [(ROWS, "rows"), (LIVE, "live entries"), (DEAD, "dead entries")];
-    let names: Vec<&str> = names.iter().filter(|(part, _)| set & part != 0).map(|(_, name)| *name).collect();
-    if names.is_empty() { "trees".to_owned() } else { names.join(" and ") }
+    fn words_of(&self, set: u8) -> String {
+        let all_dead = self.changes.ends.len() == self.changes.dead.len();
+        let ends = if all_dead { "dead entries" } else { "entries over returned links" };
+        let names = [(ROWS, "rows"), (LIVE, "live entries"), (ENDS, ends)];
+        let names: Vec<&str> =
+            names.iter().filter(|(part, _)| set & part != 0).map(|(_, name)| *name).collect();
+        if names.is_empty() { "trees".to_owned() } else { names.join(" and ") }
+    }
 }

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::fabric::{ChannelId, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::ordering::Acyclic;
 use crate::tables::InForce;
 use crate::verify::mixture::Dependency;
 
 use super::Planner;
-use super::incremental::Acyclic;
 use super::moves::Moves;
 
 type Lane = (ChannelId, Vl);

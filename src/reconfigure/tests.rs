@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::engine::{Settings, route};
+use crate::engine::{Baseline, Settings, route, route_after};
 use crate::fabric::{ChannelId, Sl, SwitchId, Vl};
 use crate::tables::{Lft, PathSl, Routes, SlVlRow};
-use crate::topology::{Candidates, FatTree, Mesh, Oft, Ring, fail_links, fail_switches, small_members};
+use crate::topology::{
+    Candidates, FatTree, Mesh, Oft, Random, Ring, fail_links, fail_switches, small_members,
+};
 use crate::verify::mixture::Mixture;
 
 fn routes(fabric: &Fabric) -> Routes {
@@ -54,6 +56,33 @@ fn every_failure_and_repair_is_proven() {
     }
     println!("{ways:#?}");
     assert!(ways.len() >= 3 && ways.values().sum::<usize>() > 60, "{ways:#?}");
+}
+
+/// Tables that keep to a baseline are made so that two steps lead to them and back, trees included, as long as that
+/// costs little bandwidth.
+#[test]
+fn two_steps_lead_to_most_kept_tables_and_back() {
+    let mut within = 0;
+    let settings = Settings::default();
+    let oft = Oft { k: 3, cas: None }.build().unwrap();
+    let random = Random { switches: 24, degree: 4, cas: 2, seed: 1 }.build().unwrap();
+    let grid = Mesh { dims: vec![5, 5], cas: 1 }.build().unwrap();
+    for (name, whole) in [("mesh", grid), ("OFT", oft), ("random", random)] {
+        let before = route(&whole, &settings).unwrap();
+        let baseline = Baseline::new(&whole, &settings, &before).expect("one SL");
+        for seed in 1..=3 {
+            let damaged = fail_links(&whole, 1, seed).unwrap();
+            let after = route_after(&damaged, &settings, Some(&baseline)).unwrap().routes;
+            let fails = Transition::between(&whole, &before.routes, &damaged, &after);
+            let returns = Transition::between(&damaged, &after, &whole, &before.routes);
+            for (fabric, t) in [(&damaged, fails), (&whole, returns)] {
+                let p = check(fabric, &t, Options::default());
+                assert!(p.is_proven(), "{name} {seed}: {}", p.how);
+                within += usize::from(p.plan.steps.len() <= 2 && p.dropped_entries == 0);
+            }
+        }
+    }
+    assert!(within >= 12, "{within} of 18");
 }
 
 #[test]

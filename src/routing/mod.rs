@@ -9,12 +9,15 @@
 //! - `grid`: dimension order on tori and meshes, whole and damaged ([`grid_routes`],
 //!   [`labelled_routes`]).
 //! - `stable`: tables of which a failed link changes few entries ([`stable_sssp`]).
+//! - `mend`: earlier tables without what is gone, so that the way to them and back is free of credit loops
+//!   ([`Mending`]).
 //! - `layers`: paths of their own for the further LIDs of an adapter ([`layered`]).
 
 mod demand;
 mod grid;
 mod hops;
 mod layers;
+mod mend;
 mod minimal_dag;
 mod stable;
 #[cfg(test)]
@@ -29,6 +32,7 @@ use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 pub use grid::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes};
 pub use hops::Hops;
 pub use layers::{Stretch, layered};
+pub use mend::{Choice, Mended, Mending};
 pub use stable::{has_core_switches, stable_sssp};
 pub use textbook::{
     Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,

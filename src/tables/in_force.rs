@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Lft, McastGroup, PathSl, PortSet, Routes, Sl2Vl};
+use super::{Lft, McastGroup, PathSl, PortSet, Routes, Sl2Vl, SlVlRow};
 use crate::fabric::{EndPortId, Fabric, Guid, Lid, PortNum, SwitchId};
 
 /// What the switches of a fabric hold at one moment.
@@ -81,9 +81,12 @@ impl SenderSls {
 /// The change from some tables to others, both on the fabric of the others.
 ///
 /// Switches and end ports are matched by GUID, ports by number. A channel that the new fabric does not have
-/// is dead: its entries stay, and packets that follow them are dropped. Rows of ports without a cable are taken to be
-/// new already, as no packet uses them. A switch that the old fabric does not have holds no entries, and its rows map
-/// to VL 0.
+/// is dead: its entries stay, and packets that follow them are dropped. A switch that the old fabric does not have
+/// holds no entries.
+///
+/// Rows of ports without a cable are taken to be new already, as no packet uses them. So are rows of ports that had
+/// none in the old fabric: a subnet manager activates a link after all switches have acknowledged what it sent, and
+/// before that no data packet passes. So the first step has to program these rows.
 #[derive(Clone, Debug)]
 pub struct Transition {
     /// What the switches hold before.
@@ -96,6 +99,10 @@ pub struct Transition {
     pub moved_lids: Vec<Lid>,
     /// (switch, port) without the cable that it had.
     pub failed: Vec<(Guid, u8)>,
+    /// (switch, port) with a cable that it did not have.
+    pub returned: Vec<(Guid, u8)>,
+    /// Rows of these ports that differ: (switch, in port, out port, new row).
+    pub opened: Vec<(Guid, u8, u8, SlVlRow)>,
 }
 
 impl Transition {
@@ -116,17 +123,22 @@ impl Transition {
         };
         let (mut old, mut new) = (match_up.carry(old, lids), InForce::of(new_fabric, new, lids));
         either_sls(&mut old.multicast, &mut new.multicast);
-        rows_without_cable(new_fabric, &new.sl2vl, &mut old.sl2vl);
-        let mut failed = cables(old_fabric);
-        let kept = cables(new_fabric);
-        failed.retain(|end, peer| kept.get(end) != Some(peer));
+        let opened = match_up.rows_without_cable(&new.sl2vl, &mut old.sl2vl);
+        let (before, after) = (cables(old_fabric), cables(new_fabric));
+        let without = |some: &Cables, others: &Cables| {
+            let ends = some.iter().filter(|(end, peer)| others.get(*end) != Some(*peer));
+            ends.map(|(end, _)| *end).collect()
+        };
         let moved_lids = all_lids(lids).filter(moved).collect();
-        Self { old, new, sls, moved_lids, failed: failed.into_keys().collect() }
+        let (failed, returned) = (without(&before, &after), without(&after, &before));
+        Self { old, new, sls, moved_lids, failed, returned, opened }
     }
 }
 
+type Cables = BTreeMap<(Guid, u8), (Guid, u8)>;
+
 /// What is at the other end of each cable that carries packets: by (switch, port) a port of a switch, or an end port.
-fn cables(fabric: &Fabric) -> BTreeMap<(Guid, u8), (Guid, u8)> {
+fn cables(fabric: &Fabric) -> Cables {
     let end = |s: SwitchId, port: PortNum| (fabric.switch(s).guid, port.0);
     let channels = fabric.channels().as_slice().iter();
     let mut cables: BTreeMap<_, _> =
@@ -136,26 +148,20 @@ fn cables(fabric: &Fabric) -> BTreeMap<(Guid, u8), (Guid, u8)> {
     cables
 }
 
-/// Makes the rows of ports that nothing is attached to those of the new tables.
-fn rows_without_cable(fabric: &Fabric, new: &Sl2Vl, old: &mut Sl2Vl) {
-    let mut cabled: Vec<Vec<bool>> = fabric.switch_ids().map(|s| vec![false; new.ports_of(s)]).collect();
+/// By switch and port, whether packets pass: port 0, and ports that something is attached to.
+fn in_use(fabric: &Fabric) -> Vec<Vec<bool>> {
+    let mut used: Vec<Vec<bool>> =
+        fabric.switch_ids().map(|s| vec![false; fabric.channels().slots_of(s)]).collect();
     let of_ends = fabric.endports().iter().filter_map(|end| end.attachment);
     let of_channels = fabric.channels().as_slice().iter().map(|c| (c.from, c.out_port));
-    of_ends.chain(of_channels).for_each(|(s, port)| cabled[s.index()][port.index()] = true);
-    for s in fabric.switch_ids() {
-        let cabled = &mut cabled[s.index()];
+    of_ends.chain(of_channels).for_each(|(s, port)| used[s.index()][port.index()] = true);
+    for (s, used) in fabric.switch_ids().zip(&mut used) {
         // Packets of switches that are left out may arrive by such a port.
         let untrusted = fabric.switch(s).ports.iter().map(|port| port.untrusted);
-        cabled.iter_mut().zip(untrusted).for_each(|(cabled, untrusted)| *cabled |= untrusted);
-        cabled[0] = true;
-        let ports = cabled.len();
-        for (i, o) in (0..ports).flat_map(|i| (0..ports).map(move |o| (i, o))) {
-            if !(cabled[i] && cabled[o]) {
-                let (i, o) = (PortNum(i as u8), PortNum(o as u8));
-                old.set(s, i, o, new.row(s, i, o));
-            }
-        }
+        used.iter_mut().zip(untrusted).for_each(|(used, untrusted)| *used |= untrusted);
+        used[0] = true;
     }
+    used
 }
 
 /// Gives a group the SLs that either state knows for it: its packets may have any of them.
@@ -222,6 +228,32 @@ impl<'a> Matching<'a> {
         InForce { lft, sl2vl, multicast }
     }
 
+    /// Makes the rows of ports that nothing is, or was, attached to those of the new tables. Returns those of ports
+    /// that are attached now and differ.
+    fn rows_without_cable(&self, new: &Sl2Vl, old: &mut Sl2Vl) -> Vec<(Guid, u8, u8, SlVlRow)> {
+        let (were, are) = (in_use(self.old), in_use(self.new));
+        let mut opened = Vec::new();
+        for s in self.new.switch_ids() {
+            let was = self.switch[s.index()].map_or(&[][..], |was| &were[was.index()]);
+            let both = |used: &[bool], i: u8, o: u8| {
+                let of = |port: u8| used.get(usize::from(port)).copied().unwrap_or(false);
+                of(i) && of(o)
+            };
+            let ports = new.ports_of(s) as u8;
+            for (i, o) in (0..ports).flat_map(|i| (0..ports).map(move |o| (i, o))) {
+                let (now, before) = (both(&are[s.index()], i, o), both(was, i, o));
+                let row = new.row(s, PortNum(i), PortNum(o));
+                if now && !before && old.row(s, PortNum(i), PortNum(o)) != row {
+                    opened.push((self.new.switch(s).guid, i, o, row));
+                }
+                if !(now && before) {
+                    old.set(s, PortNum(i), PortNum(o), row);
+                }
+            }
+        }
+        opened
+    }
+
     /// The SLs that either tables allow.
     fn sls(&self, old: &PathSl, new: &PathSl, lids: usize) -> SenderSls {
         if let (Some(a), Some(b)) = (old.any(), new.any()) {
@@ -263,7 +295,6 @@ impl<'a> Matching<'a> {
 mod tests {
     use super::*;
     use crate::fabric::{FabricBuilder, Lmc, PortRef, Sl, Vl};
-    use crate::tables::SlVlRow;
     use crate::topology::Ring;
 
     /// Tables that differ in every entry and row.
@@ -329,11 +360,27 @@ mod tests {
             bare.map(|p| (damaged.switch(s).guid, p as u8)).collect::<Vec<_>>()
         }));
         lost.sort_unstable();
-        assert_eq!((t.failed, lost.len()), (lost, 5));
+        assert_eq!((&t.failed, lost.len()), (&lost, 5));
+        assert!(t.returned.is_empty() && t.opened.is_empty());
         // And back: the switch that returns holds nothing.
         let back = Transition::between(&damaged, &new, &whole, &old);
         assert!(all_lids(old.lft.lids()).all(|lid| back.old.lft.get(gone, lid).is_none()));
         assert!(back.moved_lids.is_empty() && back.failed.is_empty());
+        assert_eq!(back.returned, lost);
+        // Nothing passes its ports before the first step has been acknowledged, so their rows are new already.
+        assert!(back.opened.iter().any(|row| row.0 == whole.switch(gone).guid));
+        for &(guid, i, o, row) in &back.opened {
+            assert!(
+                lost.contains(&(guid, i)) || lost.contains(&(guid, o)) || guid == whole.switch(gone).guid
+            );
+            let s = whole.switch_ids().find(|&s| whole.switch(s).guid == guid).unwrap();
+            assert_eq!(
+                (back.old.sl2vl.row(s, PortNum(i), PortNum(o)), row),
+                (row, old.sl2vl.row(s, PortNum(i), PortNum(o)))
+            );
+        }
+        let plan = crate::tables::Plan::between(&whole, &back, &[back.old.clone(), back.new.clone()]);
+        assert!(back.opened.iter().all(|row| plan.steps[0].sl2vl.contains(row)));
     }
 
     #[test]

@@ -39,9 +39,15 @@ pub struct PlanError {
 }
 
 impl Plan {
-    /// The steps between successive states, the first of them after the failures of a change.
+    /// The steps between successive states, the first of them after the failures of a change. It also programs the rows
+    /// of ports whose cable returned.
     pub fn between(fabric: &Fabric, change: &Transition, states: &[InForce]) -> Self {
-        let steps = states.windows(2).map(|pair| Step::between(fabric, &pair[0], &pair[1])).collect();
+        let mut steps: Vec<Step> =
+            states.windows(2).map(|pair| Step::between(fabric, &pair[0], &pair[1])).collect();
+        if let Some(first) = steps.first_mut() {
+            first.sl2vl.extend_from_slice(&change.opened);
+            first.sl2vl.sort_by_key(|&(s, i, o, _)| (s, i, o));
+        }
         Self { steps, failed: change.failed.clone() }
     }
 

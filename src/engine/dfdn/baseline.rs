@@ -1,8 +1,9 @@
 //! Tables that later ones keep to.
 //!
 //! A subnet manager that computes every table anew after a failed link may choose another rule. Then nearly every
-//! entry changes, and between old and new entries credit loops may close. Here the rule stays: a path moves only
-//! where it has lost a channel. Where that costs too much, the rule is new, and the paths that it allows stay. The
+//! entry changes, and between old and new entries credit loops may close. Here a path moves only where it has lost a
+//! channel: first without regard to the rule of the baseline, among the dependencies that its tables really have
+//! (`mended.rs`), then under that rule. Where that costs too much, the rule is new, and the paths that it allows stay. The
 //! tables are a function of the fabric, the settings and one baseline, so links that fail and come back end in the
 //! tables of the baseline, byte for byte.
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use super::build::one_sl;
 use super::candidates::{Candidate, Refinement};
 use super::keepable::Keepable;
+use super::mended::{Before, Onto, mended};
 use super::objective::Objective;
 use super::orders::LinkOrder;
 use super::tuning::KEPT;
@@ -73,6 +75,12 @@ impl Baseline {
         Settings { transition_steps, sweep_log, ..self.settings.clone() } == *settings
     }
 
+    /// Tables in which only lost paths move: see [`mended`].
+    pub(super) fn mend(&self, objective: &Objective<'_>) -> Option<Priced> {
+        let before = Before { fabric: &self.fabric, lft: &self.lft, rule: &self.rule };
+        mended(&before, objective, &self.matching(objective.task)?)
+    }
+
     /// Tables that keep to it, if there are any within the limit on detours.
     ///
     /// First the rule stays as it is. Where that leaves some switch without a path, or costs too much, turns that
@@ -81,7 +89,7 @@ impl Baseline {
     /// first. The first tables that are as good as those of the baseline are taken, else the best.
     pub(super) fn follow(&self, objective: &Objective<'_>) -> Option<Priced> {
         let task = objective.task;
-        let (candidate, before) = self.onto(task)?;
+        let (candidate, before) = self.onto(task, &self.matching(task)?);
         let mut best = None;
         let Tried { is_match, lost } = self.attempt(objective, &candidate, &before, None, &mut best);
         if is_match {
@@ -146,7 +154,7 @@ impl Baseline {
     pub(super) fn under(&self, objective: &Objective<'_>, new: &Priced) -> Option<Priced> {
         let Lineage::First(rule) = &new.plan.lineage else { return None };
         let candidate = &rule.candidate;
-        let (was, before) = self.onto(objective.task)?;
+        let (was, before) = self.onto(objective.task, &self.matching(objective.task)?);
         let mut plans = [true, false].into_iter().filter_map(|patient| {
             let (forwarding, _) = keep(objective.task, candidate, candidate.detours(), &before, patient);
             let remark = "paths stay as they were where a new rule allows them";
@@ -186,11 +194,8 @@ impl Baseline {
         kept.lost <= self.rule.lost + KEPT
     }
 
-    /// The rule and the entries on the fabric of now. `None` where that has switches or links that the baseline does
-    /// not know.
-    ///
-    /// Cost: O(S D) with S switches and D LIDs, and O(C log C) with C channels.
-    fn onto(&self, task: Task<'_>) -> Option<(Candidate, Lft)> {
+    /// What switches and channels of now were. `None` where there are some that the baseline does not know.
+    fn matching(&self, task: Task<'_>) -> Option<Onto> {
         let (old, new) = (&self.fabric, task.fabric);
         let by_guid: HashMap<_, SwitchId> = old.switch_ids().map(|s| (old.switch(s).guid, s)).collect();
         let switches: Option<Vec<SwitchId>> =
@@ -208,10 +213,20 @@ impl Baseline {
             })
             .collect();
         let channels = channels?;
+        Some(Onto { switches, channels })
+    }
+
+    /// The rule and the entries on the fabric of now.
+    ///
+    /// Cost: O(S D) with S switches and D LIDs, and O(C log C) with C channels.
+    fn onto(&self, task: Task<'_>, onto: &Onto) -> (Candidate, Lft) {
+        let (old, new) = (&self.fabric, task.fabric);
+        let Onto { switches, channels } = onto;
+        let was = |s: SwitchId| switches[s.index()];
         let Candidate { order, rule, lookahead, tree_reserved, probe, price, .. } = &self.rule.candidate;
-        let rule = rule.onto(new, &channels);
-        let rank = order.rank.onto(new, &channels);
-        let tree = order.tree.onto(new, &rank, &switches, &channels);
+        let rule = rule.onto(new, channels);
+        let rank = order.rank.onto(new, channels);
+        let tree = order.tree.onto(new, &rank, switches, channels);
         let name = self.rule.candidate.name();
         let (one_path, has_tree) = (order.one_path, order.has_tree);
         let order = Arc::new(LinkOrder { name, rank, tree, one_path, has_tree });
@@ -232,12 +247,12 @@ impl Baseline {
                 let same = |old: &&EndPort| old.guid == end.guid && old.attachment == Some((was(s), port));
                 if owner.filter(same).is_some() {
                     let before = self.lft.to(lid);
-                    let entries = lft.to_mut(lid).iter_mut().zip(&switches);
+                    let entries = lft.to_mut(lid).iter_mut().zip(switches);
                     entries.for_each(|(entry, was)| *entry = before[was.index()]);
                 }
             }
         }
-        Some((candidate, lft))
+        (candidate, lft)
     }
 }
 

@@ -45,7 +45,8 @@ pub(super) fn one_sl(
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
     let largest = largest(&forwarding);
     let mut priced = plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, remarks);
-    priced.plan.lineage = Lineage::First(Box::new(Keepable::new(candidate, priced.lost, largest)));
+    let keepable = Keepable::new(candidate, &priced.plan, priced.lost, largest);
+    priced.plan.lineage = Lineage::First(Box::new(keepable));
     Priced { legal: Some(legal), ..priced }
 }
 

@@ -4,7 +4,10 @@ use std::fmt;
 
 use super::candidates::Candidate;
 use crate::engine::Lineage;
+use crate::engine::plan::Plan;
 use crate::fabric::Fabric;
+use crate::lanes::Lanes;
+use crate::multicast::McastTrees;
 
 /// The rule of tables that a [`Baseline`](super::Baseline) can be made of.
 #[derive(Clone)]
@@ -12,6 +15,9 @@ pub struct Keepable {
     pub(super) candidate: Candidate,
     /// The bandwidth that the tables lose.
     pub(super) lost: f64,
+    /// Their rows and SLs.
+    pub(super) lanes: Lanes,
+    pub(super) trees: Option<McastTrees>,
     /// Routes on their hottest channel.
     pub(super) largest: u64,
     /// The links that they use, where these are not all.
@@ -26,8 +32,11 @@ impl fmt::Debug for Keepable {
 }
 
 impl Keepable {
-    pub(super) fn new(candidate: &Candidate, lost: f64, largest: u64) -> Self {
-        Self { candidate: candidate.clone(), lost, largest, links: None }
+    /// - `plan`: with one SL.
+    pub(super) fn new(candidate: &Candidate, plan: &Plan, lost: f64, largest: u64) -> Self {
+        let Plan { sl2vl, path_sl, vls, trees, .. } = plan;
+        let lanes = Lanes { sl2vl: sl2vl.clone(), path_sl: path_sl.clone(), vls: *vls, sls: 1 };
+        Self { candidate: candidate.clone(), lost, lanes, trees: trees.clone(), largest, links: None }
     }
 }
 

@@ -5,7 +5,8 @@
 //! (`searched.rs`: by the best rule of a search). [`ordering`](crate::ordering) has the idea, its proof and what
 //! was measured.
 //!
-//! After a change of the fabric they keep to earlier ones as far as these are good enough (`baseline.rs`).
+//! After a change of the fabric they keep to earlier ones as far as these are good enough (`baseline.rs`): only lost
+//! paths move (`mended.rs`), or those that the earlier rule, or a new one, does not allow.
 //!
 //! ```text
 //! candidates ──> stable ──────────────────────────┐
@@ -21,6 +22,7 @@ mod candidates;
 mod estimate;
 mod keepable;
 mod layers;
+mod mended;
 mod objective;
 mod orders;
 mod search;
@@ -75,7 +77,7 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 /// Routes so that the tables keep to the baseline, or anew.
 ///
 /// The baseline is kept to as long as that takes at most [`KEPT`] of the bandwidth, compared with the baseline itself
-/// or with new tables. Where it takes more, paths of the baseline are kept as far as the rule of the new tables allows
+/// or with new tables: first so that the way is free of credit loops, then under the rule of the baseline. Where it takes more, paths of the baseline are kept as far as the rule of the new tables allows
 /// them.
 ///
 /// # Errors
@@ -83,6 +85,12 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     let Some(baseline) = task.baseline else { return torus_or_anew(task, None) };
     let objective = Objective::new(task);
+    if let Some(mended) = baseline.mend(&objective) {
+        let suffices = |lost: f64| mended.lost <= lost + KEPT;
+        if baseline.matched_by(&mended) || anew(task, Some(objective)).is_ok_and(|new| suffices(new.lost)) {
+            return Ok(mended);
+        }
+    }
     let under = |new| baseline.under(&objective, &new).unwrap_or(new);
     match baseline.follow(&objective) {
         Some(kept) if baseline.matched_by(&kept) => Ok(kept),

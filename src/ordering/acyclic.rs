@@ -2,7 +2,7 @@
 //! for Directed Acyclic Graphs", 2006).
 
 /// Vertices `0..n`, and an order of them in which every edge leads forward.
-pub(super) struct Acyclic {
+pub struct Acyclic {
     after: Vec<Vec<u32>>,
     before: Vec<Vec<u32>>,
     /// Place of each vertex in the order.
@@ -10,7 +10,8 @@ pub(super) struct Acyclic {
 }
 
 impl Acyclic {
-    pub(super) fn new(vertices: usize) -> Self {
+    /// Without edges.
+    pub fn new(vertices: usize) -> Self {
         Self {
             after: vec![Vec::new(); vertices],
             before: vec![Vec::new(); vertices],
@@ -21,7 +22,7 @@ impl Acyclic {
     /// Adds an edge unless it would close a cycle; returns whether it was added.
     ///
     /// Cost: O(1) if it leads forward in the order; otherwise that of the vertices between its ends.
-    pub(super) fn add(&mut self, from: usize, to: usize) -> bool {
+    pub fn add(&mut self, from: usize, to: usize) -> bool {
         if from == to {
             return false;
         }
@@ -45,6 +46,27 @@ impl Acyclic {
         self.after[from].push(to as u32);
         self.before[to].push(from as u32);
         true
+    }
+
+    /// Whether an edge was added.
+    ///
+    /// Cost: O(edges out of `from`).
+    pub fn has(&self, from: usize, to: usize) -> bool {
+        self.after[from].contains(&(to as u32))
+    }
+
+    /// Takes back the last edge that was added; the order stays.
+    ///
+    /// # Panics
+    /// If another one was the last at one of its ends.
+    pub fn remove_last(&mut self, from: usize, to: usize) {
+        let (after, before) = (self.after[from].pop(), self.before[to].pop());
+        assert!(after == Some(to as u32) && before == Some(from as u32), "the last edge");
+    }
+
+    /// The place of a vertex in the order.
+    pub fn place(&self, vertex: usize) -> u32 {
+        self.place[vertex]
     }
 
     /// The vertices that can be reached over edges without leaving some places.
@@ -95,5 +117,14 @@ mod tests {
             }
         }
         assert!(added > 100 && refused > 100);
+    }
+
+    #[test]
+    fn edges_are_taken_back() {
+        let mut graph = Acyclic::new(3);
+        assert!(graph.add(0, 1) && graph.add(1, 2) && !graph.add(2, 0));
+        graph.remove_last(1, 2);
+        assert!(graph.add(2, 0) && graph.has(2, 0) && !graph.has(1, 2));
+        assert!(graph.place(2) < graph.place(0) && graph.place(0) < graph.place(1));
     }
 }

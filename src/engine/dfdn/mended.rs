@@ -1,0 +1,231 @@
+//! Tables of a baseline, mended where it has lost links.
+
+use std::collections::HashSet;
+
+use super::keepable::Keepable;
+use super::objective::Objective;
+use super::tuning::KEPT;
+use super::{Priced, limit};
+use crate::engine::Lineage;
+use crate::engine::plan::{Parts, Plan};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId};
+use crate::lanes::Lanes;
+use crate::multicast::{KnownOrder, McastTrees};
+use crate::ordering::{Rank, Rule, VirtualChannelOrder};
+use crate::routing::{Choice, Lookahead, Mended, Mending, NoLegalPath, keep_paths};
+use crate::tables::{Lft, Sl2Vl, SlVlRow};
+
+/// Entries (LIDs times switches) up to which tables are mended, as one thread looks at the lost ones.
+const MOST: usize = 10_000_000;
+
+/// The tables of a baseline.
+pub(super) struct Before<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) lft: &'a Lft,
+    pub(super) rule: &'a Keepable,
+}
+
+/// What switches and channels were in the fabric of the baseline.
+pub(super) struct Onto {
+    pub(super) switches: Vec<SwitchId>,
+    pub(super) channels: Vec<ChannelId>,
+}
+
+/// Tables in which only lost paths move, so that the way to them and back is free of credit loops in two steps: see
+/// [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some switch finds no
+/// path so, or too many pairs take detours.
+///
+/// Cost: four times that of [`Mending::mend`] at most; not tried where there are more than [`MOST`] entries.
+pub(super) fn mended(before: &Before<'_>, objective: &Objective<'_>, onto: &Onto) -> Option<Priced> {
+    let &Before { fabric: old, lft, rule } = before;
+    let trees = rule.trees.as_ref()?;
+    let sl = Sl(rule.lanes.path_sl.any()?.trailing_zeros() as u8);
+    if old.num_switches() * lft.lids() > MOST {
+        return None;
+    }
+    let (mut alive, mut present) = (vec![false; old.channels().len()], vec![false; old.num_switches()]);
+    onto.channels.iter().for_each(|c| alive[c.index()] = true);
+    onto.switches.iter().for_each(|s| present[s.index()] = true);
+    let lids = same_lids(old, objective.task.fabric, onto)?;
+    let mending = Mending {
+        fabric: old,
+        alive: &alive,
+        present: &present,
+        lids: &lids,
+        lft,
+        sl2vl: &rule.lanes.sl2vl,
+        sl,
+        vls: rule.lanes.vls,
+        most_vls: objective.task.limits.vls.max(rule.lanes.vls),
+        trees: &trees.trees,
+    };
+    let mut best: Option<Priced> = None;
+    for choice in Choice::ALL {
+        let Some(found) = mending.mend(choice) else { continue };
+        let kept_trees =
+            if choice.trees_stay { trees_over(objective.task.fabric, trees, onto) } else { None };
+        let Some(found) = priced(rule, objective, onto, &lids, found, kept_trees) else { continue };
+        if best.as_ref().is_none_or(|best| found.lost < best.lost) {
+            best = Some(found);
+        }
+        if best.as_ref().is_some_and(|best| best.lost <= rule.lost + KEPT) {
+            break;
+        }
+    }
+    best
+}
+
+/// The LIDs of a fabric; `None` where one belonged to another port.
+fn same_lids(old: &Fabric, new: &Fabric, onto: &Onto) -> Option<Vec<Lid>> {
+    let mut lids = Vec::new();
+    for end in new.endports() {
+        let Some((s, port)) = end.attachment else { continue };
+        for lid in end.lids() {
+            let owner = old.endport(old.owner_of(lid)?);
+            let attachment = Some((onto.switches[s.index()], port));
+            (owner.guid == end.guid && owner.attachment == attachment).then(|| lids.push(lid))?;
+        }
+    }
+    lids.sort_unstable();
+    Some(lids)
+}
+
+/// Mended tables on the fabric of now.
+///
+/// - `trees`: `None` to look for some.
+fn priced(
+    rule: &Keepable,
+    objective: &Objective<'_>,
+    onto: &Onto,
+    lids: &[Lid],
+    mended: Mended,
+    trees: Option<McastTrees>,
+) -> Option<Priced> {
+    let task = objective.task;
+    let new = task.fabric;
+    let mut lft = Lft::new(new);
+    for &lid in lids {
+        let entries = lft.to_mut(lid).iter_mut().zip(&onto.switches);
+        entries.for_each(|(entry, was)| *entry = mended.lft.to(lid)[was.index()]);
+    }
+    // Nothing is lost: this counts the load.
+    let anything = (&Rule::Any, Lookahead::Every, NoLegalPath::Break);
+    let (forwarding, lost) = keep_paths(new, task.hops, anything.0, anything.1, anything.2, lft, false);
+    if !lost.is_empty() || forwarding.nonminimal_share() > limit(task.settings) {
+        return None;
+    }
+    let known = mended.places.map(|by_vl| {
+        let rank = |places: &Vec<u32>| Rank::by_key(new, |c, _| places[onto.channels[c.index()].index()]);
+        let ranks: Vec<Rank> = by_vl.iter().map(rank).collect();
+        let tree = &rule.candidate.order.tree;
+        let trees = vec![tree.onto(new, &ranks[0], &onto.switches, &onto.channels)];
+        KnownOrder { lanes: VirtualChannelOrder::new(ranks), trees, suffices: false }
+    });
+    let Lanes { sl2vl: rows, path_sl, vls, .. } = &rule.lanes;
+    let mut rows = rows.clone();
+    mended.rows.iter().for_each(|&(s, i, o, vl)| rows.set(s, i, o, SlVlRow::uniform(vl)));
+    let vls = mended.rows.iter().map(|&(.., vl)| vl.0 + 1).fold(*vls, u8::max);
+    let mut sl2vl = Sl2Vl::new(new);
+    for (s, &was) in new.switch_ids().zip(&onto.switches) {
+        let ports = sl2vl.ports_of(s).min(rows.ports_of(was)) as u8;
+        for (i, o) in (0..ports).flat_map(|i| (0..ports).map(move |o| (PortNum(i), PortNum(o)))) {
+            sl2vl.set(s, i, o, rows.row(was, i, o));
+        }
+    }
+    sl2vl.set_adapters(rows.adapters());
+    let detours = 100.0 * forwarding.nonminimal_share();
+    let measured = objective.measure(&forwarding);
+    let lost = objective.lost(&measured) + measured.detours;
+    let remarks = vec![
+        format!("one SL, {vls} VLs, {detours:.2} % of the adapter pairs on detours"),
+        "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions".to_owned(),
+        "paths stay as they were, but for those that failed links took".to_owned(),
+    ];
+    let (lft, path_sl) = (forwarding.lft, path_sl.clone());
+    let mut plan = match trees {
+        Some(trees) => Plan { lft, sl2vl, path_sl, vls, remarks, trees: Some(trees), lineage: Lineage::Kept },
+        None => {
+            let lanes = Lanes { sl2vl, path_sl, vls, sls: 1 };
+            Plan::new(new, task.hops, task.limits, Parts { lft, lanes, known, remarks })
+        }
+    };
+    plan.lineage = Lineage::Kept;
+    let price = objective.price(&measured, plan.vls, 1);
+    plan.serves_multicast().then_some(Priced { plan, price, lost, legal: None })
+}
+
+/// The trees on the fabric of now; `None` where one has lost a link that it needs.
+fn trees_over(new: &Fabric, trees: &McastTrees, onto: &Onto) -> Option<McastTrees> {
+    let ends: HashSet<_> = new.endports().iter().filter_map(|end| end.attachment).collect();
+    let mut trees = trees.clone();
+    for tree in &mut trees.trees {
+        let mut links = 0;
+        let mut left = Vec::new();
+        for (s, &was) in new.switch_ids().zip(&onto.switches) {
+            let mut ports = tree.at(was);
+            for port in tree.at(was).iter() {
+                let leads = new.channels().at_port(s, port).is_some();
+                links += usize::from(leads);
+                if !leads && !ends.contains(&(s, port)) {
+                    ports.remove(port);
+                }
+            }
+            left.push((s, ports));
+        }
+        // What is left of a tree spans all switches if it has as many links as that takes.
+        if links != 2 * (new.num_switches() - 1) {
+            return None;
+        }
+        left.retain(|(_, ports)| !ports.is_empty());
+        tree.ports = left;
+    }
+    Some(trees)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Baseline, Settings, Task, route};
+    use crate::lanes::LaneLimits;
+    use crate::reconfigure::{Options, plan};
+    use crate::routing::Hops;
+    use crate::tables::{Routes, Transition};
+    use crate::topology::{Candidates, fail_links, fail_switches, small_members};
+
+    /// Whatever the family, and whatever bandwidth that costs.
+    #[test]
+    fn two_steps_lead_to_mended_tables_and_back() {
+        let settings = Settings::default();
+        let mut ways = 0;
+        for (name, whole) in small_members() {
+            let Ok(routed) = route(&whole, &settings) else { continue };
+            let Some(baseline) = Baseline::new(&whole, &settings, &routed) else { continue };
+            let links = (1..=2).filter_map(|seed| fail_links(&whole, 1, seed).ok());
+            let switch = fail_switches(&whole, 1, Candidates::Any, 1).ok();
+            for damaged in links.chain(switch) {
+                let hops = Hops::new(&damaged).unwrap();
+                let limits = LaneLimits { vls: 8, sls: 16 };
+                let task =
+                    Task { fabric: &damaged, hops: &hops, settings: &settings, limits, baseline: None };
+                let Some(mended) = baseline.mend(&Objective::new(task)) else { continue };
+                // The trees are left out: they change in the same steps.
+                let unicast = |lft: &Lft, sl2vl: &Sl2Vl, fabric: &Fabric| Routes {
+                    sl2vl: sl2vl.clone(),
+                    path_sl: routed.routes.path_sl.clone(),
+                    ..Routes::on_one_vl("unicast", fabric, lft.clone())
+                };
+                let before = unicast(&routed.routes.lft, &routed.routes.sl2vl, &whole);
+                let after = unicast(&mended.plan.lft, &mended.plan.sl2vl, &damaged);
+                let fails = Transition::between(&whole, &before, &damaged, &after);
+                let returns = Transition::between(&damaged, &after, &whole, &before);
+                for (fabric, t) in [(&damaged, fails), (&whole, returns)] {
+                    let p = plan(fabric, &t, Options::default());
+                    assert!(p.is_proven() && p.dropped_entries == 0, "{name}: {}", p.how);
+                    assert!(p.plan.steps.len() <= 2, "{name}: {}", p.how);
+                    ways += 1;
+                }
+            }
+        }
+        assert!(ways > 100, "{ways}");
+    }
+}
