@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::expected::rate;
+use super::turns::{Request, Turns};
 use super::{ChannelHashes, hash_of, mix};
 use crate::fabric::{ChannelId, Fabric, Lid, Role, SwitchId};
 use crate::routing::{Hops, with_and_without_adapters};
@@ -17,11 +18,12 @@ const DEPTH: u8 = 3;
 /// one, which makes a fat tree non-blocking. So from each adapter backwards one channel is marked for each hop:
 /// half as many as the longest path has, and three at most.
 ///
-/// A switch marks the channels into it for all adapters whose marked paths pass it at once. Each adapter
-/// prefers the channels in the order of a hash. Each channel keeps, in another order, as many adapters as its
-/// even share (deferred acceptance, Gale and Shapley 1962; as consistent hashing with bounded loads, Mirrokni,
-/// Thorup and Zadimoghaddam 2018). The result does not depend on the order of requests. If a channel is lost,
-/// its adapters move, and as many others as they displace.
+/// A switch marks the channels into it for all adapters whose marked paths pass it at once. Adapters take turns
+/// (see `turns.rs`): each prefers the channel that is its turn, then the others in the order of a hash. Each
+/// channel keeps as many adapters as its even share, those whose turn it is first, then in the order of another
+/// hash (deferred acceptance, Gale and Shapley 1962; as consistent hashing with bounded loads, Mirrokni, Thorup and
+/// Zadimoghaddam 2018). The result does not depend on the order of requests. If a channel is lost, its adapters
+/// move, and as many others as they displace.
 ///
 /// Neighbours expected to deliver less than half the traffic of the busiest are ignored, whatever their number
 /// of channels, as they may have lost some. Where only one channel is left none is marked: the paths that end
@@ -30,15 +32,6 @@ const DEPTH: u8 = 3;
 pub(super) struct DescentChannels {
     /// By LID.
     marked: Vec<Vec<ChannelId>>,
-}
-
-/// An adapter's LID at a switch that its marked path passes.
-#[derive(Clone, Copy)]
-struct Request {
-    lid: Lid,
-    hash: u64,
-    target: SwitchId,
-    role: Role,
 }
 
 /// The channels into each switch near a target from the neighbours that deliver most of the traffic to it.
@@ -60,33 +53,43 @@ impl DescentChannels {
             let ends = fabric.endports_on(target).iter().map(|&e| fabric.endport(e));
             for end in ends.filter(|e| e.is_adapter()) {
                 let role = fabric.duty(end).role;
-                let of = |(lid, n)| Request { lid, hash: hash_of(end, n), target, role };
+                let Some((_, port)) = end.attachment else { continue };
+                let of =
+                    |(lid, n)| Request { lid, hash: hash_of(end, n), target, role, port, left: n as usize };
                 requests[target.index()].extend(end.lids().zip(0..).map(of));
             }
         }
         let mut marked = vec![Vec::new(); fabric.lid_table_len()];
         for _ in 0..depth {
+            let channels_for = |s: SwitchId, request: &Request| {
+                let near = &ingress[index_of[request.target.index()]].into;
+                let here = near.iter().find(|&&(at, _)| at == s).map(|(_, channels)| channels.as_slice());
+                // Requests with a single choice would all crowd that channel.
+                here.filter(|channels| channels.len() > 1).unwrap_or_default()
+            };
+            let turns = Turns::new(fabric, &requests, channels_for);
             let assigned = requests.par_iter().enumerate().map(|(s, requests)| {
                 let s = SwitchId::at(s);
-                let channels_for = |request: &Request| {
-                    let near = &ingress[index_of[request.target.index()]].into;
-                    let here = near.iter().find(|&&(at, _)| at == s).map(|(_, channels)| channels.as_slice());
-                    // Requests with a single choice would all crowd that channel.
-                    here.filter(|channels| channels.len() > 1).unwrap_or_default()
-                };
                 // Service nodes for themselves, so that they take no channel from the others.
                 let assigned = |service| {
                     let of = requests.iter().filter(|request| (request.role == Role::Service) == service);
                     let of: Vec<Request> = of.copied().collect();
-                    assign(&of, channels_for, hashes, fabric.weights().by_channel())
+                    let at = |request: &Request| channels_for(s, request);
+                    let key =
+                        |request: &Request, c| (!turns.is_at(s, request, c), hashes.with(c, request.hash));
+                    assign(&of, at, key, fabric.weights().by_channel())
                 };
                 [false, true].into_iter().flat_map(assigned).collect()
             });
             let assigned: Vec<Vec<(Request, ChannelId)>> = assigned.collect();
             requests.iter_mut().for_each(Vec::clear);
-            for (request, channel) in assigned.into_iter().flatten() {
-                marked[request.lid.index()].push(channel);
-                requests[fabric.channels().get(channel).from.index()].push(request);
+            for (s, assigned) in fabric.switch_ids().zip(assigned) {
+                for (request, channel) in assigned {
+                    let from = fabric.channels().get(channel);
+                    let left = turns.left(s, &request);
+                    marked[request.lid.index()].push(channel);
+                    requests[from.from.index()].push(Request { port: from.out_port, left, ..request });
+                }
             }
         }
         Self { marked }
@@ -135,13 +138,14 @@ pub(super) fn ingress(fabric: &Fabric, hops: &Hops, depth: u8, target: SwitchId,
 }
 
 /// Gives each request one of the channels that are open to it, and each channel its even share, by its rate.
+///
+/// - `key`: least for the channel that a request prefers. A channel keeps those that prefer it, then by the hash.
 fn assign<'a>(
     requests: &[Request],
     channels_for: impl Fn(&Request) -> &'a [ChannelId],
-    hashes: &ChannelHashes,
+    key: impl Fn(&Request, ChannelId) -> (bool, u64),
     weights: &[u8],
 ) -> Vec<(Request, ChannelId)> {
-    let hash = |request: &Request, c: ChannelId| hashes.with(c, request.hash);
     let mut preferences: Vec<(Request, Vec<ChannelId>)> = Vec::with_capacity(requests.len());
     let mut channels: Vec<ChannelId> = Vec::new();
     for request in requests {
@@ -150,7 +154,7 @@ fn assign<'a>(
             continue;
         }
         channels.extend(&list);
-        list.sort_unstable_by_key(|&c| (hash(request, c), c));
+        list.sort_unstable_by_key(|&c| (key(request, c), c));
         preferences.push((*request, list));
     }
     channels.sort_unstable();
@@ -178,7 +182,10 @@ fn assign<'a>(
             let held = &mut held[at];
             held.push(i);
             if held.len() > shares[at] + more {
-                let order = |&&i: &&usize| (mix(hash(&preferences[i].0, channel)), i);
+                let order = |&&i: &&usize| {
+                    let (later, hash) = key(&preferences[i].0, channel);
+                    (later, mix(hash), i)
+                };
                 let worst = held.iter().max_by_key(order).copied().unwrap_or(i);
                 held.retain(|&h| h != worst);
                 asked[worst] += 1;

@@ -5,6 +5,7 @@ mod expected;
 mod per_target;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod walk;
 
 use rayon::prelude::*;

@@ -147,13 +147,12 @@ fn the_same_tables_with_one_thread_and_with_three() {
 }
 
 /// On a Slim Fly nearly all paths are the only ones, so nothing moves that need not.
-#[test]
-fn a_failed_link_moves_hardly_more_than_what_went_over_it() {
-    let f = SlimFly { q: 5, cas: None }.build().unwrap();
-    let before = free(&f);
+/// Entries that differ once a link is down, over a few links, and how many of them lead nowhere nearer any more.
+fn moved_and_must(f: &Fabric) -> (u32, u32) {
+    let before = free(f);
     let (mut moved, mut must) = (0, 0);
     for seed in 1..=8 {
-        let damaged = fail_links(&f, 1, seed).unwrap();
+        let damaged = fail_links(f, 1, seed).unwrap();
         let hops = Hops::new(&damaged).unwrap();
         let after = free(&damaged);
         for end in f.endports() {
@@ -169,7 +168,22 @@ fn a_failed_link_moves_hardly_more_than_what_went_over_it() {
             }
         }
     }
+    (moved, must)
+}
+
+#[test]
+fn a_failed_link_moves_hardly_more_than_what_went_over_it() {
+    let (moved, must) = moved_and_must(&SlimFly { q: 5, cas: None }.build().unwrap());
     assert!(must > 0 && moved * 10 <= must * 11, "{moved} entries moved, {must} had to");
+}
+
+/// In a tree the paths of an adapter meet: if its channel is lost, all its paths move, and those of adapters that it
+/// displaces.
+#[test]
+fn a_failed_link_takes_no_turn_from_others() {
+    let f = FatTree { k: 6, levels: 3, down: None, cas: None }.build().unwrap();
+    let (moved, must) = moved_and_must(&f);
+    assert!(must > 0 && moved <= 3 * must, "{moved} entries moved, {must} had to");
 }
 
 /// What makes a fat tree non-blocking: down from the tops no two adapters share a channel.
@@ -185,6 +199,25 @@ fn no_two_adapters_share_a_channel_down_a_fat_tree() {
             for c in walk(&f, &routed.lft, s, end.lid, home).into_iter().filter(|&c| !up(c)) {
                 let user = user[c.index()].get_or_insert(end.lid);
                 assert_eq!(*user, end.lid, "{}", f.describe_channel(c));
+            }
+        }
+    }
+}
+
+/// Each adapter sends to the one k further on: in a whole fat tree every stream has its channels to itself.
+#[test]
+fn shifts_have_no_collision_in_a_fat_tree() {
+    for (k, levels, cas) in [(4, 3, None), (6, 3, None), (8, 3, Some(2)), (8, 2, None), (8, 2, Some(3))] {
+        let f = FatTree { k, levels, down: None, cas }.build().unwrap();
+        let routed = free(&f);
+        let ends: Vec<_> = f.adapters().map(|(_, end)| (end.lid, end.attachment.unwrap().0)).collect();
+        for shift in 1..ends.len() {
+            let mut used = vec![false; f.channels().len()];
+            for (i, &(_, from)) in ends.iter().enumerate() {
+                let (lid, home) = ends[(i + shift) % ends.len()];
+                for c in walk(&f, &routed.lft, from, lid, home) {
+                    assert!(!std::mem::replace(&mut used[c.index()], true), "k {k}, {cas:?}, shift {shift}");
+                }
             }
         }
     }
