@@ -591,7 +591,7 @@ fn the_verdict_does_not_depend_on_threads() {
 /// All LIDs of a torus' switch have the same paths, which are followed once. A fault of one of them is found.
 #[test]
 fn a_fault_of_one_of_several_equal_lids_is_found() {
-    let f = Torus { dims: vec![5, 5], cas: 3 }.build().unwrap();
+    let f = Torus { dims: vec![7, 7], cas: 3 }.build().unwrap();
     let routed = crate::engine::route(&f, &crate::engine::Settings::default()).unwrap();
     assert!(routed.verdict.is_safe() && routed.verdict.sls == 4);
     for (_, end) in f.adapters().take(6) {
