@@ -117,12 +117,12 @@ configure() {
 # stock ENGINE FABRIC FOLDER: makes the dumps of one engine; if it fails, prints the reason.
 # "limit": its seconds; "stock_options": further lines of its configuration. The plugin is loaded too, as it writes the
 # SLs that the engine assigns (psl).
+# shellcheck disable=SC2154 # the scripts that source this set both
 stock() {
   local engine=$1 d=$3 used
   simulate "$2" "$d"
   configure "$engine" "$2" "$d"
-  printf '%s
-' ${stock_options[@]+"${stock_options[@]}"} >>"$d/conf"
+  printf '%s\n' ${stock_options[@]+"${stock_options[@]}"} >>"$d/conf"
   "${simulated[@]}" "LD_LIBRARY_PATH=$PWD/target/release" \
     /usr/sbin/opensm -F "$d/conf" -f "$d/log" -D 0x47 >"$d/out" 2>&1 &
   pids+=("$!")
