@@ -428,6 +428,8 @@ pub enum Lineage {
     Single,
     /// They were made anew, and later ones may keep to them: see [`Baseline::new`].
     First(Box<Keepable>),
+    /// They are in dimension order on a torus, and later ones may stay so: see [`Baseline::new`].
+    DimensionOrder,
     /// They keep to the baseline that they were made with.
     Kept,
 }

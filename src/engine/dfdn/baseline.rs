@@ -49,7 +49,8 @@ pub struct Baseline {
     fabric: Fabric,
     settings: Settings,
     lft: Lft,
-    rule: Keepable,
+    /// `None` for tables in dimension order on a torus: what later ones keep is that order.
+    rule: Option<Keepable>,
 }
 
 impl Baseline {
@@ -58,13 +59,17 @@ impl Baseline {
     ///
     /// Cost: O(S D) bytes with S switches and D LIDs.
     pub fn new(fabric: &Fabric, settings: &Settings, routed: &Routed) -> Option<Self> {
-        let Lineage::First(rule) = &routed.lineage else { return None };
-        let fabric = rule.links.as_ref().unwrap_or(fabric).clone();
+        let rule = match &routed.lineage {
+            Lineage::First(rule) => Some(rule.as_ref()),
+            Lineage::DimensionOrder => None,
+            Lineage::Single | Lineage::Kept => return None,
+        };
+        let links = rule.and_then(|rule| rule.links.as_ref());
         Some(Self {
-            fabric,
+            fabric: links.unwrap_or(fabric).clone(),
             settings: settings.clone(),
             lft: routed.routes.lft.clone(),
-            rule: rule.as_ref().clone(),
+            rule: rule.cloned(),
         })
     }
 
@@ -75,9 +80,14 @@ impl Baseline {
         Settings { transition_steps, sweep_log, ..self.settings.clone() } == *settings
     }
 
+    /// Whether its tables are in dimension order, and tables of now may be so too.
+    pub(super) fn in_dimension_order(&self, task: Task<'_>) -> bool {
+        self.rule.is_none() && self.matching(task).is_some()
+    }
+
     /// Tables in which only lost paths move: see [`mended`].
     pub(super) fn mend(&self, objective: &Objective<'_>) -> Option<Priced> {
-        let before = Before { fabric: &self.fabric, lft: &self.lft, rule: &self.rule };
+        let before = Before { fabric: &self.fabric, lft: &self.lft, rule: self.rule.as_ref()? };
         mended(&before, objective, &self.matching(objective.task)?)
     }
 
@@ -89,7 +99,7 @@ impl Baseline {
     /// first. The first tables that are as good as those of the baseline are taken, else the best.
     pub(super) fn follow(&self, objective: &Objective<'_>) -> Option<Priced> {
         let task = objective.task;
-        let (candidate, before) = self.onto(task, &self.matching(task)?);
+        let (candidate, before) = self.onto(self.rule.as_ref()?, task, &self.matching(task)?);
         let mut best = None;
         let Tried { is_match, lost } = self.attempt(objective, &candidate, &before, None, &mut best);
         if is_match {
@@ -154,7 +164,7 @@ impl Baseline {
     pub(super) fn under(&self, objective: &Objective<'_>, new: &Priced) -> Option<Priced> {
         let Lineage::First(rule) = &new.plan.lineage else { return None };
         let candidate = &rule.candidate;
-        let (was, before) = self.onto(objective.task, &self.matching(objective.task)?);
+        let (was, before) = self.onto(self.rule.as_ref()?, objective.task, &self.matching(objective.task)?);
         let mut plans = [true, false].into_iter().filter_map(|patient| {
             let (forwarding, _) = keep(objective.task, candidate, candidate.detours(), &before, patient);
             let remark = "paths stay as they were where a new rule allows them";
@@ -179,7 +189,7 @@ impl Baseline {
         if !fits || !forwarding.complete || forwarding.nonminimal_share() > limit(task.settings) {
             return None;
         }
-        objective.relieve_to(self.rule.largest, &candidate, &mut forwarding);
+        objective.relieve_to(self.rule.as_ref()?.largest, &candidate, &mut forwarding);
         if let Some(lower) = lower {
             candidate.rule = lower_unused(task.fabric, &candidate.rule, lower, &forwarding.lft);
         }
@@ -191,7 +201,7 @@ impl Baseline {
 
     /// Whether tables are nearly as good as those of the baseline.
     pub(super) fn matched_by(&self, kept: &Priced) -> bool {
-        kept.lost <= self.rule.lost + KEPT
+        self.rule.as_ref().is_some_and(|rule| kept.lost <= rule.lost + KEPT)
     }
 
     /// What switches and channels of now were. `None` where there are some that the baseline does not know.
@@ -219,15 +229,15 @@ impl Baseline {
     /// The rule and the entries on the fabric of now.
     ///
     /// Cost: O(S D) with S switches and D LIDs, and O(C log C) with C channels.
-    fn onto(&self, task: Task<'_>, onto: &Onto) -> (Candidate, Lft) {
+    fn onto(&self, kept: &Keepable, task: Task<'_>, onto: &Onto) -> (Candidate, Lft) {
         let (old, new) = (&self.fabric, task.fabric);
         let Onto { switches, channels } = onto;
         let was = |s: SwitchId| switches[s.index()];
-        let Candidate { order, rule, lookahead, tree_reserved, probe, price, .. } = &self.rule.candidate;
+        let Candidate { order, rule, lookahead, tree_reserved, probe, price, .. } = &kept.candidate;
         let rule = rule.onto(new, channels);
         let rank = order.rank.onto(new, channels);
         let tree = order.tree.onto(new, &rank, switches, channels);
-        let name = self.rule.candidate.name();
+        let name = kept.candidate.name();
         let (one_path, has_tree) = (order.one_path, order.has_tree);
         let order = Arc::new(LinkOrder { name, rank, tree, one_path, has_tree });
         let candidate = Candidate {

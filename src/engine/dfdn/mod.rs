@@ -37,7 +37,7 @@ use self::candidates::BalanceBy;
 use self::objective::Objective;
 use self::searched::searched_plan;
 use self::stable::{route_stable, stable_plan};
-use self::torus::torus_plan;
+use self::torus::{torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings, Task};
@@ -78,12 +78,17 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 ///
 /// The baseline is kept to as long as that takes at most [`KEPT`] of the bandwidth, compared with the baseline itself
 /// or with new tables: first so that the way is free of credit loops, then under the rule of the baseline. Where it takes more, paths of the baseline are kept as far as the rule of the new tables allows
-/// them.
+/// them. On a torus dimension order is kept to as long as every ring is in one part, whatever that takes.
 ///
 /// # Errors
 /// Those of [`searched_plan`].
 fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     let Some(baseline) = task.baseline else { return torus_or_anew(task, None) };
+    if baseline.in_dimension_order(task) {
+        if let Some(kept) = torus_in_order(task) {
+            return Ok(kept);
+        }
+    }
     let objective = Objective::new(task);
     if let Some(mended) = baseline.mend(&objective) {
         let suffices = |lost: f64| mended.lost <= lost + KEPT;

@@ -56,14 +56,8 @@ pub(super) fn torus_plan<'a>(
         return None;
     }
     let torus = Torus::find(task)?;
-    let allowed = match settings.prefer {
-        Prefer::Minimal => 0.0,
-        _ => settings.max_nonminimal.unwrap_or(1.0),
-    };
     let mut candidates = torus.candidates();
-    candidates.retain(|candidate| {
-        candidate.detours <= allowed && (settings.prefer != Prefer::OneSl || candidate.sls == 1)
-    });
+    candidates.retain(|candidate| candidate.suffices(task));
     let free = |plan| Priced { plan, price: 0.0, lost: 0.0, legal: None };
     let searched = task.fabric.num_switches() <= SEARCHED_TORUS && !torus.grid.is_whole();
     if candidates.len() == 1 && !searched {
@@ -83,7 +77,28 @@ pub(super) fn torus_plan<'a>(
     }
 }
 
+/// Tables in dimension order, where packets go around a broken ring the other way. They share SLs, rows and most paths
+/// with those of the whole torus, so the way there is short. `None` where some ring is in parts.
+///
+/// Cost: that of [`grid_routes`]; a search for multicast trees where links are missing.
+pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
+    let torus = Torus::find(task)?;
+    let routes = torus.route(false);
+    let candidate = if routes.starts.is_empty() { torus.in_order(routes)? } else { return None };
+    let plan = Plan { lineage: Lineage::Kept, ..candidate.suffices(task).then_some(candidate.plan)? };
+    Some(Priced { plan, price: 0.0, lost: 0.0, legal: None })
+}
+
 impl Candidate {
+    /// Whether the settings allow it.
+    fn suffices(&self, task: Task<'_>) -> bool {
+        let allowed = match task.settings.prefer {
+            Prefer::Minimal => 0.0,
+            _ => task.settings.max_nonminimal.unwrap_or(1.0),
+        };
+        self.detours <= allowed && (task.settings.prefer != Prefer::OneSl || self.sls == 1)
+    }
+
     /// `None` where paths are not complete.
     fn priced(self, objective: &Objective<'_>) -> Option<Priced> {
         let fabric = objective.task.fabric;
@@ -109,12 +124,18 @@ impl<'a> Torus<'a> {
         Some(Self { task, grid, lines })
     }
 
+    /// Paths in dimension order.
+    ///
+    /// - `sidesteps`: where a ring is in parts, paths may begin with a step to a neighbour.
+    fn route(&self, sidesteps: bool) -> GridRoutes {
+        let Task { fabric, hops, .. } = self.task;
+        grid_routes(fabric, hops, &self.grid, &self.lines, center(fabric, hops), sidesteps)
+    }
+
     /// Tables that may be had, with a multicast tree for groups without configuration.
     fn candidates(&self) -> Vec<Candidate> {
-        let Task { fabric, hops, limits, .. } = self.task;
-        let root = center(fabric, hops);
-        let route = |sidesteps| grid_routes(fabric, hops, &self.grid, &self.lines, root, sidesteps);
-        let routes = route(false);
+        let limits = self.task.limits;
+        let routes = self.route(false);
         let mut found = Vec::new();
         if routes.starts.is_empty() {
             found.extend(self.in_order(routes));
@@ -128,7 +149,7 @@ impl<'a> Torus<'a> {
         }
         found.extend(all);
         if found.is_empty() {
-            found.extend(self.in_order(route(true)));
+            found.extend(self.in_order(self.route(true)));
         }
         found
     }
@@ -193,8 +214,8 @@ impl<'a> Torus<'a> {
         }
         remarks.extend(starts_in_words(&routes));
         let trees = grid_trees(fabric, grid, lines);
-        let mut plan =
-            Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
+        let lineage = if routes.starts.is_empty() { Lineage::DimensionOrder } else { Lineage::Single };
+        let mut plan = Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage };
         if plan.trees.is_none() {
             plan.find_any_trees(fabric, hops);
         }
