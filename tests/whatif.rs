@@ -56,6 +56,17 @@ fn each_link_and_switch_has_a_row() {
     );
 }
 
+/// Other tables would be better for a damaged torus, but no proven way would lead there.
+#[test]
+fn tori_stay_in_dimension_order() {
+    for dims in ["5,5", "6,6"] {
+        let desk = desk(&format!("torus --dims {dims} --cas 1"));
+        for row in json(&desk, "fabric.net --links", 0)["rows"].as_array().expect("rows") {
+            assert_eq!((&row["transition"]["proven"], &row["sls"]), (&true.into(), &1.into()), "{row}");
+        }
+    }
+}
+
 #[test]
 fn tables_of_any_engine_are_those_before() {
     let desk = desk("dragonfly --p 2");

@@ -3,9 +3,9 @@
 //! A subnet manager that computes every table anew after a failed link may choose another rule. Then nearly every
 //! entry changes, and between old and new entries credit loops may close. Here a path moves only where it has lost a
 //! channel: first without regard to the rule of the baseline, among the dependencies that its tables really have
-//! (`mended.rs`), then under that rule. Where that costs too much, the rule is new, and the paths that it allows stay. The
-//! tables are a function of the fabric, the settings and one baseline, so links that fail and come back end in the
-//! tables of the baseline, byte for byte.
+//! (`mended.rs`), then under that rule. Where that costs too much, the rule is new, and the paths that it allows
+//! stay. The tables are a function of the fabric, the settings and one baseline, so links that fail and come back end
+//! in the tables of the baseline, byte for byte.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,9 +94,9 @@ impl Baseline {
     /// Tables that keep to it, if there are any within the limit on detours.
     ///
     /// First the rule stays as it is. Where that leaves some switch without a path, or costs too much, turns that
-    /// nobody takes may use a VL of their own; where all was on one VL, the first turn becomes free before. That changes
-    /// many rows of SL2VL. Under each rule, paths that are longer so that the way there is free of credit loops come
-    /// first. The first tables that are as good as those of the baseline are taken, else the best.
+    /// nobody takes may use a VL of their own; where all was on one VL, the first turn becomes free before. That
+    /// changes many rows of SL2VL. Under each rule, paths that are longer so that the way there is free of credit
+    /// loops come first. The first tables that are as good as those of the baseline are taken, else the best.
     pub(super) fn follow(&self, objective: &Objective<'_>) -> Option<Priced> {
         let task = objective.task;
         let (candidate, before) = self.onto(self.rule.as_ref()?, task, &self.matching(task)?);
@@ -270,11 +270,11 @@ impl Baseline {
 mod tests {
     use super::*;
     use crate::engine::{route, route_after};
-    use crate::topology::{Dragonfly, HyperX, Mesh, fail_links};
+    use crate::topology::{Dragonfly, HyperX, Mesh, Torus, fail_links};
 
     fn first(fabric: &Fabric, settings: &Settings) -> (Routed, Baseline) {
         let routed = route(fabric, settings).unwrap();
-        let baseline = Baseline::new(fabric, settings, &routed).expect("one SL");
+        let baseline = Baseline::new(fabric, settings, &routed).expect("later tables may keep to it");
         (routed, baseline)
     }
 
@@ -290,6 +290,8 @@ mod tests {
             Mesh { dims: vec![5, 5], cas: 2 }.build().unwrap(),
             HyperX { dims: vec![4, 4], cas: 1 }.build().unwrap(),
             Dragonfly::balanced(2).build().unwrap(),
+            Torus { dims: vec![5, 5], cas: 2 }.build().unwrap(),
+            Torus { dims: vec![7, 7], cas: 1 }.build().unwrap(),
         ] {
             let (before, baseline) = first(&fabric, &settings);
             let mut times_kept = 0;

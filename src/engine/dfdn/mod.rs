@@ -77,8 +77,9 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 /// Routes so that the tables keep to the baseline, or anew.
 ///
 /// The baseline is kept to as long as that takes at most [`KEPT`] of the bandwidth, compared with the baseline itself
-/// or with new tables: first so that the way is free of credit loops, then under the rule of the baseline. Where it takes more, paths of the baseline are kept as far as the rule of the new tables allows
-/// them. On a torus dimension order is kept to as long as every ring is in one part, whatever that takes.
+/// or with new tables: first so that the way is free of credit loops, then under the rule of the baseline. Where it
+/// takes more, paths of the baseline are kept as far as the rule of the new tables allows them. On a torus dimension
+/// order is kept to as long as every ring is in one part, whatever that takes.
 ///
 /// # Errors
 /// Those of [`searched_plan`].

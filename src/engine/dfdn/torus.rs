@@ -35,15 +35,15 @@ struct Candidate {
 /// Tables for tori with long rings; `None` where the fabric is no such torus, `balance stable` is asked for, or VLs or
 /// SLs do not suffice.
 ///
-/// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six. On damaged ones
-/// there are up to three candidates, and the [objective](Objective) decides: packets that go around broken rings the
-/// other way, on two VLs; paths that begin on a third VL and go on in dimension order; and the search on small tori, with
-/// as many VLs.
+/// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six. On damaged
+/// ones there are up to three candidates, and the [objective](Objective) decides: packets that go around broken rings
+/// the other way, on two VLs; paths that begin on a third VL and go on in dimension order; and the search on small
+/// tori, with as many VLs.
 ///
 /// - `objective`: of the task, where it is known already.
 ///
-/// Cost: that of [`labelled_routes`]; a search for multicast trees where links are missing; an [`Objective`] where there
-/// is a choice.
+/// Cost: that of [`labelled_routes`]; a search for multicast trees where links are missing; an [`Objective`] where
+/// there is a choice.
 ///
 /// # Errors
 /// Those of the search.
