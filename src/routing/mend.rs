@@ -43,9 +43,7 @@ pub struct Mending<'a> {
     pub sl2vl: &'a Sl2Vl,
     /// One of these SLs.
     pub sl: Sl,
-    /// VLs that the rows have, from 0 on.
-    pub vls: u8,
-    /// VLs that they may have.
+    /// VLs that they may have, from 0 on.
     pub most_vls: u8,
     /// Multicast trees.
     pub trees: &'a [McastGroup],
@@ -82,7 +80,24 @@ impl Choice {
     ];
 }
 
-impl Mending<'_> {
+/// What all choices have in common.
+pub struct PreparedMending<'a> {
+    mending: &'a Mending<'a>,
+    turns: Turns,
+    /// By channel: the VLs on which end ports of its switch send over it.
+    injected: Vec<u16>,
+    demand: Demand<'a>,
+    /// Destinations that have lost a path.
+    lost: Vec<Lid>,
+    /// By turn, VLs of packets that take it: in the earlier tables, in what is left of them, and in the trees.
+    before: Vec<u16>,
+    left: Vec<u16>,
+    trees: Vec<u16>,
+    /// By channel: routes to the destinations that have lost nothing.
+    load: Vec<u64>,
+}
+
+impl PreparedMending<'_> {
     /// Entries for the destinations that have lost a path, all others as they were. `None` where some switch finds no
     /// path, or the earlier tables are not acyclic.
     ///
@@ -90,38 +105,53 @@ impl Mending<'_> {
     /// paths to that destination. Destinations follow one another in the order of LIDs. A turn that was free gets its
     /// old VL if that closes no cycle, else the lowest that closes none.
     ///
-    /// Cost: O(D S) with D LIDs and S switches on all cores, once; for each destination with lost paths O(C log C) with
-    /// C channels of the switches that have lost theirs, and the cost of [`Acyclic::add`] for each new dependency.
+    /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
+    /// cost of [`Acyclic::add`] for each new dependency.
     pub fn mend(&self, choice: Choice) -> Option<Mended> {
-        let lost: Vec<Lid> = self.lids.iter().copied().filter(|&lid| self.has_lost(lid)).collect();
-        let mut is_lost = vec![false; self.lft.lids()];
-        lost.iter().for_each(|lid| is_lost[lid.index()] = true);
-        let turns = Turns::new(self.fabric);
-        let before = self.used(&turns, |lid, s| self.next(s, lid));
-        let left = self.used(&turns, |lid, s| {
-            let stays = !is_lost[lid.index()] || !self.present[s.index()] || self.is_whole(s, lid);
-            self.next(s, lid).filter(|_| stays)
-        });
-        let trees = self.used_by_trees(&turns);
+        let &Self { mending, ref turns, ref demand, .. } = self;
         let sum = |a: &[u16], b: &[u16]| -> Vec<u16> { a.iter().zip(b).map(|(a, b)| a | b).collect() };
-        let rest = Graph::new(self, &turns, &sum(&before, &trees))?;
-        let ends = Graph::new(self, &turns, &if choice.trees_stay { sum(&left, &trees) } else { left })?;
+        let rest = Graph::new(self, &sum(&self.before, &self.trees))?;
+        let with_trees = choice.trees_stay.then(|| sum(&self.left, &self.trees));
+        let ends = Graph::new(self, with_trees.as_ref().unwrap_or(&self.left))?;
         let mut graphs = [ends, rest];
-        let mut load = self.load(|lid| !is_lost[lid.index()]);
-        let mut lft = self.lft.clone();
-        let demand = Demand::new(self.fabric);
-        for lid in lost {
-            let next = self.route(lid, &mut graphs, &load, choice.by_load)?;
-            self.count(lid, &next, &demand, &mut load);
-            for (s, channel) in self.fabric.switch_ids().zip(&next).filter(|(s, _)| self.present[s.index()]) {
+        let mut load = self.load.clone();
+        let mut lft = mending.lft.clone();
+        for &lid in &self.lost {
+            let next = mending.route(lid, &mut graphs, &load, choice.by_load, demand)?;
+            mending.count(lid, &next, demand, &mut load);
+            for (s, channel) in
+                mending.fabric.switch_ids().zip(&next).filter(|(s, _)| mending.present[s.index()])
+            {
                 if let &Some(channel) = channel {
-                    lft.set(s, lid, self.fabric.channels().get(channel).out_port);
+                    lft.set(s, lid, mending.fabric.channels().get(channel).out_port);
                 }
             }
         }
         let [ends, _] = graphs;
-        let rows = self.rows(&turns, &ends);
-        Some(Mended { lft, rows, places: ends.places(self.fabric.channels().len()) })
+        let rows = mending.rows(turns, &ends);
+        Some(Mended { lft, rows, places: ends.places(mending.fabric.channels().len()) })
+    }
+}
+
+impl Mending<'_> {
+    /// What all choices have in common.
+    ///
+    /// Cost: O(D S) with D LIDs and S switches, on all cores.
+    pub fn prepare(&self) -> PreparedMending<'_> {
+        let lost: Vec<Lid> = self.lids.iter().copied().filter(|&lid| self.has_lost(lid)).collect();
+        let mut is_lost = vec![false; self.lft.lids()];
+        lost.iter().for_each(|lid| is_lost[lid.index()] = true);
+        let turns = Turns::new(self.fabric);
+        let injected: Vec<u16> = self.fabric.channels().iter().map(|(c, _)| self.injected(c)).collect();
+        let before = self.used(&turns, &injected, |lid, s| self.next(s, lid));
+        let left = self.used(&turns, &injected, |lid, s| {
+            let stays = !is_lost[lid.index()] || !self.present[s.index()] || self.is_whole(s, lid);
+            self.next(s, lid).filter(|_| stays)
+        });
+        let trees = self.used_by_trees(&turns, &injected);
+        let demand = Demand::new(self.fabric);
+        let load = self.load(|lid| !is_lost[lid.index()], &demand);
+        PreparedMending { mending: self, turns, injected, demand, lost, before, left, trees, load }
     }
 
     /// The rows of turns that have another VL now.
@@ -178,9 +208,13 @@ impl Mending<'_> {
     }
 
     /// By turn: the VLs of packets that take it.
-    fn used(&self, turns: &Turns, next: impl Fn(Lid, SwitchId) -> Option<ChannelId> + Sync) -> Vec<u16> {
+    fn used(
+        &self,
+        turns: &Turns,
+        injected: &[u16],
+        next: impl Fn(Lid, SwitchId) -> Option<ChannelId> + Sync,
+    ) -> Vec<u16> {
         let channels = self.fabric.channels();
-        let injected: Vec<u16> = (0..channels.len()).map(|c| self.injected(ChannelId::at(c))).collect();
         let nothing = || (vec![0_u16; turns.len], vec![0_u16; self.fabric.num_switches()]);
         let read = |(mut used, mut vls): (Vec<u16>, Vec<u16>), lid: Lid| {
             let hops: Vec<Option<ChannelId>> = self.fabric.switch_ids().map(|s| next(lid, s)).collect();
@@ -213,9 +247,8 @@ impl Mending<'_> {
     }
 
     /// The same for multicast.
-    fn used_by_trees(&self, turns: &Turns) -> Vec<u16> {
+    fn used_by_trees(&self, turns: &Turns, injected: &[u16]) -> Vec<u16> {
         let channels = self.fabric.channels();
-        let injected: Vec<u16> = (0..channels.len()).map(|c| self.injected(ChannelId::at(c))).collect();
         let mut used = vec![0; turns.len];
         for group in self.trees {
             let out = |s: SwitchId| group.at(s).iter().filter_map(move |port| channels.at_port(s, port));
@@ -224,7 +257,7 @@ impl Mending<'_> {
                 out(c.to).filter(move |&second| second != c.reverse)
             };
             let all: Vec<ChannelId> = self.fabric.switch_ids().flat_map(out).collect();
-            let mut vls = injected.clone();
+            let mut vls = injected.to_vec();
             for &first in &all {
                 follow(first).for_each(|second| vls[second.index()] |= 1 << self.vl_after(first, second));
             }
@@ -242,12 +275,11 @@ impl Mending<'_> {
     }
 
     /// Routes by channel to some destinations, over the rates of the channels.
-    fn load(&self, counts: impl Fn(Lid) -> bool) -> Vec<u64> {
+    fn load(&self, counts: impl Fn(Lid) -> bool, demand: &Demand<'_>) -> Vec<u64> {
         let mut load = vec![0; self.fabric.channels().len()];
-        let demand = Demand::new(self.fabric);
         for &lid in self.lids.iter().filter(|lid| counts(**lid)) {
             let next: Vec<_> = self.fabric.switch_ids().map(|s| self.next(s, lid)).collect();
-            self.count(lid, &next, &demand, &mut load);
+            self.count(lid, &next, demand, &mut load);
         }
         load
     }
@@ -279,13 +311,13 @@ impl Mending<'_> {
         graphs: &mut [Graph<'_>; 2],
         load: &[u64],
         by_load: bool,
+        demand: &Demand<'_>,
     ) -> Option<Vec<Option<ChannelId>>> {
         let target = self.target(lid)?;
         let old: Vec<Option<ChannelId>> = self.fabric.switch_ids().map(|s| self.next(s, lid)).collect();
         let left = self.hops_left(target, &old);
         let mut nothing = vec![None; left.len()];
         nothing[target.index()] = Some(0);
-        let demand = Demand::new(self.fabric);
         let owner = self.fabric.endport(self.fabric.owner_of(lid)?);
         let routes = if owner.is_adapter() { Some(demand.to(owner)) } else { None };
         [left, nothing].into_iter().find_map(|hops| {
@@ -313,9 +345,9 @@ impl Mending<'_> {
         for s in self.fabric.switch_ids() {
             let Some(channel) = old[s.index()] else { continue };
             if !self.present[s.index()] || hops[s.index()].is_some() {
-                ends.add(self, s, channel, &[]).then_some(())?;
+                ends.add(s, channel, &[]).then_some(())?;
             }
-            rest.add(self, s, channel, &[]).then_some(())?;
+            rest.add(s, channel, &[]).then_some(())?;
         }
         let mut next = old.to_vec();
         let cost = |next: &[Option<ChannelId>], load: &[u64], channel: ChannelId| {
@@ -355,9 +387,9 @@ impl Mending<'_> {
                         return false;
                     }
                 }
-                let fits = ends.add(self, from, channel, &[])
-                    && gone.is_none_or(|gone| ends.add(self, from, gone, &[]))
-                    && (gone.is_some() || !is_new || rest.add(self, from, channel, &ends.vls_after));
+                let fits = ends.add(from, channel, &[])
+                    && gone.is_none_or(|gone| ends.add(from, gone, &[]))
+                    && (gone.is_some() || !is_new || rest.add(from, channel, &ends.vls_after));
                 if !fits {
                     ends.back_to(in_ends);
                     rest.back_to(in_rest);
@@ -401,7 +433,6 @@ impl Mending<'_> {
 }
 
 /// Numbers of turns.
-#[derive(Clone)]
 struct Turns {
     /// By channel.
     after: Vec<u32>,
@@ -430,7 +461,9 @@ impl Turns {
 /// Dependencies between virtual channels, with the packets to one destination.
 struct Graph<'a> {
     tables: &'a Mending<'a>,
-    turns: Turns,
+    turns: &'a Turns,
+    /// By channel: the VLs on which end ports of its switch send over it.
+    injected: &'a [u16],
     order: Acyclic,
     /// By turn: the VL after it, as a set.
     vls_after: Vec<u16>,
@@ -457,11 +490,13 @@ impl<'a> Graph<'a> {
     /// `None` if the dependencies have a cycle.
     ///
     /// - `used`: by turn, VLs of packets that take it.
-    fn new(tables: &'a Mending<'a>, turns: &Turns, used: &[u16]) -> Option<Self> {
+    fn new(prepared: &'a PreparedMending<'a>, used: &[u16]) -> Option<Self> {
+        let PreparedMending { mending: tables, turns, injected, .. } = prepared;
         let channels = tables.fabric.channels();
         let mut graph = Self {
             tables,
-            turns: turns.clone(),
+            turns,
+            injected,
             order: Acyclic::new(channels.len() * usize::from(tables.most_vls)),
             vls_after: vec![0; turns.len],
             taken: vec![false; turns.len],
@@ -566,14 +601,14 @@ impl<'a> Graph<'a> {
     /// is one, what was added has to be taken [back](Self::back_to).
     ///
     /// - `more`: by turn, further VLs after it, if any.
-    fn add(&mut self, tables: &Mending<'_>, s: SwitchId, channel: ChannelId, more: &[u16]) -> bool {
+    fn add(&mut self, s: SwitchId, channel: ChannelId, more: &[u16]) -> bool {
         if self.hops[s.index()].contains(&channel) {
             return true;
         }
         self.hops[s.index()].push(channel);
         self.journal.push(Change::Hop(s));
         let more = |turn: usize| more.get(turn).copied().unwrap_or(0);
-        let mut vls = tables.injected(channel);
+        let mut vls = self.injected[channel.index()];
         for first in self.entering(s) {
             let turn = self.turns.of(first, channel);
             if !self.depend(first, self.load[first.index()], channel, more(turn)) {
@@ -590,7 +625,7 @@ impl<'a> Graph<'a> {
             }
             self.journal.push(Change::Load(channel, load));
             self.load[channel.index()] = load | vls;
-            let to = tables.fabric.channels().get(channel).to;
+            let to = self.tables.fabric.channels().get(channel).to;
             for i in 0..self.hops[to.index()].len() {
                 let second = self.hops[to.index()][i];
                 let turn = self.turns.of(channel, second);

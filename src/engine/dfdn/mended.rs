@@ -35,7 +35,7 @@ pub(super) struct Onto {
 /// [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some switch finds no
 /// path so, or too many pairs take detours.
 ///
-/// Cost: four times that of [`Mending::mend`] at most; not tried where there are more than [`MOST`] entries.
+/// Cost: that of [`Mending::prepare`], and four times that of `mend` at most; not tried where there are more than [`MOST`] entries.
 pub(super) fn mended(before: &Before<'_>, objective: &Objective<'_>, onto: &Onto) -> Option<Priced> {
     let &Before { fabric: old, lft, rule } = before;
     let trees = rule.trees.as_ref()?;
@@ -55,13 +55,13 @@ pub(super) fn mended(before: &Before<'_>, objective: &Objective<'_>, onto: &Onto
         lft,
         sl2vl: &rule.lanes.sl2vl,
         sl,
-        vls: rule.lanes.vls,
         most_vls: objective.task.limits.vls.max(rule.lanes.vls),
         trees: &trees.trees,
     };
+    let prepared = mending.prepare();
     let mut best: Option<Priced> = None;
     for choice in Choice::ALL {
-        let Some(found) = mending.mend(choice) else { continue };
+        let Some(found) = prepared.mend(choice) else { continue };
         let kept_trees =
             if choice.trees_stay { trees_over(objective.task.fabric, trees, onto) } else { None };
         let Some(found) = priced(rule, objective, onto, &lids, found, kept_trees) else { continue };

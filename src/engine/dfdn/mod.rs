@@ -91,16 +91,19 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
         }
     }
     let objective = Objective::new(task);
+    let mut new = None;
     if let Some(mended) = baseline.mend(&objective) {
         let suffices = |lost: f64| mended.lost <= lost + KEPT;
-        if baseline.matched_by(&mended) || anew(task, Some(objective)).is_ok_and(|new| suffices(new.lost)) {
+        if baseline.matched_by(&mended)
+            || new.insert(anew(task, Some(objective))).as_ref().is_ok_and(|new| suffices(new.lost))
+        {
             return Ok(mended);
         }
     }
     let under = |new| baseline.under(&objective, &new).unwrap_or(new);
     match baseline.follow(&objective) {
         Some(kept) if baseline.matched_by(&kept) => Ok(kept),
-        Some(kept) => match anew(task, Some(objective)) {
+        Some(kept) => match new.unwrap_or_else(|| anew(task, Some(objective))) {
             Ok(new) if new.lost + KEPT < kept.lost => Ok(under(new)),
             _ => Ok(kept),
         },
