@@ -152,20 +152,104 @@ fn certificates_are_checked_by_another_program() {
     }
 }
 
+/// A Double Scheme in full: planned, judged again, certified for another program, and played.
+#[test]
+fn a_double_scheme_is_planned_and_played() {
+    let desk = tempfile::tempdir().expect("a temporary folder");
+    fine(&desk, "generate mesh --dims 3,3 --cas 2 -o whole.net");
+    fine(&desk, "generate mesh --dims 3,3 --cas 2 --fail-links 1 --seed 2 -o damaged.net");
+    fine(&desk, "route whole.net --lmc 1 -o whole");
+    fine(&desk, "route damaged.net --lmc 1 -o damaged");
+    let plan = format!(
+        "reconfigure {THERE} --strategy double-scheme --vls 4 --certificates -o plan.json --tables made"
+    );
+    let text = fine(&desk, &plan);
+    assert!(
+        text.contains("SLs 0-7 and 8-15, VLs 0-1 and 2-3") && text.contains("all hosts go over"),
+        "{text}"
+    );
+    assert!(text.contains(" control packets") && text.ends_with("\nPROVEN\n"), "{text}");
+    same_folders(&desk, "made", "damaged");
+    let plan = fs::read_to_string(desk.path().join("plan.json")).expect("the plan");
+    let plan: Value = serde_json::from_str(&plan).expect("an object");
+    let steps = plan["steps"].as_array().expect("steps");
+    assert_eq!(plan["path_sl"], "by step");
+    assert_eq!((&steps[0]["path_lids"], &steps[1]["path_lids"]), (&"lower".into(), &"upper".into()));
+    assert_eq!(steps[1]["path_sl"].as_array().map(Vec::len), Some(8));
+    assert!(steps[..2].iter().all(|step| step["control_packets"].as_u64() > Some(0)));
+    let out = fine(&desk, &format!("reconfigure {THERE} --apply plan.json --tables applied"));
+    assert!(out.ends_with("\nPROVEN\n"), "{out}");
+    same_folders(&desk, "applied", "damaged");
+    if let Some((holds, out)) = checker(&desk, &["plan.json", "whole", "damaged"]) {
+        assert!(holds, "{out}");
+        for (i, step) in steps.iter().enumerate() {
+            let said = format!("step {} holds: {} dependencies", i + 1, step["dependencies"]);
+            assert!(out.contains(&said), "'{said}' in {out}");
+        }
+        // If hosts could use all paths at all times, the orders would prove nothing.
+        let mut mixed = plan.clone();
+        for step in mixed["steps"].as_array_mut().expect("steps") {
+            step.as_object_mut().expect("an object").remove("path_sl");
+        }
+        fs::write(desk.path().join("mixed.json"), mixed.to_string()).expect("a file");
+        assert!(!checker(&desk, &["mixed.json", "whole", "damaged"]).expect("Python").0);
+    }
+    let played = fine(&desk, "simulate whole.net whole --update plan.json --load .5 --mads 1000000 --json");
+    let played: Value = serde_json::from_str(&played).expect("an object");
+    let update = &played["rows"][0]["update"];
+    assert!(update["drained_ns"].as_f64() > Some(0.0) && update["missed"] == 0, "{update}");
+    // One LID a port, and one VL.
+    fine(&desk, "route whole.net -o single");
+    for (words, why) in [
+        ("whole.net single whole.net single", "has one LID"),
+        (&format!("{THERE} --vls 1"), "switches have 1 data VL"),
+    ] {
+        let ran = dfdn(&desk, &format!("reconfigure {words} --strategy double-scheme"));
+        let err = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code() == Some(2) && ran.stdout.is_empty() && err.contains(why), "{err}");
+    }
+}
+
+/// What `ci/transitions --under-load` prints in its short form, if there is Python.
+fn tabled(words: &[&str]) -> Option<String> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/transitions");
+    let all = ["--under-load", "--quick", "--dfdn", env!("CARGO_BIN_EXE_dfdn")];
+    let Ok(ran) = Command::new("python3").arg(program).args(all).args(words).output() else {
+        eprintln!("skipped: ci/transitions, there is no python3");
+        return None;
+    };
+    let out = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{out}{}", String::from_utf8_lossy(&ran.stderr));
+    Some(out)
+}
+
+/// The cells of a table.
+fn rows(out: &str) -> Vec<Vec<&str>> {
+    let cells = |row| str::trim_matches(row, '|').split('|').map(str::trim).collect();
+    out.lines().skip(2).map(cells).collect()
+}
+
+/// A change of engines, beside a failed link: by a Double Scheme nothing deadlocks, and without a failure nothing is lost.
+#[test]
+fn double_schemes_under_load_are_tabled() {
+    let Some(out) = tabled(&["--double-scheme", "--only", "fat-tree"]) else { return };
+    let rows = rows(&out);
+    let names = ["at once", "steps", "hosts wait", "Double Scheme"];
+    assert_eq!(rows.iter().map(|row| row[1]).collect::<Vec<_>>(), [names, names].concat(), "{out}");
+    for (row, proven, loses) in [(&rows[3], "2 of 2", true), (&rows[7], "1 of 1", false)] {
+        assert_eq!(row[2..6], ["3.0", proven, "10", "0"], "{out}");
+        assert_eq!(row[6] != "0", loses, "{out}");
+        assert!(row[11..].iter().all(|cell| cell.parse::<f64>().is_ok_and(|n| n > 0.0)), "{out}");
+    }
+    assert_ne!(rows[4][5], "0", "some deadlock: {out}");
+}
+
 /// The experiment of the page, in its short form: everything at once is not proven and the steps are, and by these
 /// nothing deadlocks.
 #[test]
 fn failed_links_under_load_are_tabled() {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/transitions");
-    let words = ["--under-load", "--quick", "--only", "fat-tree", "--dfdn", env!("CARGO_BIN_EXE_dfdn")];
-    let Ok(ran) = Command::new("python3").arg(program).args(words).output() else {
-        eprintln!("skipped: ci/transitions, there is no python3");
-        return;
-    };
-    let out = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success(), "{out}{}", String::from_utf8_lossy(&ran.stderr));
-    let rows: Vec<Vec<&str>> =
-        out.lines().skip(2).map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect();
+    let Some(out) = tabled(&["--only", "fat-tree"]) else { return };
+    let rows = rows(&out);
     let cells = |row: usize, first: usize| &rows[row][first..first + 4];
     assert_eq!(
         rows.iter().map(|row| row[1]).collect::<Vec<_>>(),

@@ -84,8 +84,8 @@ pub(crate) fn run(
         let change = Transition::between(&before.0, &before.1, &after.0, &after.1);
         let steps = sets.steps(&after.0, own(&after.0), change.old.lft.lids());
         let plan = Plan { steps, failed: change.failed.clone() };
-        let states = plan.states(&after.0, &change).unwrap_or_else(|why| panic!("{what}: {why}"));
-        let last = states.last().expect("at least the tables before");
+        let judged = judge(&after.0, &change, &plan).unwrap_or_else(|why| panic!("{what}: {why}"));
+        let last = judged.states.last().expect("at least the tables before");
         for lid in (1..after.0.lid_table_len()).filter_map(|lid| Lid::new(lid as u16)) {
             if after.0.owner_of(lid).is_some() {
                 assert_eq!(
@@ -95,7 +95,6 @@ pub(crate) fn run(
                 );
             }
         }
-        let judged = judge(&after.0, &change, states);
         if judged.is_proven() {
             seen.proven += usize::from(!plan.steps.is_empty());
             seen.steps += plan.steps.len();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use super::output::{line, yes};
@@ -13,8 +14,19 @@ use super::progress::Progress;
 use super::{Failure, Outcome, output, verify};
 use dfdn::fabric::Fabric;
 use dfdn::formats::{self, TABLE_FILES, WriteOptions};
-use dfdn::reconfigure::{Options, Planned, Strategy, judge, plan};
+use dfdn::reconfigure::{Options, Planned, Strategy, double_scheme, judge, plan, senders};
 use dfdn::tables::{Plan, Routes, Step, Transition};
+
+/// The strategy that is not in [`Strategy`], as it takes hosts to help.
+const DOUBLE_SCHEME: &str = "double-scheme";
+
+/// Data VLs where the fabric states none, as for `dfdn route`.
+const USUAL_VLS: u8 = 8;
+
+/// The names of all strategies.
+fn strategies() -> Vec<&'static str> {
+    Strategy::ALL.iter().map(|(name, _)| *name).chain([DOUBLE_SCHEME]).collect()
+}
 
 /// Plan the way from tables in force to new ones, in steps that are each proven free of credit loops
 ///
@@ -39,12 +51,16 @@ pub(super) struct Args {
     new_fabric: PathBuf,
     /// Folder of the new tables
     new_tables: PathBuf,
-    /// How steps are searched; auto takes the cheapest that is proven
-    #[arg(long, default_value = "auto", value_parser = Strategy::ALL.map(|(name, _)| name))]
+    /// How steps are searched; auto takes the cheapest that is proven, and never double-scheme, for which hosts have to
+    /// go over to other LIDs and SLs
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(strategies()))]
     strategy: String,
     /// Steps at most; one more if rows change behind discards
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u8).range(1..=100))]
     max_steps: u8,
+    /// Data VLs that double-scheme divides; by default those of the links, or 8 if the fabric does not say
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
+    vls: Option<u8>,
     /// File for the plan
     #[arg(short, long, value_name = "PLAN")]
     output: Option<PathBuf>,
@@ -80,9 +96,11 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let planned = match &args.apply {
         Some(path) => {
             let plan = read_plan(path)?;
-            let states = plan.states(&fabric, &transition);
-            let states = states.map_err(|error| format!("{}: {error}", path.display()))?;
-            judge(&fabric, &transition, states)
+            judge(&fabric, &transition, &plan).map_err(|error| format!("{}: {error}", path.display()))?
+        }
+        None if args.strategy == DOUBLE_SCHEME => {
+            let vls = args.vls.or(fabric.min_data_vls()).unwrap_or(USUAL_VLS);
+            double_scheme(&fabric, &transition, vls)?
         }
         None => {
             let strategy = Strategy::ALL.iter().find(|(name, _)| *name == args.strategy);
@@ -135,10 +153,12 @@ fn as_json(fabric: &Fabric, transition: &Transition, planned: &Planned, certific
         value["witness"] = verdict.witnesses.first().map(|w| w.to_json(fabric)).into();
         if certificates {
             let states = [&planned.states[i], &planned.states[i + 1]];
-            value["order"] = verify::certificate(fabric, &transition.sls, &states);
+            let sls = senders(fabric, transition, &planned.plan, i);
+            value["order"] = verify::certificate(fabric, &sls, &states);
         }
         value
     };
+    let steps = &planned.plan.steps;
     json!({
         "proven": planned.is_proven(),
         "loop_free": planned.is_loop_free(),
@@ -149,9 +169,9 @@ fn as_json(fabric: &Fabric, transition: &Transition, planned: &Planned, certific
         "changed_rows": planned.changed_rows,
         "dropped_entries": planned.dropped_entries,
         "moved_lids": transition.moved_lids.len(),
-        "path_sl": "either",
+        "path_sl": if steps.iter().all(|step| step.paths.is_none()) { "either" } else { "by step" },
         "failed": formats::plan::failed(&planned.plan),
-        "steps": planned.plan.steps.iter().enumerate().map(step).collect::<Vec<_>>(),
+        "steps": steps.iter().enumerate().map(step).collect::<Vec<_>>(),
     })
 }
 
@@ -184,6 +204,7 @@ fn text(
     }
     line(out, "changes", format!("{} entries, {} rows", planned.changed_entries, planned.changed_rows))?;
     line(out, "way", format!("{}, planned and judged in {seconds:.3} s", planned.how))?;
+    let mut before = None;
     for (i, (step, verdict)) in planned.plan.steps.iter().zip(&planned.verdicts).enumerate() {
         let dropped = match step.dropped() {
             0 => String::new(),
@@ -191,6 +212,16 @@ fn text(
         };
         let proof = if verdict.deadlock_free { "proven" } else { "NOT PROVEN" };
         line(out, &format!("step {}", i + 1), format!("{}{dropped}: {proof}", counts(step)))?;
+        if let Some(paths) = step.paths.filter(|paths| i > 0 && before != Some(*paths)) {
+            let half = if paths.upper { "upper" } else { "lower" };
+            line(out, "", format!("all hosts go over to the {half} half of the LIDs, and to their SLs"))?;
+        }
+        before = step.paths;
+        if let Some(d) = step.drain.size().filter(|_| !step.drain.is_empty()) {
+            let what = format!("{} virtual channels with {} dependencies", d.channels, d.dependencies);
+            let way = format!("{} sources, {} leaves", d.sources, d.leaves);
+            line(out, "drain", format!("{what}: {way}, {} control packets", d.control_packets))?;
+        }
     }
     if !planned.old_proven {
         line(out, "note", "the old tables alone have a credit loop on this fabric")?;

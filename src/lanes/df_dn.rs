@@ -17,7 +17,8 @@ use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 /// A path is identified by its first switch and its destination LID, since packets start on VL 0
 /// from any port. The paths of all switches to all LIDs are included, so adapters, routers and port
 /// 0 are covered as sources and destinations. Destinations are processed in LID order, sources in
-/// GUID order.
+/// GUID order. A path over the same channels as one before has its SL: entries never change once
+/// they are set, so those that did not fit still do not. LIDs on the same switch mostly share paths.
 ///
 /// - `fabric`: S switches, D destination LIDs.
 /// - `lft`: loop-free tables that reach every LID.
@@ -41,11 +42,18 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, La
     let mut walk = Walk::new(fabric, &planes.planes[0]);
     let mut turns = Vec::new();
     let mut longest = 0;
-    for &(lid, _) in &lids {
-        walk.enter(fabric.channels(), lft.to(lid));
-        let sls = &mut path_sl[lid.index() * fabric.num_switches()..][..fabric.num_switches()];
+    // By switch: the last LID there.
+    let mut last: Vec<Option<Lid>> = vec![None; fabric.num_switches()];
+    for &(lid, end) in &lids {
+        let before = end.attachment.and_then(|(s, _)| last[s.index()].replace(lid));
+        let row = |lid: Lid| lid.index() * fabric.num_switches();
+        walk.enter(fabric.channels(), lft.to(lid), before.map(|lid| lft.to(lid)));
         for source in fabric.switch_ids() {
-            let channels = walk.turns_from(source, &mut turns);
+            let (channels, known) = walk.turns_from(source, &mut turns);
+            if let Some(before) = before.filter(|_| known) {
+                path_sl[row(lid) + source.index()] = path_sl[row(before) + source.index()];
+                continue;
+            }
             if channels > usize::from(limits.vls) {
                 let needed = lids.iter().map(|&(lid, _)| deepest(fabric.channels(), lft.to(lid))).max();
                 return Err(LanesError::TooFewVls {
@@ -56,7 +64,7 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, La
             longest = longest.max(channels);
             let sl = planes.assign(&turns);
             needed_sls = needed_sls.max(sl + 1);
-            sls[source.index()] = sl as u8;
+            path_sl[row(lid) + source.index()] = sl as u8;
         }
     }
     if needed_sls > usize::from(limits.sls) {
@@ -113,6 +121,8 @@ struct Step {
     /// The next switch; `u32::MAX` if no channel leaves by the port.
     to: u32,
     out_port: u8,
+    /// Whether the LID before on the same switch had another one.
+    is_new: bool,
     /// The index of the first row of the turns out of the channel.
     after: usize,
 }
@@ -127,26 +137,33 @@ impl Walk {
     /// Switches to another LID.
     ///
     /// - `ports`: its out ports by switch.
-    fn enter(&mut self, channels: &Channels, ports: &[u8]) {
-        let step = |(s, &port): (usize, &u8)| match channels.at_port(SwitchId::at(s), PortNum(port)) {
-            Some(c) => Step { to: channels.get(c).to.0, out_port: port, after: self.after[c.index()] },
-            None => Step { to: u32::MAX, out_port: port, after: 0 },
+    /// - `before`: those of a LID on the same switch, if one came before.
+    fn enter(&mut self, channels: &Channels, ports: &[u8], before: Option<&[u8]>) {
+        let step = |(s, &out_port): (usize, &u8)| {
+            let is_new = before.is_none_or(|before| before[s] != out_port);
+            match channels.at_port(SwitchId::at(s), PortNum(out_port)) {
+                Some(c) => Step { to: channels.get(c).to.0, out_port, is_new, after: self.after[c.index()] },
+                None => Step { to: u32::MAX, out_port, is_new, after: 0 },
+            }
         };
         self.steps.clear();
         self.steps.extend(ports.iter().enumerate().map(step));
     }
 
-    /// The turns of the path from `source`: indices of rows, in order. Returns its number of channels.
-    fn turns_from(&self, source: SwitchId, turns: &mut Vec<usize>) -> usize {
+    /// The turns of the path from `source`: indices of rows, in order. Returns its number of channels, and whether the
+    /// LID before had the same path.
+    fn turns_from(&self, source: SwitchId, turns: &mut Vec<usize>) -> (usize, bool) {
         turns.clear();
         let mut incoming = self.steps[source.index()];
         if incoming.to == u32::MAX {
-            return 0;
+            return (0, false);
         }
+        let mut known = true;
         loop {
+            known &= !incoming.is_new;
             let outgoing = self.steps[incoming.to as usize];
             if outgoing.to == u32::MAX {
-                return turns.len() + 1;
+                return (turns.len() + 1, known);
             }
             turns.push(incoming.after + usize::from(outgoing.out_port));
             incoming = outgoing;

@@ -2,11 +2,15 @@
 //! for Directed Acyclic Graphs", 2006).
 
 /// Vertices `0..n`, and an order of them in which every edge leads forward.
+#[derive(Clone)]
 pub struct Acyclic {
     after: Vec<Vec<u32>>,
     before: Vec<Vec<u32>>,
     /// Place of each vertex in the order.
     place: Vec<u32>,
+    /// By vertex: the search that met it last.
+    met: Vec<u32>,
+    searches: u32,
 }
 
 impl Acyclic {
@@ -16,6 +20,8 @@ impl Acyclic {
             after: vec![Vec::new(); vertices],
             before: vec![Vec::new(); vertices],
             place: (0..vertices as u32).collect(),
+            met: vec![0; vertices],
+            searches: 0,
         }
     }
 
@@ -29,11 +35,11 @@ impl Acyclic {
         let (low, high) = (self.place[to], self.place[from]);
         if high > low {
             // Everything behind `to` and before `from` changes places.
-            let mut behind = self.reach(to, &self.after, |place| place <= high);
+            let mut behind = self.reach(to, Direction::After, |place| place <= high);
             if behind.contains(&(from as u32)) {
                 return false;
             }
-            let mut ahead = self.reach(from, &self.before, |place| place >= low);
+            let mut ahead = self.reach(from, Direction::Before, |place| place >= low);
             behind.sort_unstable_by_key(|&v| self.place[v as usize]);
             ahead.sort_unstable_by_key(|&v| self.place[v as usize]);
             let moved: Vec<u32> = ahead.into_iter().chain(behind).collect();
@@ -70,20 +76,35 @@ impl Acyclic {
     }
 
     /// The vertices that can be reached over edges without leaving some places.
-    fn reach(&self, start: usize, edges: &[Vec<u32>], within: impl Fn(u32) -> bool) -> Vec<u32> {
-        let mut met = std::collections::HashSet::from([start as u32]);
+    fn reach(&mut self, start: usize, direction: Direction, within: impl Fn(u32) -> bool) -> Vec<u32> {
+        let edges = match direction {
+            Direction::After => &self.after,
+            Direction::Before => &self.before,
+        };
+        self.searches = self.searches.checked_add(1).unwrap_or_else(|| {
+            self.met.fill(0);
+            1
+        });
+        self.met[start] = self.searches;
         let mut found = vec![start as u32];
         let mut next = 0;
         while let Some(&v) = found.get(next) {
             next += 1;
             for &w in &edges[v as usize] {
-                if within(self.place[w as usize]) && met.insert(w) {
+                let met = &mut self.met[w as usize];
+                if *met != self.searches && within(self.place[w as usize]) {
+                    *met = self.searches;
                     found.push(w);
                 }
             }
         }
         found
     }
+}
+
+enum Direction {
+    After,
+    Before,
 }
 
 #[cfg(test)]

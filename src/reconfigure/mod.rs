@@ -15,22 +15,27 @@
 //! 4. Discards: entries that no round can place drop their packets for a step. This is always proven if both the
 //!    old and the new tables are, with all SLs that packets may have, as every state then lies within one of them.
 //!
+//! Beside these there is the Double Scheme ([`double_scheme()`]), which needs the help of all hosts.
+//!
 //! Multicast trees that change are taken away by the first step and completed by the last, unless everything can go
 //! in one step.
 
 mod discard;
+mod double_scheme;
 mod moves;
 mod orders;
 mod rounds;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::fabric::Fabric;
-use crate::tables::{InForce, Plan, Transition};
+use crate::tables::{HostPaths, InForce, Plan, PlanError, SenderSls, Transition};
 use crate::verify::mixture::{Common, Mixture, MixtureVerdict};
 
+pub use double_scheme::{DoubleSchemeError, double_scheme};
 use moves::{Changes, Moves};
 use orders::KnownSteps;
 
@@ -125,12 +130,32 @@ impl Planned {
 pub fn plan(fabric: &Fabric, transition: &Transition, options: Options) -> Planned {
     let planner = Planner::new(fabric, transition);
     let (how, states) = planner.search(options);
-    planner.judged(how, states)
+    planner.judged(how, Plan::between(fabric, transition, &states), states)
 }
 
 /// Judges the steps of a plan that was made elsewhere.
-pub fn judge(fabric: &Fabric, transition: &Transition, states: Vec<InForce>) -> Planned {
-    Planner::new(fabric, transition).judged("given".to_owned(), states)
+///
+/// # Errors
+/// A switch, LID or port that the fabric does not have.
+pub fn judge(fabric: &Fabric, transition: &Transition, plan: &Plan) -> Result<Planned, PlanError> {
+    let states = plan.states(fabric, transition)?;
+    Ok(Planner::new(fabric, transition).judged("given".to_owned(), plan.clone(), states))
+}
+
+/// The SLs of packets during a step of a plan, its number from 0. Hosts may go over from the paths of the step before to
+/// its own at any time. Packets on those of earlier steps have left.
+pub fn senders<'a>(
+    fabric: &Fabric,
+    transition: &'a Transition,
+    plan: &Plan,
+    step: usize,
+) -> Cow<'a, SenderSls> {
+    let steps = &plan.steps[step.saturating_sub(1)..=step];
+    let paths: Option<Vec<HostPaths>> = steps.iter().map(|step| step.paths).collect();
+    match paths {
+        Some(paths) => Cow::Owned(double_scheme::senders_of(fabric, transition, &paths)),
+        None => Cow::Borrowed(&transition.sls),
+    }
 }
 
 /// What all strategies need.
@@ -182,22 +207,30 @@ impl<'a> Planner<'a> {
         self.mixture(&[before, after]).is_deadlock_free()
     }
 
-    fn judged(&self, how: String, states: Vec<InForce>) -> Planned {
-        let verdict = |pair: &[InForce]| self.mixture(&[&pair[0], &pair[1]]).verdict();
-        let verdicts: Vec<MixtureVerdict> = states.windows(2).map(verdict).collect();
-        // What holds in a mixture holds in each of its states.
+    /// - `plan`: from state to state.
+    fn judged(&self, how: String, plan: Plan, states: Vec<InForce>) -> Planned {
+        let verdict = |(i, pair): (usize, &[InForce])| {
+            let states = [&pair[0], &pair[1]];
+            match senders(self.fabric, self.transition, &plan, i) {
+                Cow::Borrowed(_) => self.mixture(&states).verdict(),
+                Cow::Owned(sls) => Mixture::new(self.fabric, &sls, &states).verdict(),
+            }
+        };
+        let verdicts: Vec<MixtureVerdict> = states.windows(2).enumerate().map(verdict).collect();
+        // What holds in a mixture holds in each of its states, with all SLs.
+        let any_sl = plan.steps.iter().all(|step| step.paths.is_none());
         let alone = |step: Option<&MixtureVerdict>, state: &InForce| {
-            step.is_some_and(|v| v.deadlock_free) || self.is_proven(state, state)
+            any_sl && step.is_some_and(|v| v.deadlock_free) || self.is_proven(state, state)
         };
         Planned {
             how,
-            plan: Plan::between(self.fabric, self.transition, &states),
             old_proven: alone(verdicts.first(), &self.transition.old),
             new_proven: alone(verdicts.last(), &states[states.len() - 1]),
             verdicts,
             changed_entries: self.changes.all.entries.len(),
             changed_rows: self.changes.all.rows.len(),
             dropped_entries: self.dropped(&states),
+            plan,
             states,
         }
     }

@@ -158,10 +158,11 @@ fn rejected(
     let mut others: Vec<(usize, usize, &Dependency, Moves)> = others.into_iter().map(with_moves).collect();
     others.sort_by_key(|&(common, all, d, _)| (Reverse(common), Reverse(all), d.from, d.to));
     let mut culprits = Moves::default();
-    for (_, _, d, mut moves) in others {
+    for (_, _, d, moves) in others {
         if !graph.add(number[&d.from], number[&d.to]) {
-            culprits.entries.append(&mut moves.entries);
-            culprits.rows.append(&mut moves.rows);
+            // `append` would go through all that is there, for each dependency.
+            culprits.entries.extend(moves.entries);
+            culprits.rows.extend(moves.rows);
         }
     }
     culprits

@@ -1,15 +1,24 @@
 //! Plans for failures and repairs of small members of all families.
 
+mod double_scheme;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::engine::{Baseline, Settings, route, route_after};
-use crate::fabric::{ChannelId, Sl, SwitchId, Vl};
-use crate::tables::{Lft, PathSl, Routes, SlVlRow};
+use crate::fabric::{ChannelId, FabricBuilder, Lmc, Sl, SwitchId, Vl};
+use crate::tables::{Drain, Lft, PathSl, Routes, SlVlRow};
 use crate::topology::{
     Candidates, FatTree, Mesh, Oft, Random, Ring, fail_links, fail_switches, small_members,
 };
 use crate::verify::mixture::Mixture;
+
+/// The same with that many LIDs a host.
+fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
+    let mut builder = FabricBuilder::from_fabric(fabric);
+    builder.forget_lids();
+    builder.finish(Lmc::new(lmc).expect("at most 7")).expect("enough LIDs")
+}
 
 fn routes(fabric: &Fabric) -> Routes {
     route(fabric, &Settings::default()).expect("it can be routed").routes
@@ -163,7 +172,13 @@ struct Example {
 
 impl Example {
     fn new() -> Self {
-        let fabric = Mesh { dims: vec![3, 3], cas: 1 }.build().unwrap();
+        Self::with(0, 1)
+    }
+
+    /// - `lmc`: of the adapters.
+    /// - `vls`: on which the SLs are, in rotation.
+    fn with(lmc: u8, vls: u8) -> Self {
+        let fabric = with_lmc(&Mesh { dims: vec![3, 3], cas: 1 }.build().unwrap(), lmc);
         let port = |from: usize, to: usize| {
             let mut out = fabric.channels().out(SwitchId::at(from));
             out.find(|(_, c)| c.to.index() == to).map(|(_, c)| c.out_port).expect("neighbours")
@@ -182,10 +197,14 @@ impl Example {
                         (false, true) => port(s, 3 * row + towards(column, x)),
                         (false, false) => port(s, 3 * towards(row, y) + column),
                     };
-                    lft.set(SwitchId::at(s), end.lid, next);
+                    end.lids().for_each(|lid| lft.set(SwitchId::at(s), lid, next));
                 }
             }
-            Routes::on_one_vl("example", &fabric, lft)
+            let mut routes = Routes::on_one_vl("example", &fabric, lft);
+            let row = SlVlRow::from_vls(std::array::from_fn(|sl| Vl(sl as u8 % vls)));
+            routes.sl2vl.rows_mut().fill(row);
+            routes.path_sl = PathSl::Any(u16::MAX);
+            routes
         };
         let t = Transition::between(&fabric, &routed(true), &fabric, &routed(false));
         Self { fabric, t }
@@ -234,6 +253,13 @@ fn the_figures_of_the_double_scheme_are_the_printed_ones() {
             ways.extend(ahead.map(|next| [way.clone(), vec![next]].concat()));
         }
         assert_eq!(whole.len(), 16);
+        let lane = |c: ChannelId| {
+            let c = e.fabric.channels().get(c);
+            (e.fabric.switch(c.from).guid, c.out_port.0, 0)
+        };
+        let all: Vec<_> = (0..24).map(|c| lane(ChannelId::at(c))).collect();
+        let size = Drain::along(&all, arcs.iter().map(|&(a, b)| (lane(a), lane(b)))).size().unwrap();
+        assert_eq!((size.sources, size.leaves, size.control_packets), (6, 6, 16), "as counted by walking");
         if state == &e.t.new {
             let channel = |c: ChannelId| e.fabric.channels().get(c);
             let of_first = whole.iter().filter(|way| channel(way[0]).from.index() == 0);

@@ -32,7 +32,7 @@ use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 pub use grid::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes};
 pub use hops::Hops;
 pub use layers::{Stretch, layered};
-pub use mend::{Choice, Mended, Mending, PreparedMending};
+pub use mend::{Choice, Mended, Mending, PreparedMending, Usage};
 pub use stable::{has_core_switches, stable_sssp};
 pub use textbook::{
     Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,

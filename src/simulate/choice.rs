@@ -4,58 +4,47 @@ use super::credits::CREDIT_BITS;
 use super::kernel::Kernel;
 use super::model::Arbitration;
 use super::network::NONE;
-use super::state::Slot;
+use super::state::{Busy, Slot};
 
 impl Kernel<'_> {
     /// Sends the next packet over a wire, if the wire is idle and a packet is ready.
     pub(super) fn serve(&mut self, wire: u32) {
         let w = wire as usize;
-        let vls = self.net.vls;
-        let waiting = self.wires[w].waiting;
-        if waiting == 0 || self.motion.as_ref().is_some_and(|motion| motion.holds_back(self.net, wire)) {
+        let Busy { waiting, until, first_queue, pace, .. } = self.wires[w];
+        if waiting == 0 || self.holds_back(wire) {
             return;
         }
-        if self.wires[w].until > self.now {
-            return self.wake(wire, self.wires[w].until);
+        if until > self.now {
+            return self.wake(wire, until);
         }
-        // VLs with a packet that is ready.
-        let spec = &self.net.wires[w];
-        let (mut ready, mut left) = (0_u16, waiting);
-        while left != 0 {
-            let vl = left.trailing_zeros();
-            left &= left - 1;
-            self.settle(spec.lane(vl));
-            if self.any_fits(spec.lane(vl)) {
-                ready |= 1 << vl;
+        let queues = self.paces[pace as usize].queues;
+        let lane_of = |vl: u32| first_queue + vl * queues;
+        let (lane, (before, q)) = if waiting & (waiting - 1) == 0 {
+            // Packets on one VL.
+            let lane = lane_of(waiting.trailing_zeros());
+            self.settle(lane);
+            let chosen = self.choose(lane);
+            if chosen.1 != NONE {
+                self.take_turn(chosen.1, wire, lane);
             }
-        }
-        if ready == 0 {
+            (lane, chosen)
+        } else {
+            // VLs with a packet that is ready.
+            let (mut ready, mut left) = (0_u16, waiting);
+            while left != 0 {
+                let vl = left.trailing_zeros();
+                left &= left - 1;
+                self.settle(lane_of(vl));
+                ready |= u16::from(self.any_fits(lane_of(vl))) << vl;
+            }
+            if ready == 0 { (NONE, (NONE, NONE)) } else { self.choose_vl(wire, ready, &lane_of) }
+        };
+        if q == NONE {
             return self.wait_for_credits(wire, waiting);
         }
-        let head = |q: u32| &self.packets[self.slots[q as usize].head as usize];
-        let vl = match self.net.model.arbitration {
-            _ if vls == 1 => 0,
-            Arbitration::RoundRobin | Arbitration::FirstCome => {
-                let bytes = |vl: u8| u32::from(head(self.choose(spec.lane(vl.into())).1).bytes);
-                let mut turn = self.turns[w];
-                let vl = self.tables.choose(&mut turn, ready, bytes);
-                self.turns[w] = turn;
-                u32::from(vl)
-            }
-            Arbitration::VlAge => 15 - ready.leading_zeros(),
-            Arbitration::Age => {
-                let oldest = |vl: &u32| {
-                    let q = self.choose(spec.lane(*vl)).1;
-                    (head(q).made, q)
-                };
-                (0..vls as u32).filter(|vl| ready >> vl & 1 != 0).min_by_key(oldest).unwrap_or(0)
-            }
-        };
-        let lane = spec.lane(vl);
-        let (before, q) = self.choose(lane);
         self.leave_list(lane, before, q);
         if self.slots[lane as usize].first == NONE {
-            self.wires[w].waiting &= !(1 << vl);
+            self.wires[w].waiting &= !(1 << self.vl_of(wire, lane));
         }
         self.start(q, wire, lane);
         if self.wires[w].waiting != 0 {
@@ -63,20 +52,65 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether the head of a queue that waits for a lane can leave now.
-    fn fits(&self, credits: i32, slot: &Slot) -> bool {
+    /// Of several VLs with packets that are ready, takes the turn of the next one by the arbitration rule; returns its
+    /// lane, and the queue as `choose` does.
+    fn choose_vl(&mut self, wire: u32, ready: u16, lane_of: &impl Fn(u32) -> u32) -> (u32, (u32, u32)) {
+        let head = |q: u32| &self.packets[self.slots[q as usize].head as usize];
+        let mut chosen = (NONE, NONE);
+        let vl = match self.net.model.arbitration {
+            Arbitration::RoundRobin | Arbitration::FirstCome => {
+                let mut turn = self.wires[wire as usize].turn;
+                let vl = self.tables.choose(&mut turn, ready, |vl| {
+                    chosen = self.choose(lane_of(vl.into()));
+                    head(chosen.1).bytes.into()
+                });
+                self.wires[wire as usize].turn = turn;
+                vl.into()
+            }
+            Arbitration::VlAge => 15 - ready.leading_zeros(),
+            Arbitration::Age => {
+                let oldest = |vl: &u32| {
+                    let q = self.choose(lane_of(*vl)).1;
+                    (head(q).made, q)
+                };
+                (0..self.net.vls as u32).filter(|vl| ready >> vl & 1 != 0).min_by_key(oldest).unwrap_or(0)
+            }
+        };
+        let lane = lane_of(vl);
+        (lane, if chosen.1 == NONE { self.choose(lane) } else { chosen })
+    }
+
+    /// The only packet that is ready takes the turn of its VL.
+    #[inline]
+    pub(super) fn take_turn(&mut self, q: u32, wire: u32, lane: u32) {
+        if !self.by_tables {
+            return;
+        }
+        let bytes = self.packets[self.slots[q as usize].head as usize].bytes;
+        let vl = self.vl_of(wire, lane) as u8;
+        self.tables.choose_only(&mut self.wires[wire as usize].turn, vl, bytes.into());
+    }
+
+    /// Whether the head of a queue that needs a lane can leave now.
+    #[inline]
+    pub(super) fn fits(&self, credits: i32, slot: &Slot) -> bool {
         let enough = credits >= self.largest || credits >= self.packets[slot.head as usize].credits();
         enough && !self.is_held(slot)
     }
 
     /// Whether the buffers of a queue's in port already send as many packets as they may.
+    #[inline]
     fn is_held(&self, slot: &Slot) -> bool {
         let reads = self.net.model.reads;
         reads != 0 && slot.wire != NONE && self.wires[slot.wire as usize].reading >= reads
     }
 
+    #[inline]
     fn any_fits(&self, lane: u32) -> bool {
         let lane = &self.slots[lane as usize];
+        if self.net.model.reads == 0 && lane.credits >= self.largest {
+            return true;
+        }
         let mut q = lane.first;
         while q != NONE && !self.fits(lane.credits, &self.slots[q as usize]) {
             q = self.slots[q as usize].next;
@@ -86,23 +120,32 @@ impl Kernel<'_> {
 
     /// Of the queues that wait for a lane and are ready, the next one by the arbitration rule, and
     /// the one before it in the list. Round-robin is in the order of queue numbers.
+    #[inline]
     fn choose(&self, lane: u32) -> (u32, u32) {
         let lane = &self.slots[lane as usize];
+        if lane.first == lane.last {
+            let fits = self.fits(lane.credits, &self.slots[lane.first as usize]);
+            return (NONE, if fits { lane.first } else { NONE });
+        }
+        match self.net.model.arbitration {
+            Arbitration::RoundRobin | Arbitration::VlAge => {
+                self.least(lane, |q, _| u64::from(q.wrapping_sub(lane.served + 1)))
+            }
+            Arbitration::FirstCome => self.least(lane, |_, _| 0),
+            Arbitration::Age => self.least(lane, |_, slot| self.packets[slot.head as usize].made),
+        }
+    }
+
+    /// Of the queues that wait for a lane and are ready, the first one with the least key.
+    #[inline]
+    fn least(&self, lane: &Slot, key: impl Fn(u32, &Slot) -> u64) -> (u32, u32) {
         let (mut best, mut best_key) = ((NONE, NONE), u64::MAX);
         let (mut before, mut q) = (NONE, lane.first);
         while q != NONE {
             let slot = &self.slots[q as usize];
-            if self.fits(lane.credits, slot) {
-                let key = match self.net.model.arbitration {
-                    Arbitration::RoundRobin | Arbitration::VlAge => {
-                        u64::from(q.wrapping_sub(lane.served + 1))
-                    }
-                    Arbitration::FirstCome => 0,
-                    Arbitration::Age => self.packets[slot.head as usize].made,
-                };
-                if best.1 == NONE || key < best_key {
-                    (best, best_key) = ((before, q), key);
-                }
+            let key = key(q, slot);
+            if (best.1 == NONE || key < best_key) && self.fits(lane.credits, slot) {
+                (best, best_key) = ((before, q), key);
             }
             (before, q) = (q, slot.next);
         }
@@ -127,12 +170,11 @@ impl Kernel<'_> {
     /// No packet is ready: schedules the wire for when credits may suffice or a packet has been
     /// read.
     fn wait_for_credits(&mut self, wire: u32, mut waiting: u16) {
-        let spec = &self.net.wires[wire as usize];
         let mut soonest = u64::MAX;
         while waiting != 0 {
             let vl = waiting.trailing_zeros();
             waiting &= waiting - 1;
-            let lane = &self.slots[spec.lane(vl) as usize];
+            let lane = &self.slots[self.lane(wire, vl) as usize];
             if lane.backs > 0 {
                 soonest = soonest.min(lane.soonest >> CREDIT_BITS);
             } else {

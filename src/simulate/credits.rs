@@ -35,9 +35,11 @@ impl Kernel<'_> {
     /// Returns `credits` to a lane at a given time.
     #[inline]
     pub(super) fn give_back(&mut self, lane: u32, time: u64, credits: i32) {
-        self.settle(lane);
-        let slot = &mut self.slots[lane as usize];
         let mut word = time << CREDIT_BITS | credits as u64;
+        if self.slots[lane as usize].backs > 0 {
+            self.settle(lane);
+        }
+        let slot = &mut self.slots[lane as usize];
         if slot.backs == 0 {
             slot.soonest = word;
         } else {
@@ -56,12 +58,13 @@ impl Kernel<'_> {
         }
         slot.backs += 1;
         let wire = slot.wire;
-        let spec = &self.net.wires[wire as usize];
-        let vl = 1 << ((lane - spec.first_queue) / spec.queues);
         let busy = &mut self.wires[wire as usize];
-        if busy.starved & vl != 0 {
-            busy.starved &= !vl;
-            self.wake(wire, time);
+        if busy.starved != 0 {
+            let vl = 1 << ((lane - busy.first_queue) / self.paces[busy.pace as usize].queues);
+            if busy.starved & vl != 0 {
+                busy.starved &= !vl;
+                self.wake(wire, time);
+            }
         }
     }
 }

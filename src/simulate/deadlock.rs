@@ -55,7 +55,7 @@ fn find(kernel: &Kernel<'_>) -> Option<Stuck> {
             return true;
         }
         let packet = &kernel.packets[slot.head as usize];
-        slot.wants != NONE && kernel.credits_to_come(slot.wants) < packet.credits()
+        slot.waits() && kernel.credits_to_come(slot.wants) < packet.credits()
     };
     let has_packets = |lane: usize| queues_of(lane).any(|q| kernel.slots[q].head != NONE);
     // By lane.
@@ -123,7 +123,12 @@ fn first_cycle<I: Iterator<Item = usize>>(
         // It is closed once the last head waits and the last packet has arrived in the buffer that
         // it fills.
         let closed = |&lane: &usize| {
-            let waits = first_head(lane).map_or(0, |q| kernel.slots[q].since);
+            // Since when a head waits: it had come, and the packet before it had left.
+            let since = |q: usize| {
+                let slot = &kernel.slots[q];
+                kernel.packets[slot.head as usize].ready.max(slot.free)
+            };
+            let waits = first_head(lane).map_or(0, since);
             let delay = u64::from(net.wires[kernel.slots[lane].wire as usize].delay);
             let last = heads(lane).flat_map(|q| kernel.in_queue(q)).map(|p| p.ready - delay).max();
             waits.max(last.unwrap_or(0))

@@ -5,6 +5,7 @@ use super::network::Network;
 use super::random::Random;
 use super::state::Packet;
 use super::traffic::Demand;
+use crate::tables::HostPaths;
 
 /// To which LID of a receiver with several LIDs hosts send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,20 +60,33 @@ impl Lids {
         Self { choice, shortest, switches }
     }
 
-    /// The LID for a packet; `n` counts the sender's packets.
-    fn choose(&self, net: &Network<'_>, from: usize, to: usize, n: u64, random: &mut Random) -> u16 {
+    /// The LID for a packet; `n` counts the sender's packets. `upper`: one of that half, if only a half is in use.
+    fn choose(
+        &self,
+        net: &Network<'_>,
+        (from, to): (usize, usize),
+        n: u64,
+        upper: Option<bool>,
+        random: &mut Random,
+    ) -> u16 {
         let receiver = &net.hosts[to];
         if receiver.lids == 1 {
             return receiver.lid;
         }
-        let lids = u64::from(receiver.lids);
+        let (first, count) = match upper {
+            None => (0, receiver.lids),
+            Some(upper) => (if upper { receiver.lids / 2 } else { 0 }, receiver.lids / 2),
+        };
+        let lids = u64::from(count);
         let index = match self.choice {
             LidChoice::Base => 0,
             LidChoice::Random => random.below(lids),
             LidChoice::Striped => n % lids,
             LidChoice::SameIndex => from as u64 % lids,
             LidChoice::Shortest => {
-                let set = self.shortest[to * self.switches + net.hosts[from].switch.index()];
+                let all = self.shortest[to * self.switches + net.hosts[from].switch.index()];
+                let half = u128::MAX >> (128 - count);
+                let set = Some(all >> first & half).filter(|set| *set != 0).unwrap_or(half);
                 let pair = Random::new(from as u64, to as u64).below(u64::from(set.count_ones()));
                 let mut left = set;
                 for _ in 0..pair {
@@ -81,7 +95,7 @@ impl Lids {
                 u64::from(left.trailing_zeros())
             }
         };
-        receiver.lid + index as u16
+        receiver.lid + first + index as u16
     }
 }
 
@@ -172,7 +186,16 @@ impl Sender {
     }
 
     /// Creates the next packet.
-    pub(super) fn make(&mut self, host: usize, net: &Network<'_>, demand: &Demand, lids: &Lids) -> Packet {
+    ///
+    /// - `paths`: which LIDs and SLs may be used, if not all that the tables state.
+    pub(super) fn make(
+        &mut self,
+        host: usize,
+        net: &Network<'_>,
+        demand: &Demand,
+        lids: &Lids,
+        paths: Option<HostPaths>,
+    ) -> Packet {
         if self.left == 0 {
             self.to = demand.receiver(host, net.hosts.len(), self.made, &mut self.random);
             self.left = self.message;
@@ -181,14 +204,17 @@ impl Sender {
         }
         let bytes = self.left.min(u64::from(net.model.packet));
         self.left -= bytes;
-        let dlid = lids.choose(net, host, self.to, self.packets, &mut self.random);
+        let upper = paths.map(|paths| paths.upper);
+        let dlid = lids.choose(net, (host, self.to), self.packets, upper, &mut self.random);
+        let sl = net.sl(host, dlid).0;
+        let is_other = |paths: &HostPaths| paths.sls >> sl & 1 == 0;
         self.packets += 1;
         let packet = Packet {
             made: self.next / 1000,
             source: host as u16,
             dlid,
             bytes: bytes as u16,
-            sl: net.sl(host, dlid).0,
+            sl: paths.filter(is_other).map_or(sl, |paths| paths.sls.trailing_zeros() as u8),
             last: self.left == 0,
             ..Packet::default()
         };

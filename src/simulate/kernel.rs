@@ -7,33 +7,35 @@
 //! credits are back. Each lane has a list of credits on their way back. The list is read only when
 //! a packet needs them; their arrival itself is no event.
 
+use std::collections::HashMap;
+
 use super::SimulateError;
 use super::arbiter::{Tables, Turn};
 use super::hosts::{Lids, Sender};
-use super::model::CREDIT;
+use super::model::{Arbitration, CREDIT};
 use super::network::{End, NONE, Network, UNLIMITED};
 use super::queue::EventQueue;
-use super::state::{Busy, Counts, Packet, Slot, Span};
+use super::state::{Busy, Counts, Pace, Packet, Slot, Span, UNLISTED};
 use super::stats::Histogram;
 use super::traffic::Demand;
 use super::update::Motion;
 
 /// Kinds of events, in the upper bits.
-mod kind {
+pub(super) mod kind {
     /// The head of a queue can leave.
-    pub(super) const HEAD: u32 = 0;
+    pub(in crate::simulate) const HEAD: u32 = 0;
     /// A wire may be able to send a packet.
-    pub(super) const WAKE: u32 = 1;
+    pub(in crate::simulate) const WAKE: u32 = 1;
     /// A host creates a message.
-    pub(super) const MAKE: u32 = 2;
+    pub(in crate::simulate) const MAKE: u32 = 2;
     /// A packet has been read from the buffers at the end of a wire.
-    pub(super) const READ: u32 = 3;
+    pub(in crate::simulate) const READ: u32 = 3;
     /// Time to search for a deadlock.
-    pub(super) const CHECK: u32 = 4;
+    pub(in crate::simulate) const CHECK: u32 = 4;
     /// The next action of a change of tables.
-    pub(super) const UPDATE: u32 = 5;
-    pub(super) const SHIFT: u32 = 25;
-    pub(super) const MASK: u32 = (1 << SHIFT) - 1;
+    pub(in crate::simulate) const UPDATE: u32 = 5;
+    pub(in crate::simulate) const SHIFT: u32 = 25;
+    pub(in crate::simulate) const MASK: u32 = (1 << SHIFT) - 1;
 }
 
 /// Why a run stops.
@@ -55,8 +57,7 @@ pub(super) struct Kernel<'a> {
     pub(super) events: EventQueue,
     pub(super) slots: Vec<Slot>,
     pub(super) wires: Vec<Busy>,
-    /// The position of each wire in the arbitration tables.
-    pub(super) turns: Vec<Turn>,
+    pub(super) paces: Vec<Pace>,
     /// Rings of credits on their way back, `1 << ring` words for each lane.
     pub(super) backs: Vec<u64>,
     pub(super) ring: u32,
@@ -66,6 +67,8 @@ pub(super) struct Kernel<'a> {
     pub(super) counts: Counts,
     /// Credits of the largest packet.
     pub(super) largest: i32,
+    /// Whether VLs take turns by the arbitration tables.
+    pub(super) by_tables: bool,
     pub(super) between_checks: u64,
     /// A change of tables.
     pub(super) motion: Option<Box<Motion<'a>>>,
@@ -86,28 +89,38 @@ impl<'a> Kernel<'a> {
     ) -> Self {
         let vls = net.vls;
         let model = net.model;
-        let slot = |wire, credits| Slot {
-            head: NONE,
-            tail: NONE,
-            wants: NONE,
-            next: NONE,
-            free: 0,
-            since: 0,
-            wire,
-            credits,
-            first: NONE,
-            last: NONE,
-            served: 0,
-            backs: 0,
-            back: 0,
-            soonest: 0,
-        };
         let mut slots = Vec::with_capacity(net.num_queues as usize + net.hosts.len() * vls);
+        let (mut wires, mut paces) = (Vec::with_capacity(net.wires.len()), Vec::new());
+        let mut numbers = HashMap::new();
         for (wire, w) in net.wires.iter().zip(0..) {
-            slots.extend(wire.all_queues(vls).map(|_| slot(w, wire.credits)));
+            for vl in 0..vls as u32 {
+                let wants = match wire.end {
+                    End::Wire(next) => net.wires[next as usize].lane(vl),
+                    End::Switch { .. } | End::Adapter => NONE,
+                };
+                slots.extend((0..wire.queues).map(|_| Slot::new(w, wire.credits, wants)));
+            }
+            let pace = *numbers.entry(Pace::of(wire)).or_insert_with_key(|pace| {
+                paces.push(*pace);
+                paces.len() as u32 - 1
+            });
+            wires.push(Busy {
+                end: wire.end,
+                first_queue: wire.first_queue,
+                pace,
+                turn: Turn::default(),
+                until: 0,
+                wake: u64::MAX,
+                waiting: 0,
+                starved: 0,
+                reading: 0,
+                held: false,
+            });
         }
-        slots.extend((0..net.hosts.len() * vls).map(|_| slot(NONE, 0)));
-        let idle = Busy { until: 0, wake: u64::MAX, waiting: 0, starved: 0, reading: 0, held: false };
+        for host in 0..net.hosts.len() {
+            let injection = &net.wires[net.injection(host) as usize];
+            slots.extend((0..vls as u32).map(|vl| Slot::new(NONE, 0, injection.lane(vl))));
+        }
         // Packets that a buffer can hold.
         let limited = net.wires.iter().map(|w| w.credits).filter(|&c| c != UNLIMITED).max().unwrap_or(1);
         let ring = (limited as u32 / smallest.div_ceil(CREDIT).max(1) + 1).next_power_of_two().ilog2();
@@ -126,14 +139,13 @@ impl<'a> Kernel<'a> {
             backs: vec![0; (net.num_queues as usize) << ring],
             ring,
             slots,
-            wires: vec![idle; net.wires.len()],
-            turns: vec![Turn::default(); net.wires.len()],
+            wires,
+            paces,
             counts: Counts {
                 latency: Histogram::new(),
                 packets: 0,
                 hops: 0,
                 by_source: vec![0; net.hosts.len()],
-                by_lane: vec![0; net.num_queues as usize],
                 finished: 0,
                 made: 0,
                 delivered: 0,
@@ -143,6 +155,8 @@ impl<'a> Kernel<'a> {
             free: NONE,
             senders,
             largest: model.packet.div_ceil(CREDIT) as i32,
+            by_tables: vls > 1
+                && matches!(model.arbitration, Arbitration::RoundRobin | Arbitration::FirstCome),
             between_checks: 16 * packet_time.max(1),
             motion,
         };
@@ -170,6 +184,7 @@ impl<'a> Kernel<'a> {
             }
             self.counts.events += 1;
             self.now = time;
+            self.look_ahead();
             let subject = what & kind::MASK;
             match what >> kind::SHIFT {
                 kind::HEAD => self.head(subject)?,
@@ -198,47 +213,109 @@ impl<'a> Kernel<'a> {
         Ok(Pause::End)
     }
 
+    #[inline]
     fn event(&mut self, time: u64, kind: u32, subject: u32) {
         self.events.push(time, kind << kind::SHIFT | subject);
     }
 
     /// The packet at the head of a queue can leave: it needs a lane.
+    #[inline]
     fn head(&mut self, q: u32) -> Result<(), SimulateError> {
-        let (net, vls) = (self.net, self.net.vls as u32);
-        let slot = &mut self.slots[q as usize];
-        let packet = &self.packets[slot.head as usize];
-        let (wire, vl) = if slot.wire == NONE {
-            let own = q - net.num_queues;
-            (net.injection((own / vls) as usize), own % vls)
-        } else {
-            let spec = &net.wires[slot.wire as usize];
-            match spec.end {
-                End::Wire(wire) => (wire, (q - spec.first_queue) / spec.queues),
-                end => match forward(net, self.motion.as_deref(), end, packet) {
-                    Some((wire, vl)) if wire != NONE && vl < vls => (wire, vl),
-                    next if self.motion.is_some() => {
-                        self.drop_head(q, next.is_some_and(|(wire, _)| wire == NONE));
-                        return Ok(());
-                    }
-                    _ => return Err(SimulateError::Lost { dlid: packet.dlid, sl: packet.sl }),
-                },
+        let mut lane = self.slots[q as usize].wants;
+        if lane == NONE || self.motion.is_some() {
+            match self.find_lane(q)? {
+                Some(found) => lane = found,
+                None => return Ok(()),
             }
-        };
-        if self.motion.as_ref().is_some_and(|motion| motion.is_dead(wire)) {
-            self.drop_head(q, true);
-            return Ok(());
         }
-        let lane = net.wires[wire as usize].lane(vl);
-        (slot.wants, slot.since, slot.next) = (lane, self.now, NONE);
+        let wire = self.slots[lane as usize].wire;
+        let busy = &self.wires[wire as usize];
+        if busy.until <= self.now && busy.waiting == 0 && !self.holds_back(wire) {
+            // It is the only one, so there is nothing to choose from if it fits.
+            self.settle(lane);
+            if self.fits(self.slots[lane as usize].credits, &self.slots[q as usize]) {
+                self.take_turn(q, wire, lane);
+                self.slots[lane as usize].served = q;
+                self.start(q, wire, lane);
+                return Ok(());
+            }
+        }
+        self.slots[q as usize].next = NONE;
         let last = std::mem::replace(&mut self.slots[lane as usize].last, q);
         if last == NONE {
             self.slots[lane as usize].first = q;
         } else {
             self.slots[last as usize].next = q;
         }
+        let vl = self.vl_of(wire, lane);
         self.wires[wire as usize].waiting |= 1 << vl;
         self.serve(wire);
         Ok(())
+    }
+
+    /// Looks up the lane that the head of a queue needs; `None` if the packet was dropped.
+    #[cold]
+    fn find_lane(&mut self, q: u32) -> Result<Option<u32>, SimulateError> {
+        let net = self.net;
+        let slot = &self.slots[q as usize];
+        let packet = &self.packets[slot.head as usize];
+        let end = if slot.wire == NONE { End::Adapter } else { self.wires[slot.wire as usize].end };
+        let lane = match end {
+            End::Switch { .. } => match forward(net, self.motion.as_deref(), end, packet) {
+                Some((wire, vl)) if wire != NONE && vl < net.vls as u32 => net.wires[wire as usize].lane(vl),
+                next if self.motion.is_some() => {
+                    self.drop_head(q, next.is_some_and(|(wire, _)| wire == NONE));
+                    return Ok(None);
+                }
+                _ => return Err(SimulateError::Lost { dlid: packet.dlid, sl: packet.sl }),
+            },
+            End::Wire(_) | End::Adapter => slot.wants,
+        };
+        let wire = self.slots[lane as usize].wire;
+        if self.motion.as_ref().is_some_and(|motion| motion.is_dead(wire)) {
+            self.drop_head(q, true);
+            return Ok(None);
+        }
+        self.slots[q as usize].wants = lane;
+        Ok(Some(lane))
+    }
+
+    /// The lane that a packet at the head of a queue needs; [`NONE`] if that is not known yet, or nowhere.
+    #[inline]
+    fn lane_for(&self, end: End, p: u32) -> u32 {
+        if self.motion.is_some() {
+            return NONE;
+        }
+        let packet = &self.packets[p as usize];
+        match self.net.forward(end, packet.dlid, packet.sl) {
+            Some((wire, vl)) if vl < self.net.vls as u32 => self.lane(wire, vl),
+            _ => NONE,
+        }
+    }
+
+    /// The lane of a wire and VL; [`NONE`] without a wire.
+    #[inline]
+    pub(super) fn lane(&self, wire: u32, vl: u32) -> u32 {
+        self.wires.get(wire as usize).map_or(NONE, |busy| {
+            let queues = self.paces[busy.pace as usize].queues;
+            busy.first_queue + vl * queues
+        })
+    }
+
+    /// The VL of a lane of a wire.
+    #[inline]
+    pub(super) fn vl_of(&self, wire: u32, lane: u32) -> u32 {
+        let busy = &self.wires[wire as usize];
+        match self.paces[busy.pace as usize].queues {
+            1 => lane - busy.first_queue,
+            queues => (lane - busy.first_queue) / queues,
+        }
+    }
+
+    /// Whether a change of tables keeps packets from entering a wire.
+    #[inline]
+    pub(super) fn holds_back(&self, wire: u32) -> bool {
+        self.motion.as_ref().is_some_and(|motion| motion.holds_back(self.net, wire))
     }
 
     /// Schedules a check of a wire, unless there is an earlier one.
@@ -253,60 +330,65 @@ impl<'a> Kernel<'a> {
     }
 
     /// Puts the head of a queue on a wire.
+    #[inline]
     pub(super) fn start(&mut self, q: u32, wire: u32, lane: u32) {
         let net = self.net;
-        let spec = &net.wires[wire as usize];
+        let busy = &mut self.wires[wire as usize];
+        let pace = self.paces[busy.pace as usize];
+        let end = busy.end;
         let now = self.now;
-        let slot = &mut self.slots[q as usize];
-        let p = slot.head;
+        let p = self.slots[q as usize].head;
         let packet = &mut self.packets[p as usize];
-        let credits = packet.credits();
-        let begin = now + u64::from(spec.setup);
-        let length = u64::from(packet.bytes) * spec.rate / 1000;
+        let (credits, bytes) = (packet.credits(), u64::from(packet.bytes));
+        let begin = now + u64::from(pace.setup);
         // A packet that arrives more slowly than it could leave blocks the link until its tail has
         // passed.
-        let through = (begin + length).max(packet.ready + u64::from(packet.tail));
+        let through = (begin + bytes * pace.rate / 1000).max(packet.ready + u64::from(packet.tail));
+        let arrives = begin + u64::from(pace.delay);
+        let behind = std::mem::replace(&mut packet.next, NONE);
+        (packet.ready, packet.tail) = (arrives, (through - begin) as u32);
+        busy.until = through;
         let counted = now >= self.span.from;
         if counted {
-            self.counts.by_lane[lane as usize] += u64::from(packet.bytes);
+            self.slots[lane as usize].sent += bytes;
         }
-        self.wires[wire as usize].until = through;
-        self.leave(q, through, credits, counted);
-        let packet = &mut self.packets[p as usize];
-        (packet.ready, packet.tail) = (begin + u64::from(spec.delay), (through - begin) as u32);
-        packet.next = NONE;
-        let arrives = packet.ready;
+        self.leave(q, behind, through, credits, counted);
         if let Some(motion) = self.motion.as_mut().filter(|_| net.is_injection(wire)) {
             motion.enters();
         }
-        if spec.end == End::Adapter {
-            return self.deliver(p, through + u64::from(spec.delay));
+        if end == End::Adapter {
+            return self.deliver(p, through + u64::from(pace.delay));
         }
-        let to = if spec.queues == 1 {
+        let to = if pace.queues == 1 {
             lane
         } else {
-            let next = forward(net, self.motion.as_deref(), spec.end, packet);
+            let next = forward(net, self.motion.as_deref(), end, &self.packets[p as usize]);
             lane + next.filter(|(wire, _)| *wire != NONE).map_or(0, |(wire, _)| net.out_index(wire))
         };
-        if spec.credits != UNLIMITED {
+        if pace.limited {
             self.slots[lane as usize].credits -= credits;
         }
-        self.append(to, p, arrives);
+        if self.append(to, p, arrives) {
+            if let End::Switch { .. } = end {
+                self.slots[to as usize].wants = self.lane_for(end, p);
+            }
+        }
     }
 
     /// The head of a queue leaves it.
     ///
+    /// - `next`: the packet behind it.
     /// - `through`: when its tail has left.
     /// - `counted`: whether its hop counts.
-    pub(super) fn leave(&mut self, q: u32, through: u64, credits: i32, counted: bool) {
+    #[inline]
+    pub(super) fn leave(&mut self, q: u32, next: u32, through: u64, credits: i32, counted: bool) {
         let slot = &mut self.slots[q as usize];
         let behind = slot.wire;
-        slot.head = self.packets[slot.head as usize].next;
-        (slot.wants, slot.free) = (NONE, through);
-        if slot.head == NONE {
+        (slot.head, slot.next, slot.free) = (next, UNLISTED, through);
+        if next == NONE {
             slot.tail = NONE;
         } else {
-            let ready = self.packets[slot.head as usize].ready.max(through);
+            let ready = self.packets[next as usize].ready.max(through);
             self.event(ready, kind::HEAD, q);
         }
         if behind == NONE {
@@ -317,13 +399,20 @@ impl<'a> Kernel<'a> {
     }
 
     /// Handles a packet that is leaving the buffers at the end of a wire.
+    #[inline]
     fn freed(&mut self, behind: u32, q: u32, through: u64, credits: i32, counted: bool) {
-        let spec = &self.net.wires[behind as usize];
-        if spec.credits != UNLIMITED {
-            let lane = if spec.queues == 1 { q } else { q - (q - spec.first_queue) % spec.queues };
-            self.give_back(lane, through + u64::from(spec.credit_delay), credits);
+        let busy = &self.wires[behind as usize];
+        let (end, first) = (busy.end, busy.first_queue);
+        let pace = &self.paces[busy.pace as usize];
+        if pace.limited {
+            let lane = if pace.queues == 1 { q } else { q - (q - first) % pace.queues };
+            self.give_back(lane, through + u64::from(pace.credit_delay), credits);
         }
-        if let End::Switch { .. } = spec.end {
+        if let End::Switch { .. } = end {
+            let next = self.slots[q as usize].head;
+            if next != NONE {
+                self.slots[q as usize].wants = self.lane_for(end, next);
+            }
             self.counts.hops += u64::from(counted);
             if self.net.model.reads != 0 {
                 self.wires[behind as usize].reading += 1;
@@ -332,8 +421,9 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Appends a packet to a queue.
-    fn append(&mut self, q: u32, p: u32, ready: u64) {
+    /// Appends a packet to a queue; returns whether it is the only one there.
+    #[inline]
+    fn append(&mut self, q: u32, p: u32, ready: u64) -> bool {
         let slot = &mut self.slots[q as usize];
         let last = std::mem::replace(&mut slot.tail, p);
         if last == NONE {
@@ -343,6 +433,7 @@ impl<'a> Kernel<'a> {
         } else {
             self.packets[last as usize].next = p;
         }
+        last == NONE
     }
 
     /// Handles a packet that has been read from the buffers at the end of a wire: others there may
@@ -354,8 +445,8 @@ impl<'a> Kernel<'a> {
             return;
         }
         for q in self.net.wires[wire as usize].all_queues(self.net.vls) {
-            let wants = self.slots[q].wants;
-            if wants != NONE {
+            if self.slots[q].waits() {
+                let wants = self.slots[q].wants;
                 self.serve(self.slots[wants as usize].wire);
             }
         }
@@ -407,7 +498,8 @@ impl<'a> Kernel<'a> {
             if next > self.now {
                 return self.event(next, kind::MAKE, host as u32);
             }
-            let made = sender.make(host, net, self.demand, self.lids);
+            let paths = self.motion.as_ref().and_then(|motion| motion.paths);
+            let made = sender.make(host, net, self.demand, self.lids, paths);
             sender.waiting += 1;
             self.counts.made += 1;
             let packet = Packet { ready: self.now, tail: 0, next: NONE, ..made };
@@ -441,7 +533,12 @@ impl<'a> Kernel<'a> {
 
 /// The next wire of a packet and its VL there, by the tables in force.
 #[inline]
-fn forward(net: &Network<'_>, motion: Option<&Motion<'_>>, end: End, packet: &Packet) -> Option<(u32, u32)> {
+pub(super) fn forward(
+    net: &Network<'_>,
+    motion: Option<&Motion<'_>>,
+    end: End,
+    packet: &Packet,
+) -> Option<(u32, u32)> {
     match motion {
         None => net.forward(end, packet.dlid, packet.sl),
         Some(motion) => motion.forward(net, end, packet.dlid, packet.sl),

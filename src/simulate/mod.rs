@@ -49,8 +49,10 @@ mod choice;
 mod credits;
 mod cycle;
 mod deadlock;
+mod drainage;
 mod hosts;
 mod kernel;
+mod look_ahead;
 mod model;
 mod network;
 mod programming;
@@ -407,6 +409,7 @@ impl<'a> Simulation<'a> {
         let script = settings.update.as_ref().map(|update| Script::new(&network, update)).transpose()?;
         let vls = network.check(&pairs)? | script.as_ref().map_or(0, Script::vls);
         network.with_vls((u16::BITS - vls.leading_zeros()).max(1) as usize)?;
+        let script = script.map(|script| script.with_drains(&network)).transpose()?;
         let lids = Lids::new(&network, settings.lids);
         Ok(Self { network, settings, lids, all_checked: !fixed, script })
     }
@@ -483,7 +486,7 @@ impl<'a> Simulation<'a> {
         let busy = |wire: usize, vl: usize| {
             let wire = &net.wires[wire];
             let rate = wire.rate as f64 / 1000.0;
-            counts.by_lane[wire.lane(vl as u32) as usize] as f64 * rate / time
+            kernel.slots[wire.lane(vl as u32) as usize].sent as f64 * rate / time
         };
         Ok(Row {
             load: match load {

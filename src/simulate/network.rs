@@ -136,12 +136,12 @@ impl<'a> Network<'a> {
             fabric,
             routes,
             model,
+            lft: lft_columns(fabric, &routes.lft),
             host_of_lid,
             wires: Vec::new(),
             wire_of_slot: vec![NONE; channels.num_slots()],
             vls: 1,
             switches: fabric.num_switches(),
-            lft: Lid::new(1).map_or(Vec::new(), |_| lft_columns(fabric, &routes.lft)),
             rows: Rows::new(routes.sl2vl.rows()),
             adapter_row: routes.sl2vl.adapters(),
             num_queues: 0,
@@ -257,6 +257,14 @@ impl<'a> Network<'a> {
     /// The channel of a wire, or the one whose output buffer it leads to.
     pub(super) fn channel_of(&self, wire: u32) -> Option<ChannelId> {
         ((wire as usize) < self.fabric.channels().len()).then_some(ChannelId(wire))
+    }
+
+    /// The wires that lead over a channel: its own, and the one to its output buffer.
+    pub(super) fn wires_to(&self, channel: ChannelId) -> Vec<u32> {
+        let channels = self.fabric.channels();
+        let c = channels.get(channel);
+        let taken = self.wire_of_slot[channels.first_slot(c.from) + c.out_port.index()];
+        if taken == channel.0 { vec![taken] } else { vec![taken, channel.0] }
     }
 
     /// The next wire of a packet at a switch, and its VL there; `None` if the tables lead nowhere.
@@ -476,6 +484,7 @@ impl<'a> Network<'a> {
 /// SL2VL rows. Few of many turns have a row of their own, and row numbers fit into a cache where
 /// the rows do not.
 enum Rows<'a> {
+    Small(Vec<u8>, Vec<SlVlRow>),
     Numbered(Vec<u16>, Vec<SlVlRow>),
     Plain(&'a [SlVlRow]),
 }
@@ -493,12 +502,16 @@ impl<'a> Rows<'a> {
             let Ok(number) = u16::try_from(number) else { return Self::Plain(rows) };
             of.push(number);
         }
-        Self::Numbered(of, distinct)
+        match of.iter().map(|&number| u8::try_from(number)).collect() {
+            Ok(small) => Self::Small(small, distinct),
+            Err(_) => Self::Numbered(of, distinct),
+        }
     }
 
     #[inline]
     fn get(&self, index: usize) -> SlVlRow {
         match self {
+            Self::Small(of, distinct) => distinct[usize::from(of[index])],
             Self::Numbered(of, distinct) => distinct[usize::from(of[index])],
             Self::Plain(rows) => rows[index],
         }

@@ -12,6 +12,13 @@ impl Kernel<'_> {
         let (interval, barrier) = (motion.script.update.interval, motion.script.update.barrier);
         let action = motion.actions.pop()?;
         let mut pause = 0;
+        if let Action::Empty(step) = action {
+            if let Some(again) = self.drain(step) {
+                self.motion.as_mut()?.actions.push(action);
+                return Some(again);
+            }
+        }
+        let motion = self.motion.as_mut()?;
         match action {
             Action::Fail => {
                 motion.report.failed = now;
@@ -27,7 +34,8 @@ impl Kernel<'_> {
                 motion.live.write(&script.steps[step][mad]);
                 motion.report.mads += 1;
             }
-            Action::Barrier => {}
+            Action::Barrier | Action::Empty(_) => {}
+            Action::GoOver(step) => motion.paths = motion.script.paths[step],
             Action::Stop => motion.stopped = true,
             Action::Drain => {
                 motion.draining = motion.inside > 0;
@@ -79,7 +87,7 @@ impl Kernel<'_> {
         let (p, behind) = (slot.head, slot.wire);
         let packet = self.packets[p as usize];
         let through = self.now.max(packet.ready + u64::from(packet.tail));
-        self.leave(q, through, packet.credits(), false);
+        self.leave(q, packet.next, through, packet.credits(), false);
         self.packets[p as usize].next = self.free;
         self.free = p;
         let Some(motion) = self.motion.as_mut() else { return };

@@ -4,22 +4,24 @@
 //! ```text
 //!  rewriting  fail, all packets in random order
 //!  steps      fail, step 1 in random order, barrier, step 2 in random order, barrier, …
+//!             with a drainage instead of the barrier where the plan has one, and hosts that go over to other paths
 //!  static     fail, hosts stop, the network drains, all packets in random order, hosts go on
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::SimulateError;
+use super::drainage::{Drainage, Draining};
 use super::network::{End, Network};
 use super::random::Random;
 use crate::fabric::{Guid, Lid, PortNum, SwitchId};
-use crate::tables::{Plan, SlVlRow, Step};
+use crate::tables::{HostPaths, Plan, SlVlRow, Step};
 
 /// A change of tables under load.
 ///
 /// When the warm-up is over, the links that the plan names fail, and at once the switches are programmed. A
 /// management packet has a block of 64 forwarding entries, or the SL2VL row of one turn. Hosts keep to the SLs of the
-/// old tables. The time to notice the failure and to compute new tables is left out: it is the same for all ways.
+/// old tables, unless they go over to others step by step. The time to notice the failure and to compute new tables is left out: it is the same for all ways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// What changes. Its links have to belong to the fabric.
@@ -28,7 +30,8 @@ pub struct Update {
     pub way: Way,
     /// Picoseconds from one management packet to the next.
     pub interval: u64,
-    /// Picoseconds between the steps of a plan. The proof of a plan needs that packets of before have left by then.
+    /// Picoseconds between the steps of a plan, where it has no drainage. The proof of a plan needs that packets of
+    /// before have left by then.
     pub barrier: u64,
 }
 
@@ -57,6 +60,10 @@ pub struct Updated {
     pub flows: Option<u64>,
     /// How long hosts could not send.
     pub stopped: u64,
+    /// How long drainage took.
+    pub drained: u64,
+    /// When it was over, packets between switches on drained VLs, and those of before that hosts still had to send.
+    pub missed: u64,
     /// Packets lost.
     pub lost: Lost,
 }
@@ -96,6 +103,9 @@ pub(super) struct Script {
     pub(super) cut_off: Vec<bool>,
     /// By step of the plan; one step if they are not separate.
     pub(super) steps: Vec<Vec<Mad>>,
+    /// By step: what hosts use, and what has to be empty after it.
+    pub(super) paths: Vec<Option<HostPaths>>,
+    pub(super) drains: Vec<Option<Drainage>>,
     pub(super) update: Update,
 }
 
@@ -106,13 +116,8 @@ impl Script {
     /// # Errors
     /// [`SimulateError::Update`]: the plan names a switch or port that the fabric does not have.
     pub(super) fn new(net: &Network<'_>, update: &Update) -> Result<Self, SimulateError> {
-        let fabric = net.fabric;
-        let switches: HashMap<Guid, SwitchId> =
-            fabric.switch_ids().map(|s| (fabric.switch(s).guid, s)).collect();
         let refuse = |what: String| SimulateError::Update { what };
-        let find = |guid: &Guid| {
-            switches.get(guid).copied().ok_or_else(|| refuse(format!("there is no switch {guid}")))
-        };
+        let find = switches(net);
         let mut failed = Vec::new();
         let mut cut_off = vec![false; net.hosts.len()];
         for (guid, port) in &update.plan.failed {
@@ -140,7 +145,23 @@ impl Script {
         if update.way != Way::Steps {
             steps = vec![mads(net, &Live::new(net), &all, &find)?];
         }
-        Ok(Self { failed, cut_off, steps, update: update.clone() })
+        // Where there is one step, hosts stay with their first paths.
+        let paths = update.plan.steps.iter().take(steps.len()).map(|step| step.paths).collect();
+        Ok(Self { failed, cut_off, steps, paths, drains: Vec::new(), update: update.clone() })
+    }
+
+    /// Prepares the drainage of all steps, once the number of VLs is known.
+    ///
+    /// # Errors
+    /// As [`Drainage::new`].
+    pub(super) fn with_drains(mut self, net: &Network<'_>) -> Result<Self, SimulateError> {
+        let find = switches(net);
+        let drains = self.update.plan.steps.iter().take(self.steps.len()).map(|step| {
+            let needed = self.steps.len() > 1 && !step.drain.is_empty();
+            needed.then(|| Drainage::new(net, &step.drain, &self.failed, &find)).transpose()
+        });
+        self.drains = drains.collect::<Result<_, _>>()?;
+        Ok(self)
     }
 
     /// The VLs of all rows to program, bit n for VL n.
@@ -148,6 +169,16 @@ impl Script {
         let rows = self.steps.iter().flatten().flat_map(|mad| &mad.rows);
         let vls = rows.flat_map(|(_, row)| row.vls()).map(|vl| vl.0);
         vls.filter(|&vl| vl < crate::fabric::Vl::MAX_DATA).fold(0, |all, vl| all | 1 << vl)
+    }
+}
+
+/// Finds switches by GUID.
+fn switches(net: &Network<'_>) -> impl Fn(&Guid) -> Result<SwitchId, SimulateError> + use<> {
+    let switches: HashMap<Guid, SwitchId> =
+        net.fabric.switch_ids().map(|s| (net.fabric.switch(s).guid, s)).collect();
+    move |guid| {
+        let what = || SimulateError::Update { what: format!("there is no switch {guid}") };
+        switches.get(guid).copied().ok_or_else(what)
     }
 }
 
@@ -229,6 +260,10 @@ pub(super) enum Action {
     /// Management packet of a step: (step, number).
     Write(usize, usize),
     Barrier,
+    /// Hosts go over to the paths of a step.
+    GoOver(usize),
+    /// Waits for the drainage of a step.
+    Empty(usize),
     Stop,
     Drain,
     Go,
@@ -242,6 +277,10 @@ pub(super) struct Motion<'a> {
     pub(super) actions: Vec<Action>,
     /// By wire.
     pub(super) dead: Vec<bool>,
+    /// The LIDs and SLs that hosts use; `None` for those of the tables.
+    pub(super) paths: Option<HostPaths>,
+    /// Drainage under way.
+    pub(super) draining_lanes: Option<Draining>,
     /// Whether hosts may not send.
     pub(super) stopped: bool,
     /// Whether the next action waits for an empty network.
@@ -265,11 +304,15 @@ impl<'a> Motion<'a> {
         }
         for (i, step) in script.steps.iter().enumerate() {
             if i > 0 {
-                actions.push(Action::Barrier);
+                let drains = script.drains[i - 1].is_some();
+                actions.push(if drains { Action::Empty(i - 1) } else { Action::Barrier });
             }
             let mut order: Vec<usize> = (0..step.len()).collect();
             random.shuffle(&mut order);
             actions.extend(order.into_iter().map(|mad| Action::Write(i, mad)));
+            if i > 0 && script.paths[i] != script.paths[i - 1] {
+                actions.push(Action::GoOver(i));
+            }
         }
         if is_static {
             actions.push(Action::Go);
@@ -280,6 +323,8 @@ impl<'a> Motion<'a> {
             live: Live::new(net),
             actions,
             dead: vec![false; net.wires.len()],
+            paths: script.paths.first().copied().flatten(),
+            draining_lanes: None,
             stopped: false,
             draining: false,
             inside: 0,
@@ -354,6 +399,8 @@ impl Updated {
             "flows_ns": self.flows.map(nanoseconds),
             "without_service_ns": self.flows.map(|time| nanoseconds(time - self.failed)),
             "stopped_ns": nanoseconds(self.stopped),
+            "drained_ns": nanoseconds(self.drained),
+            "missed": self.missed,
             "lost": {
                 "no_link": self.lost.no_link, "no_entry": self.lost.no_entry, "cut_off": self.lost.cut_off,
                 "all": self.lost.total(),

@@ -58,6 +58,8 @@ impl InForce {
 pub enum SenderSls {
     /// The same set for every pair.
     Same(u16),
+    /// By LID.
+    ByLid(Vec<u16>),
     /// By LID and source switch: LIDs x switches, destination-major as [`Lft`].
     BySwitch(Vec<u16>),
     /// By LID and source end port: LIDs x end ports.
@@ -69,6 +71,7 @@ impl SenderSls {
     pub fn of(&self, fabric: &Fabric, source: EndPortId, dlid: Lid) -> u16 {
         match self {
             Self::Same(set) => *set,
+            Self::ByLid(table) => table[dlid.index()],
             Self::BySwitch(table) => fabric
                 .endport(source)
                 .attachment
@@ -103,6 +106,8 @@ pub struct Transition {
     pub returned: Vec<(Guid, u8)>,
     /// Rows of these ports that differ: (switch, in port, out port, new row).
     pub opened: Vec<(Guid, u8, u8, SlVlRow)>,
+    /// The SLs of the old and of the new tables each of which serves every pair.
+    pub any_sls: [Option<u16>; 2],
 }
 
 impl Transition {
@@ -116,6 +121,7 @@ impl Transition {
         let lids = old.lft.lids().max(new.lft.lids());
         let match_up = Matching::new(old_fabric, new_fabric);
         let sls = match_up.sls(&old.path_sl, &new.path_sl, lids);
+        let any_sls = [old.path_sl.any(), new.path_sl.any()];
         let owner = |fabric: &Fabric, lid: Lid| fabric.owner_of(lid).map(|e| fabric.endport(e).guid);
         let moved = |lid: &Lid| match (owner(old_fabric, *lid), owner(new_fabric, *lid)) {
             (Some(a), Some(b)) => a != b,
@@ -131,7 +137,7 @@ impl Transition {
         };
         let moved_lids = all_lids(lids).filter(moved).collect();
         let (failed, returned) = (without(&before, &after), without(&after, &before));
-        Self { old, new, sls, moved_lids, failed, returned, opened }
+        Self { old, new, sls, moved_lids, failed, returned, opened, any_sls }
     }
 }
 

@@ -2,6 +2,7 @@
 //! path SLs, VL arbitration.
 
 mod classes;
+mod drain;
 mod in_force;
 mod lft;
 mod multicast;
@@ -13,6 +14,7 @@ mod sl2vl;
 mod vlarb;
 
 pub use classes::Classes;
+pub use drain::{Drain, DrainSize, Hop, HostPaths, VirtualChannel};
 pub use in_force::{InForce, SenderSls, Transition};
 pub use lft::Lft;
 pub use multicast::{McastGroup, PortSet};

@@ -1,10 +1,10 @@
 //! A plan: what to program, step by step, to get from some tables to others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use thiserror::Error;
 
-use super::{InForce, Lft, McastGroup, PortSet, SlVlRow, Transition};
+use super::{Drain, HostPaths, InForce, Lft, McastGroup, PortSet, SlVlRow, Transition};
 use crate::fabric::{Fabric, Guid, Lid, PortNum, SwitchId};
 
 /// What is programmed in any order; afterwards everything is acknowledged before the next step begins, and all
@@ -17,6 +17,11 @@ pub struct Step {
     pub sl2vl: Vec<(Guid, u8, u8, SlVlRow)>,
     /// (switch, MLID, ports), no ports to remove the entry.
     pub mcast: Vec<(Guid, u16, PortSet)>,
+    /// What hosts use from here on, once all is acknowledged; in the first step, before, too. `None`: whatever the old
+    /// or the new tables state.
+    pub paths: Option<HostPaths>,
+    /// What has to be empty before the next step.
+    pub drain: Drain,
 }
 
 /// The steps from some tables to others.
@@ -40,12 +45,14 @@ pub struct PlanError {
 
 impl Plan {
     /// The steps between successive states, the first of them after the failures of a change. It also programs the rows
-    /// of ports whose cable returned.
+    /// of ports whose cable returned, unless the first step has others for them.
     pub fn between(fabric: &Fabric, change: &Transition, states: &[InForce]) -> Self {
         let mut steps: Vec<Step> =
             states.windows(2).map(|pair| Step::between(fabric, &pair[0], &pair[1])).collect();
         if let Some(first) = steps.first_mut() {
-            first.sl2vl.extend_from_slice(&change.opened);
+            let written: BTreeSet<_> = first.sl2vl.iter().map(|&(s, i, o, _)| (s, i, o)).collect();
+            let others = change.opened.iter().filter(|(s, i, o, _)| !written.contains(&(*s, *i, *o)));
+            first.sl2vl.extend(others);
             first.sl2vl.sort_by_key(|&(s, i, o, _)| (s, i, o));
         }
         Self { steps, failed: change.failed.clone() }

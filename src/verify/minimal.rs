@@ -1,5 +1,5 @@
 //! The usual case, fast: all entries for a LID lead one hop nearer, and the packets of all sources
-//! differ only in SL.
+//! differ only in SL, or those of all sources on a switch (`by_switch`).
 //!
 //! Up to 64 LIDs are processed together, one bit each: for every channel, the set of LIDs whose
 //! entries lead over it. If each entry leads to a switch that is nearer by the cables, no packet
@@ -9,8 +9,11 @@
 //! to VL 15, are left to [`Tree`](super::tree::Tree) and [`Flow`](super::flow::Flow), which are
 //! exact in all cases.
 
+mod by_switch;
+
 use crate::fabric::Vl;
 
+use self::by_switch::BySwitch;
 use super::flow::{DROPPED, Injection};
 use super::{Destination, Plan, bits};
 
@@ -69,6 +72,7 @@ pub(super) struct Minimal {
     turns_end: Vec<u32>,
     /// By channel: LIDs whose packets from adapters take it.
     adapters: Vec<u64>,
+    by_switch: BySwitch,
 }
 
 /// Result of a search by distance.
@@ -99,6 +103,7 @@ impl Minimal {
             turns: Vec::new(),
             turns_end: Vec::new(),
             adapters: Vec::new(),
+            by_switch: BySwitch::default(),
         }
     }
 

@@ -202,9 +202,9 @@ pub fn verify(fabric: &Fabric, routes: &Routes) -> Verdict {
 ///
 /// Cost, with S switches of d ports, C channels, D LIDs: O(D S) time per group of SLs that the
 /// tables treat differently, spread over all cores. If all paths are minimal and no SL depends on
-/// the sender, 64 LIDs are processed together, and the channels and turns that they share only
-/// once: about one to three nanoseconds per (LID, switch). O(D x end ports) more if SLs depend on
-/// the source end port. In addition, at most O(D / 64 x levels x C) for distances. Memory: 1 + 2
+/// more of the sender than its switch, 64 LIDs are processed together, and the channels and turns
+/// that they share only once: about one to three nanoseconds per (LID, switch). O(D x end ports)
+/// more if SLs depend on the source end port. In addition, at most O(D / 64 x levels x C) for distances. Memory: 1 + 2
 /// VLs bytes for each of the S d^2 turns, and O(S) per thread.
 pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdict {
     verify_in(fabric, routes, policy, Sizes::default())
@@ -504,15 +504,19 @@ impl<'a> Plan<'a> {
         let switches = self.fabric.num_switches();
         let (senders, sls) = Senders::new(self, block);
         let mut tally = Tally { sls, ..Tally::default() };
-        // One SL at a time, as long as none depends on the sender.
+        // One SL at a time, as long as none depends on more than the sender's switch.
         let mut closer = u64::MAX;
-        if !self.vls.is_empty() {
-            let search;
-            (search, closer) = minimal.run(self, block);
+        let quick = match &senders {
+            Senders::Same(_) => Some(minimal.run(self, block)),
+            Senders::BySwitch(sls) => Some(minimal.run_by_switch(self, block, sls)),
+            Senders::ByEndPort(_) => None,
+        };
+        if let Some((search, left)) = quick {
+            closer = left;
             (tally.diameter, tally.diameter_all) = (search.diameter, search.diameter_all);
             tally.hops.add_minimal(search.pairs);
         }
-        let (mut closer, usual): (Vec<_>, Vec<_>) =
+        let (closer, usual): (Vec<_>, Vec<_>) =
             block.iter().enumerate().partition(|(i, _)| closer >> i & 1 != 0);
         for (i, d) in usual {
             if dropped_at_home(self, &senders, i, d) {
@@ -529,19 +533,10 @@ impl<'a> Plan<'a> {
         tally.diameter = tally.diameter.max(diameter);
         tally.diameter_all = tally.diameter_all.max(diameter_all);
         let (mut tree, mut flow) = (Tree::new(switches), Flow::new(switches));
-        // Packets to adapters are packets between adapters too, so they come first.
         let to_adapter = |d: &Destination| self.fabric.endport(d.owner).is_adapter();
-        closer.sort_by_key(|(_, d)| (d.root, !to_adapter(d)));
-        let mut before: Option<(usize, &Destination)> = None;
         for (i, d) in closer {
-            let dropped = match before {
-                Some(before) if self.is_repeated(&senders, before, (i, d)) => false,
-                _ => {
-                    tree.grow(self, d, self.routes.lft.to(d.lid));
-                    before = Some((i, d));
-                    flow.run(self, &senders, i, d, &tree)
-                }
-            };
+            tree.grow(self, d, self.routes.lft.to(d.lid));
+            let dropped = flow.run(self, &senders, i, d, &tree);
             if tree.dead_end || tree.looping || dropped {
                 tally.unreachable = first(tally.unreachable, Some(d.lid));
             }
@@ -553,33 +548,6 @@ impl<'a> Plan<'a> {
             }
         }
         tally
-    }
-
-    /// Whether packets to the second destination take the same way with the same SLs as those to the first, as far as
-    /// the switch that both are on. Then they add no virtual channel and no dependency.
-    ///
-    /// - `first`, `second`: each with its number in the block; the first is an adapter if the second is.
-    fn is_repeated(
-        &self,
-        senders: &Senders,
-        first: (usize, &Destination),
-        second: (usize, &Destination),
-    ) -> bool {
-        let Senders::BySwitch(table) = senders else { return false };
-        let switches = self.fabric.num_switches();
-        let root = first.1.root;
-        let column = |d: &Destination| self.routes.lft.to(d.lid);
-        let own = |d: &Destination| column(d)[root] == d.port;
-        let sls = |i: usize| &table[i * switches..][..switches];
-        let alike = |from: usize, to: usize| {
-            column(first.1)[from..to] == column(second.1)[from..to]
-                && sls(first.0)[from..to] == sls(second.0)[from..to]
-        };
-        !self.drops
-            && second.1.root == root
-            && (own(first.1) && own(second.1))
-            && alike(0, root)
-            && alike(root + 1, switches)
     }
 
     /// The first channel with a VL in use that one of its ends cannot operate, and how many VLs it

@@ -238,11 +238,25 @@ fn cause(
                 let port = PortNum(plan.injection_port[e.index()]);
                 vl(c.from, port, c.out_port, sl) == first.1
             };
+            // The channels of the group from which packets go on over a channel.
+            let behind = |next: ChannelId| {
+                let back = channels.out(channels.get(next).from).map(|(_, back)| back.reverse);
+                back.filter(move |&b| b != channels.get(next).reverse && passes(g, b))
+            };
             let before = || {
-                let back = channels.out(c.from).map(|(_, back)| back.reverse);
-                let mut back = back.filter(|&b| b != c.reverse && passes(g, b));
-                let b = back.find(|&b| vl(c.from, channels.get(b).in_port, c.out_port, sl) == first.1)?;
-                plan.fabric.endports_on(channels.get(b).from).first()
+                let row = |b: &ChannelId| vl(c.from, channels.get(*b).in_port, c.out_port, sl) == first.1;
+                let mut open: Vec<ChannelId> = behind(first.0).filter(row).collect();
+                let mut next = 0;
+                // A switch need not have an end port.
+                while let Some(&b) = open.get(next) {
+                    if let Some(source) = plan.fabric.endports_on(channels.get(b).from).first() {
+                        return Some(source);
+                    }
+                    let more: Vec<ChannelId> = behind(b).filter(|b| !open.contains(b)).collect();
+                    open.extend(more);
+                    next += 1;
+                }
+                None
             };
             let source = plan.fabric.endports_on(c.from).iter().find(injects).or_else(before)?;
             Some(Cause::Multicast { mlid: g.mlid, source: *source, sl })

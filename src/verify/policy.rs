@@ -107,7 +107,7 @@ impl Senders {
         }
         let by_switch = match policy {
             SlPolicy::WithReplies => path_sl.is_by_switch_pair(),
-            _ => policy == SlPolicy::AsTold && path_sl.is_by_switch(),
+            _ => path_sl.is_by_switch(),
         };
         if by_switch && pairs == Pairs::All {
             let mut table = Vec::with_capacity(destinations.len() * fabric.num_switches());
@@ -120,10 +120,11 @@ impl Senders {
             for d in destinations {
                 let to_adapter = fabric.endport(d.owner).is_adapter();
                 // If only one SL serves a pair, the assigned SL is the allowed one.
-                let single = match path_sl {
-                    _ if policy == SlPolicy::WithReplies => None,
-                    PathSl::BySwitch(sls) => Some(&sls[d.lid.index() * on.len()..][..on.len()]),
-                    PathSl::BySwitchPair(pairs) => Some(pairs.to(d.lid)),
+                let single = match (policy, path_sl) {
+                    (SlPolicy::AsTold, PathSl::BySwitch(sls)) => {
+                        Some(&sls[d.lid.index() * on.len()..][..on.len()])
+                    }
+                    (SlPolicy::AsTold, PathSl::BySwitchPair(pairs)) => Some(pairs.to(d.lid)),
                     _ => None,
                 };
                 for (s, &(source, adapters, all)) in on.iter().enumerate() {
@@ -132,12 +133,12 @@ impl Senders {
                         continue;
                     };
                     let own = usize::from(s == d.root);
-                    let (told, allowed) = match single {
-                        Some(sls) if sls[s] < Sl::COUNT as u8 => (1 << sls[s], 1 << sls[s]),
-                        _ => (
+                    let (told, allowed) = match single.map(|sls| sls[s]) {
+                        None | Some(PathSl::UNKNOWN) => (
                             path_sl.assigned_sls(fabric, source, d.lid),
                             policy.mask(fabric, path_sl, source, d.lid),
                         ),
+                        Some(sl) => (1 << (sl & 0xf), 1 << (sl & 0xf)),
                     };
                     note(told, adapters.saturating_sub(own), all - own, to_adapter);
                     table.push(merge[usize::from(allowed)]);

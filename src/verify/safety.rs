@@ -70,12 +70,12 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
     // Fewer packets are never less safe than more.
     let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
     let any = if set == merge[usize::from(u16::MAX)] { told } else { under(SlPolicy::Any) };
-    let among = |sls: u16| any || told && merge[usize::from(sls)] & set != 0;
+    let zero_is_told = merge[1] & set != 0;
     // Replies then have the SL that they are assigned.
     let same_both_ways = routes.path_sl.is_same_both_ways();
     SlSafety {
-        sl_zero: among(1) || under(SlPolicy::Fixed(Sl(0))),
-        replies: any || told && (set != 0 || same_both_ways || under(SlPolicy::WithReplies)),
+        sl_zero: any || told && zero_is_told || under(SlPolicy::Fixed(Sl(0))),
+        replies: any || told && (same_both_ways || under(SlPolicy::WithReplies)),
         any,
     }
 }

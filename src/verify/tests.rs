@@ -1,15 +1,16 @@
 //! Small fabrics drawn by hand; [`random`] has random ones. A slow reference judges each of them too.
 
+mod common;
 mod compare;
 mod mixture;
 mod random;
 mod reference;
 mod sets;
+mod ways;
 
 use super::*;
-use crate::fabric::{FabricBuilder, Guid, Lmc, Node, NodeId, NodeKind, PortRef};
+use crate::fabric::{FabricBuilder, Guid, LinkState, Lmc, Node, NodeId, NodeKind, PortRef};
 use crate::tables::{Lft, McastGroup, PathSl, PortSet};
-use crate::topology::Torus;
 
 /// Switches with 12 ports, and adapters; cables use the next free port at either end.
 struct Build {
@@ -113,12 +114,31 @@ fn clockwise(fabric: &Fabric) -> Lft {
     let mut lft = Lft::new(fabric);
     for d in destinations(fabric) {
         for s in fabric.switch_ids() {
-            let next = SwitchId::at((s.index() + 1) % n);
-            let out = fabric.channels().out(s).find(|(_, c)| c.to == next).unwrap().1.out_port;
+            let out = port_to(fabric, s.index(), (s.index() + 1) % n);
             lft.set(s, d.lid, if s.index() == d.root { PortNum(d.port) } else { out });
         }
     }
     lft
+}
+
+/// On a ring: a group whose packets take some cables one after the other, the first from this switch to the next.
+fn around(fabric: &Fabric, first: usize, cables: usize, sls: Option<u16>) -> McastGroup {
+    let n = fabric.num_switches();
+    let mut ports: Vec<(SwitchId, PortSet)> = (first..first + cables)
+        .map(|s| {
+            let mut set = PortSet::default();
+            set.insert(port_to(fabric, s % n, (s + 1) % n));
+            (SwitchId::at(s % n), set)
+        })
+        .collect();
+    ports.sort_unstable_by_key(|&(s, _)| s);
+    McastGroup { mlid: McastGroup::FIRST_MLID + first as u16, sls, ports }
+}
+
+/// The first port of a switch to another one.
+fn port_to(fabric: &Fabric, from: usize, to: usize) -> PortNum {
+    let mut out = fabric.channels().out(SwitchId::at(from));
+    out.find(|(_, c)| c.to.index() == to).unwrap().1.out_port
 }
 
 fn adapter_lid(fabric: &Fabric, i: usize) -> Lid {
@@ -221,6 +241,8 @@ fn entries_that_lead_nowhere() {
     b.adapter(0);
     b.adapter(2);
     b.cable(1, 1);
+    b.adapter(1);
+    b.builder.node_mut(b.switches[1]).ports[5].state = LinkState::Down;
     let f = b.finish(0);
     let good = routes(&f, tables(&f, |_| 0, true));
     assert!(check(&f, &good, SlPolicy::AsTold).is_safe());
@@ -242,6 +264,7 @@ fn entries_that_lead_nowhere() {
     assert_eq!(fault(s1, far, Lft::NO_PATH), Fault::NoEntry);
     assert_eq!(fault(s1, far, 9), Fault::NoLink(PortNum(9)));
     assert_eq!(fault(s1, far, 99), Fault::NoLink(PortNum(99)));
+    assert_eq!(fault(s1, far, 5), Fault::NoLink(PortNum(5)));
     assert_eq!(fault(s1, far, 3), Fault::BackToItself(PortNum(3)));
     assert!(matches!(fault(s1, far, 0), Fault::WrongNode(PortNum(0), _)));
     assert!(matches!(fault(s0, adapter_lid(&f, 0), 3), Fault::WrongNode(PortNum(3), _)));
@@ -456,6 +479,11 @@ fn a_cycle_of_one_sl_shows_when_it_is_in_use() {
     assert!(check(&f, &r, SlPolicy::AsTold).is_safe());
     let v = check(&f, &r, SlPolicy::Any);
     assert!(!v.deadlock_free && credit_loop(&v).iter().any(|w| w.packet.sl == Sl(3)));
+    // Groups that need no SL in particular may have any other one.
+    let mut grouped = r.clone();
+    grouped.multicast = (0..5).map(|s| around(&f, s, 2, None)).collect();
+    let v = check(&f, &grouped, SlPolicy::AsTold);
+    assert!(v.is_safe() && v.multicast.is_some_and(|m| m.sls == !(1 << 3)));
     r.path_sl = PathSl::Any(0b1001);
     assert!(!check(&f, &r, SlPolicy::AsTold).deadlock_free);
 }
@@ -466,20 +494,16 @@ fn a_cycle_of_one_sl_shows_when_it_is_in_use() {
 fn a_copy_that_the_next_switch_drops_waits_too() {
     let f = ring(4, 0..4, 0);
     let mut r = routes(&f, tables(&f, |_| 0, true));
-    let port = |from: usize, to: usize| {
-        let mut out = f.channels().out(SwitchId::at(from));
-        out.find(|(_, c)| c.to.index() == to).unwrap().1.out_port
-    };
     for end in f.endports() {
         let s = (end.attachment.unwrap().0.index() + 2) % 4;
-        r.lft.set(SwitchId::at(s), end.lid, port(s, if s == 3 { 2 } else { s + 1 }));
+        r.lft.set(SwitchId::at(s), end.lid, port_to(&f, s, if s == 3 { 2 } else { s + 1 }));
     }
     let set = |port| {
         let mut set = PortSet::default();
         set.insert(port);
         set
     };
-    let ports = vec![(SwitchId(0), set(port(0, 1))), (SwitchId(3), set(port(3, 0)))];
+    let ports = vec![(SwitchId(0), set(port_to(&f, 0, 1))), (SwitchId(3), set(port_to(&f, 3, 0)))];
     r.multicast.push(McastGroup { mlid: McastGroup::FIRST_MLID, sls: Some(1), ports });
     let v = check(&f, &r, SlPolicy::AsTold);
     assert!(v.deadlock_free && v.reachable && !v.is_safe());
@@ -586,28 +610,4 @@ fn the_verdict_does_not_depend_on_threads() {
         pool.install(|| verify(&f, &r))
     };
     assert_eq!(with(1), with(3));
-}
-
-/// All LIDs of a torus' switch have the same paths, which are followed once. A fault of one of them is found.
-#[test]
-fn a_fault_of_one_of_several_equal_lids_is_found() {
-    let f = Torus { dims: vec![7, 7], cas: 3 }.build().unwrap();
-    let routed = crate::engine::route(&f, &crate::engine::Settings::default()).unwrap();
-    assert!(routed.verdict.is_safe() && routed.verdict.sls == 4);
-    for (_, end) in f.adapters().take(6) {
-        let (home, port) = end.attachment.unwrap();
-        let ring = |s: SwitchId| f.channels().out(s).next().unwrap().1.out_port;
-        // At home, to the wrong port; elsewhere, around a ring for ever.
-        let mut wrong = routed.routes.clone();
-        wrong.lft.set(home, end.lid, ring(home));
-        assert!(!verify(&f, &wrong).reachable, "{home:?} {port}");
-        let mut wrong = routed.routes.clone();
-        for s in f.switch_ids().filter(|&s| s != home) {
-            wrong.lft.set(s, end.lid, ring(s));
-        }
-        assert!(!verify(&f, &wrong).loop_free, "{home:?} {port}");
-    }
-    let table = vec![0; f.lid_table_len() * f.num_switches()];
-    let one_sl = Routes { path_sl: PathSl::BySwitch(table), ..routed.routes };
-    assert!(!verify(&f, &one_sl).deadlock_free, "without datelines the rings are cycles");
 }

@@ -7,10 +7,11 @@
  * FILE has lines "SLID DLID MASK": the SLs that may be assigned to the pair, bit n for SL n, in hex. Asks
  * COUNT times, cycling through the lines, one query at a time, and prints
  *   answered N wrong N none N silent N
- * none: the SA says that there is no path; silent: no answer, twenty times in a row. The first
- * wrong ones are named before. Without COUNT it asks each line once, ignoring its MASK, and prints
+ * none: the SA says that there is no path; silent: no answer for a minute, so that a sweep of a busy machine
+ * may take its time after a cut. The first wrong ones are named before. Without COUNT it goes through the lines
+ * once, ignoring MASK, and prints
  *   SLID DLID SL|none|silent
- * for each before that. Runs over ibsim with umad2sim preloaded.
+ * for each before that; there silent is no answer for two seconds. Runs over ibsim with umad2sim preloaded.
  *
  * Exit: 0 nothing wrong and nothing silent, 1 otherwise, 2 usage or file trouble.
  *
@@ -22,13 +23,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 2000
 /* A packet that cannot be delivered, as over a cable that was cut a moment ago, is reported at once by
  * ibsim; so there is a pause between tries. */
 #define PAUSE_MS 100
-#define TRIES 20
+#define PATIENT_S 60
+#define BRIEF_S 2
 /* Component mask of a PathRecord. */
 #define HAS_DLID (1ull << 4)
 #define HAS_SLID (1ull << 5)
@@ -59,10 +62,18 @@ static struct pair *load(const char *name, size_t *n)
 	return pairs;
 }
 
-/* The SL of the PathRecord; -1: there is none; -2: no answer. */
-static int ask(struct ibmad_port *port, ib_portid_t *sa, const struct pair *p)
+static double now(void)
 {
-	for (int i = 0; i < TRIES; i++) {
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+/* The SL of the PathRecord; -1: there is none; -2: no answer for so many seconds. */
+static int ask(struct ibmad_port *port, ib_portid_t *sa, const struct pair *p, double patience)
+{
+	for (double end = now() + patience; now() < end;) {
 		uint8_t buffer[1024] = { 0 };
 		ib_sa_call_t call = { .attrid = IB_SA_ATTR_PATHRECORD, .method = IB_MAD_METHOD_GET,
 				      .mask = HAS_DLID | HAS_SLID };
@@ -109,7 +120,7 @@ int main(int argc, char **argv)
 	sa.lid = own.sm_lid;
 	for (unsigned long i = 0; i < (count ? count : n); i++) {
 		const struct pair *p = &pairs[i % n];
-		int sl = ask(port, &sa, p);
+		int sl = ask(port, &sa, p, count ? PATIENT_S : BRIEF_S);
 
 		if (!count && sl >= 0)
 			printf("%u %u %d\n", p->slid, p->dlid, sl);

@@ -8,7 +8,7 @@
 //! in the tables of the baseline, byte for byte.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::build::one_sl;
 use super::candidates::{Candidate, Refinement};
@@ -21,7 +21,7 @@ use super::{Priced, limit};
 use crate::engine::{Lineage, Routed, Settings, Task};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
 use crate::ordering::Rule;
-use crate::routing::{Forwarding, NoLegalPath, keep_paths, lower_unused, raise_unused};
+use crate::routing::{Forwarding, NoLegalPath, Usage, keep_paths, lower_unused, raise_unused};
 use crate::tables::Lft;
 
 fn keep(
@@ -51,6 +51,8 @@ pub struct Baseline {
     lft: Lft,
     /// `None` for tables in dimension order on a torus: what later ones keep is that order.
     rule: Option<Keepable>,
+    /// What packets use in the tables, once a link has failed.
+    usage: Arc<OnceLock<Usage>>,
 }
 
 impl Baseline {
@@ -70,6 +72,7 @@ impl Baseline {
             settings: settings.clone(),
             lft: routed.routes.lft.clone(),
             rule: rule.cloned(),
+            usage: Arc::default(),
         })
     }
 
@@ -85,10 +88,11 @@ impl Baseline {
         self.rule.is_none() && self.matching(task).is_some()
     }
 
-    /// Tables in which only lost paths move: see [`mended`].
-    pub(super) fn mend(&self, objective: &Objective<'_>) -> Option<Priced> {
-        let before = Before { fabric: &self.fabric, lft: &self.lft, rule: self.rule.as_ref()? };
-        mended(&before, objective, &self.matching(objective.task)?)
+    /// Tables of a fabric in which only lost paths move: see [`mended`].
+    pub(super) fn mend(&self, objective: &Objective<'_>, fabric: &Fabric) -> Option<Priced> {
+        let before =
+            Before { fabric: &self.fabric, lft: &self.lft, rule: self.rule.as_ref()?, usage: &self.usage };
+        mended(&before, objective, fabric, &self.matching(objective.task)?)
     }
 
     /// Tables that keep to it, if there are any within the limit on detours.

@@ -1,6 +1,7 @@
 //! Tables of a baseline, mended where it has lost links.
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use super::keepable::Keepable;
 use super::objective::Objective;
@@ -12,7 +13,7 @@ use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId};
 use crate::lanes::Lanes;
 use crate::multicast::{KnownOrder, McastTrees};
 use crate::ordering::{Rank, Rule, VirtualChannelOrder};
-use crate::routing::{Choice, Lookahead, Mended, Mending, NoLegalPath, keep_paths};
+use crate::routing::{Choice, Lookahead, Mended, Mending, NoLegalPath, Usage, keep_paths};
 use crate::tables::{Lft, Sl2Vl, SlVlRow};
 
 /// Entries (LIDs times switches) up to which tables are mended, as one thread looks at the lost ones.
@@ -23,6 +24,8 @@ pub(super) struct Before<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lft: &'a Lft,
     pub(super) rule: &'a Keepable,
+    /// What packets use in them, when that is known.
+    pub(super) usage: &'a OnceLock<Usage>,
 }
 
 /// What switches and channels were in the fabric of the baseline.
@@ -35,9 +38,17 @@ pub(super) struct Onto {
 /// [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some switch finds no
 /// path so, or too many pairs take detours.
 ///
-/// Cost: that of [`Mending::prepare`], and four times that of `mend` at most; not tried where there are more than [`MOST`] entries.
-pub(super) fn mended(before: &Before<'_>, objective: &Objective<'_>, onto: &Onto) -> Option<Priced> {
-    let &Before { fabric: old, lft, rule } = before;
+/// - `new`: the fabric of now. That of the objective is the same, perhaps with fewer LIDs to judge tables by.
+///
+/// Cost: that of [`Mending::prepare`], and four times that of `mend` at most; not tried where there are more than
+/// [`MOST`] entries.
+pub(super) fn mended(
+    before: &Before<'_>,
+    objective: &Objective<'_>,
+    new: &Fabric,
+    onto: &Onto,
+) -> Option<Priced> {
+    let &Before { fabric: old, lft, rule, usage } = before;
     let trees = rule.trees.as_ref()?;
     let sl = Sl(rule.lanes.path_sl.any()?.trailing_zeros() as u8);
     if old.num_switches() * lft.lids() > MOST {
@@ -46,7 +57,7 @@ pub(super) fn mended(before: &Before<'_>, objective: &Objective<'_>, onto: &Onto
     let (mut alive, mut present) = (vec![false; old.channels().len()], vec![false; old.num_switches()]);
     onto.channels.iter().for_each(|c| alive[c.index()] = true);
     onto.switches.iter().for_each(|s| present[s.index()] = true);
-    let lids = same_lids(old, objective.task.fabric, onto)?;
+    let lids = same_lids(old, new, onto)?;
     let mending = Mending {
         fabric: old,
         alive: &alive,
@@ -56,15 +67,16 @@ pub(super) fn mended(before: &Before<'_>, objective: &Objective<'_>, onto: &Onto
         sl2vl: &rule.lanes.sl2vl,
         sl,
         most_vls: objective.task.limits.vls.max(rule.lanes.vls),
+        // The paths of further LIDs leave little room.
+        may_stray: new.adapters().any(|(_, end)| end.lmc.lids() > 1),
         trees: &trees.trees,
     };
-    let prepared = mending.prepare();
+    let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
     let mut best: Option<Priced> = None;
     for choice in Choice::ALL {
         let Some(found) = prepared.mend(choice) else { continue };
-        let kept_trees =
-            if choice.trees_stay { trees_over(objective.task.fabric, trees, onto) } else { None };
-        let Some(found) = priced(rule, objective, onto, &lids, found, kept_trees) else { continue };
+        let kept_trees = if choice.trees_stay { trees_over(new, trees, onto) } else { None };
+        let Some(found) = priced(rule, objective, (new, onto), &lids, found, kept_trees) else { continue };
         if best.as_ref().is_none_or(|best| found.lost < best.lost) {
             best = Some(found);
         }
@@ -96,13 +108,12 @@ fn same_lids(old: &Fabric, new: &Fabric, onto: &Onto) -> Option<Vec<Lid>> {
 fn priced(
     rule: &Keepable,
     objective: &Objective<'_>,
-    onto: &Onto,
+    (new, onto): (&Fabric, &Onto),
     lids: &[Lid],
     mended: Mended,
     trees: Option<McastTrees>,
 ) -> Option<Priced> {
     let task = objective.task;
-    let new = task.fabric;
     let mut lft = Lft::new(new);
     for &lid in lids {
         let entries = lft.to_mut(lid).iter_mut().zip(&onto.switches);
@@ -110,7 +121,8 @@ fn priced(
     }
     // Nothing is lost: this counts the load.
     let anything = (&Rule::Any, Lookahead::Every, NoLegalPath::Break);
-    let (forwarding, lost) = keep_paths(new, task.hops, anything.0, anything.1, anything.2, lft, false);
+    let (forwarding, lost) =
+        keep_paths(task.fabric, task.hops, anything.0, anything.1, anything.2, lft.clone(), false);
     if !lost.is_empty() || forwarding.nonminimal_share() > limit(task.settings) {
         return None;
     }
@@ -141,7 +153,7 @@ fn priced(
         "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions".to_owned(),
         "paths stay as they were, but for those that failed links took".to_owned(),
     ];
-    let (lft, path_sl) = (forwarding.lft, path_sl.clone());
+    let path_sl = path_sl.clone();
     let mut plan = match trees {
         Some(trees) => Plan { lft, sl2vl, path_sl, vls, remarks, trees: Some(trees), lineage: Lineage::Kept },
         None => {
@@ -207,7 +219,7 @@ mod tests {
                 let limits = LaneLimits { vls: 8, sls: 16 };
                 let task =
                     Task { fabric: &damaged, hops: &hops, settings: &settings, limits, baseline: None };
-                let Some(mended) = baseline.mend(&Objective::new(task)) else { continue };
+                let Some(mended) = baseline.mend(&Objective::new(task), &damaged) else { continue };
                 // The trees are left out: they change in the same steps.
                 let unicast = |lft: &Lft, sl2vl: &Sl2Vl, fabric: &Fabric| Routes {
                     sl2vl: sl2vl.clone(),

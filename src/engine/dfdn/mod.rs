@@ -92,7 +92,7 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     }
     let objective = Objective::new(task);
     let mut new = None;
-    if let Some(mended) = baseline.mend(&objective) {
+    if let Some(mended) = baseline.mend(&objective, task.fabric) {
         let suffices = |lost: f64| mended.lost <= lost + KEPT;
         if baseline.matched_by(&mended)
             || new.insert(anew(task, Some(objective))).as_ref().is_ok_and(|new| suffices(new.lost))

@@ -8,8 +8,8 @@ pub(super) struct InTree<'a> {
     fabric: &'a Fabric,
     rule: &'a Rule,
     target: SwitchId,
-    /// By switch: the channel that it takes; meaningless at the target.
-    next: Vec<ChannelId>,
+    /// By switch: the channel that it takes and where that leads; meaningless at the target.
+    next: Vec<(ChannelId, SwitchId)>,
     /// By switch: hops to the target.
     length: Vec<u16>,
     /// By switch: how many others go on to it.
@@ -23,7 +23,7 @@ impl<'a> InTree<'a> {
             fabric,
             rule,
             target: SwitchId(0),
-            next: vec![ChannelId(0); n],
+            next: vec![(ChannelId(0), SwitchId(0)); n],
             length: vec![0; n],
             before: vec![0; n],
         }
@@ -36,11 +36,11 @@ impl<'a> InTree<'a> {
         self.target = target;
         for s in self.fabric.switch_ids().filter(|&s| s != target) {
             let Some(channel) = channels.at_port(s, PortNum(ports[s.index()])) else { return false };
-            self.next[s.index()] = channel;
+            self.next[s.index()] = (channel, self.to(channel));
         }
         self.before.fill(0);
         for s in self.fabric.switch_ids().filter(|&s| s != target) {
-            let to = self.to(self.next[s.index()]);
+            let (_, to) = self.next[s.index()];
             self.before[to.index()] += 1;
         }
         self.length.fill(UNKNOWN);
@@ -53,7 +53,7 @@ impl<'a> InTree<'a> {
                     return false;
                 }
                 trail.push(at);
-                at = self.to(self.next[at.index()]);
+                (_, at) = self.next[at.index()];
             }
             let mut length = self.length[at.index()];
             while let Some(at) = trail.pop() {
@@ -66,7 +66,7 @@ impl<'a> InTree<'a> {
 
     /// The channel over which a switch goes on.
     pub(super) fn next(&self, switch: SwitchId) -> ChannelId {
-        self.next[switch.index()]
+        self.next[switch.index()].0
     }
 
     /// Hops from a switch to the target.
@@ -80,23 +80,32 @@ impl<'a> InTree<'a> {
 
     /// A channel and those that follow it to the target.
     pub(super) fn path(&self, channel: ChannelId) -> impl Iterator<Item = ChannelId> {
-        std::iter::successors(Some(channel), |&c| self.after(self.to(c)))
+        let mut ahead = Some((channel, self.to(channel)));
+        std::iter::from_fn(move || {
+            let (channel, to) = ahead?;
+            ahead = (to != self.target).then(|| self.next[to.index()]);
+            Some(channel)
+        })
     }
 
     fn after(&self, switch: SwitchId) -> Option<ChannelId> {
-        (switch != self.target).then(|| self.next[switch.index()])
+        (switch != self.target).then(|| self.next[switch.index()].0)
     }
 
     /// See [`Rule::position_of`]; [`Rule::END`] at the target.
     fn position(&self, switch: SwitchId) -> u32 {
-        let Some(channel) = self.after(switch) else { return Rule::END };
-        self.rule.position_of(channel, self.after(self.to(channel)))
+        if switch == self.target {
+            return Rule::END;
+        }
+        let (channel, to) = self.next[switch.index()];
+        self.rule.position_of(channel, self.after(to))
     }
 
     /// The switches that go on to a switch, with their channels to it.
     pub(super) fn predecessors(&self, switch: SwitchId) -> impl Iterator<Item = (SwitchId, ChannelId)> {
         let into = self.fabric.channels().out(switch).map(|(_, c)| (c.to, c.reverse));
-        let into = into.filter(|&(from, channel)| from != self.target && self.next[from.index()] == channel);
+        let into =
+            into.filter(|&(from, channel)| from != self.target && self.next[from.index()].0 == channel);
         into.take(usize::from(self.before[switch.index()]))
     }
 
@@ -109,10 +118,10 @@ impl<'a> InTree<'a> {
     pub(super) fn passes(&self, from: SwitchId, over: SwitchId) -> bool {
         let mut at = from;
         while at != over {
-            match self.after(at) {
-                Some(channel) => at = self.to(channel),
-                None => return false,
+            if at == self.target {
+                return false;
             }
+            (_, at) = self.next[at.index()];
         }
         true
     }
@@ -172,20 +181,21 @@ impl<'a> InTree<'a> {
     ///
     /// - `subtree`: of the switch.
     pub(super) fn set(&mut self, switch: SwitchId, channel: ChannelId, subtree: &[SwitchId]) {
-        let old = self.to(self.next[switch.index()]);
+        let (_, old) = self.next[switch.index()];
         self.before[old.index()] -= 1;
         let new = self.to(channel);
         self.before[new.index()] += 1;
-        self.next[switch.index()] = channel;
+        self.next[switch.index()] = (channel, new);
         for &s in subtree {
-            self.length[s.index()] = self.length[self.to(self.next[s.index()]).index()] + 1;
+            let (_, to) = self.next[s.index()];
+            self.length[s.index()] = self.length[to.index()] + 1;
         }
     }
 
     /// Writes the next hops into the ports by switch of a destination, but at the target.
     pub(super) fn write(&self, ports: &mut [u8]) {
         for s in self.fabric.switch_ids().filter(|&s| s != self.target) {
-            ports[s.index()] = self.fabric.channels().get(self.next[s.index()]).out_port.0;
+            ports[s.index()] = self.fabric.channels().get(self.next[s.index()].0).out_port.0;
         }
     }
 }

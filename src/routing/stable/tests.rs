@@ -1,5 +1,5 @@
 use super::*;
-use crate::fabric::{FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortRef};
+use crate::fabric::{Duty, FabricBuilder, Guid, LinkSpeed, Lmc, Node, NodeKind, PortRef, Role};
 use crate::ordering::{Tree, host_levels, up_down_rank};
 use crate::topology::{FatTree, HyperX, SlimFly, fail_links, slow_links, small_members};
 
@@ -220,5 +220,27 @@ fn shifts_have_no_collision_in_a_fat_tree() {
                 }
             }
         }
+    }
+}
+
+/// The adapters of a role take turns among themselves, so those that compute use all channels up from a leaf alike.
+#[test]
+fn where_some_adapters_store_the_others_use_all_channels_up() {
+    let mut f = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+    let ends: Vec<_> = f.adapters().map(|(id, end)| (id, end.lid, end.attachment.unwrap())).collect();
+    let storage = Duty { role: Role::Storage, ..Duty::default() };
+    let (store, compute): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(.., (_, port))| port.0 == 2);
+    store.iter().for_each(|&(id, ..)| f.set_duty(id, storage));
+    let routed = free(&f);
+    for leaf in f.switch_ids().filter(|&s| f.num_adapters_on(s) > 0) {
+        let mut destinations = vec![0; 4];
+        let others: Vec<_> = compute.iter().filter(|(.., (home, _))| *home != leaf).collect();
+        for (_, lid, _) in &others {
+            let c = f.channels().at_port(leaf, routed.lft.get(leaf, *lid).unwrap()).unwrap();
+            let number = f.channels().out(leaf).position(|(id, _)| id == c).unwrap();
+            destinations[number] += 1;
+        }
+        let share = others.len().div_ceil(4);
+        assert!(destinations.iter().all(|&d| d + 1 >= share && d <= share), "{destinations:?}");
     }
 }

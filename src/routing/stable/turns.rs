@@ -28,7 +28,8 @@ pub(super) struct Request {
 /// collectives, 2012). Further up the ports towards the switches below take turns.
 ///
 /// The order is that of all switches which are connected over the channels of this level, such as a pod, and of all
-/// ports in use there. So the loss of a cable or an adapter changes no turn of others.
+/// ports in use there. So the loss of a cable or an adapter changes no turn of others. The adapters of each role take
+/// turns among themselves: where some of each switch store, the others still use all channels alike.
 pub(super) struct Turns {
     groups: Vec<Group>,
     /// By switch; `None` where nothing is to choose.
@@ -46,7 +47,13 @@ struct Group {
     above: Vec<(u64, SwitchId)>,
     /// The most parallel links.
     width: usize,
-    /// The ports by which paths leave the switches below.
+    by_role: [Requests; Role::ALL.len()],
+}
+
+/// What adapters of a role ask for at the switches of a group.
+#[derive(Default)]
+struct Requests {
+    /// The ports by which paths leave these switches.
     ports: Vec<PortNum>,
     /// The greatest [`Request::left`], and one.
     rounds: usize,
@@ -96,14 +103,19 @@ impl Turns {
             let from = into.iter().map(|&c| channels.get(c).from);
             group.above.extend(from.map(|from| (fabric.switch(from).guid.0, from)));
             group.width = group.width.max(parallel(into));
-            group.ports.extend(requests.iter().map(|request| request.port));
-            group.rounds = requests.iter().map(|request| request.left + 1).fold(group.rounds, usize::max);
+            for request in requests {
+                let Requests { ports, rounds } = &mut group.by_role[request.role as usize];
+                ports.push(request.port);
+                *rounds = (*rounds).max(request.left + 1);
+            }
         }
         for group in &mut groups {
             group.above.sort_unstable();
             group.above.dedup();
-            group.ports.sort_unstable();
-            group.ports.dedup();
+            for Requests { ports, .. } in &mut group.by_role {
+                ports.sort_unstable();
+                ports.dedup();
+            }
         }
         let weights = fabric.weights();
         let slow = |c: ChannelId| u64::from(weights.by_channel()[c.index()]) > weights.usual();
@@ -134,8 +146,7 @@ impl Turns {
     /// The place of the channel whose turn it is; a link may be missing there.
     fn of(&self, s: SwitchId, request: &Request) -> Option<usize> {
         let group = &self.groups[self.group_of[s.index()]?];
-        let each = group.ports.len() * group.rounds;
-        Some((self.number[s.index()] * each + group.turn(request)) % group.places())
+        Some((group.first(request.role, self.number[s.index()]) + group.turn(request)) % group.places())
     }
 
     /// How many rounds at this switch are over when it is this request's turn.
@@ -150,11 +161,30 @@ impl Group {
         self.above.len() * self.width
     }
 
+    /// The place at which the turns of a role begin at a switch of this number.
+    ///
+    /// The role with most requests goes on where it ended at the switch before. The others use the places that it leaves
+    /// over, and move on among these whenever it has been through all places.
+    fn first(&self, role: Role, number: usize) -> usize {
+        let each =
+            |role: &Role| self.by_role[*role as usize].ports.len() * self.by_role[*role as usize].rounds;
+        let lead = Role::ALL.into_iter().rev().max_by_key(each).unwrap_or(role);
+        if role == lead {
+            return number * each(&lead);
+        }
+        let places = self.places();
+        let others = Role::ALL.into_iter().filter(|other| *other != lead);
+        let before: usize = others.clone().take_while(|other| *other != role).map(|other| each(&other)).sum();
+        let taken = each(&lead) % places + others.map(|other| each(&other)).sum::<usize>();
+        let cycle = (1..=places).find(|switches| switches * each(&lead) % places == 0).unwrap_or(1);
+        (number + 1) * each(&lead) + before + number / cycle % (places.saturating_sub(taken) + 1)
+    }
+
     /// Which turn it is at one switch: by port, then by what is left from the level below.
     fn turn(&self, request: &Request) -> usize {
-        let ports = self.ports.len();
+        let ports = &self.by_role[request.role as usize].ports;
         // Where all places have had their turn, the next round begins at the second one.
-        let round = ports + usize::from(ports % self.places() == 0);
-        self.ports.partition_point(|&port| port < request.port) + request.left * round
+        let round = ports.len() + usize::from(ports.len() % self.places() == 0);
+        ports.partition_point(|&port| port < request.port) + request.left * round
     }
 }

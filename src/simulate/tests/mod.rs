@@ -2,6 +2,7 @@
 
 mod closed_forms;
 mod conservation;
+mod double_scheme;
 mod judge;
 mod refusals;
 mod update;
@@ -71,6 +72,30 @@ fn line(switches: usize, cas: usize) -> Fabric {
 fn routes(fabric: &Fabric, engine: &str) -> Routes {
     let settings = engine::Settings { engine: engine.to_owned(), ..engine::Settings::default() };
     engine::route(fabric, &settings).expect("it routes this fabric").routes
+}
+
+/// Tables of a mesh of 3 x 3 switches, numbered by rows: along its row first, or along its column.
+fn along(fabric: &Fabric, rows_first: bool) -> Routes {
+    let mut lft = Lft::new(fabric);
+    for end in fabric.endports() {
+        let (home, at_home) = end.attachment.unwrap();
+        for s in 0..9 {
+            let (at, to) = ([s / 3, s % 3], [home.index() / 3, home.index() % 3]);
+            let axes = if rows_first { [1, 0] } else { [0, 1] };
+            let port = match axes.into_iter().find(|&axis| at[axis] != to[axis]) {
+                None => at_home,
+                Some(axis) => {
+                    let mut next = at;
+                    next[axis] = if to[axis] > at[axis] { at[axis] + 1 } else { at[axis] - 1 };
+                    let to = 3 * next[0] + next[1];
+                    let mut out = fabric.channels().out(crate::fabric::SwitchId::at(s));
+                    out.find(|(_, c)| c.to.index() == to).map(|(_, c)| c.out_port).expect("neighbours")
+                }
+            };
+            end.lids().for_each(|lid| lft.set(crate::fabric::SwitchId::at(s), lid, port));
+        }
+    }
+    Routes { path_sl: PathSl::Any(u16::MAX), ..Routes::on_one_vl("example", fabric, lft) }
 }
 
 /// Shortest paths on one VL, which may have credit loops.

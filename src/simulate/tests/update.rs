@@ -111,30 +111,8 @@ fn the_price_of_each_way() {
 #[test]
 fn rewriting_deadlocks_where_proven_steps_do_not() {
     let fabric = Mesh { dims: vec![3, 3], cas: 2 }.build().unwrap();
-    let along = |rows_first: bool| {
-        let mut lft = Lft::new(&fabric);
-        for end in fabric.endports() {
-            let (home, at_home) = end.attachment.unwrap();
-            for s in 0..9 {
-                let (at, to) = ([s / 3, s % 3], [home.index() / 3, home.index() % 3]);
-                let axes = if rows_first { [1, 0] } else { [0, 1] };
-                let port = match axes.into_iter().find(|&axis| at[axis] != to[axis]) {
-                    None => at_home,
-                    Some(axis) => {
-                        let mut next = at;
-                        next[axis] = if to[axis] > at[axis] { at[axis] + 1 } else { at[axis] - 1 };
-                        let to = 3 * next[0] + next[1];
-                        let mut out = fabric.channels().out(crate::fabric::SwitchId::at(s));
-                        out.find(|(_, c)| c.to.index() == to).map(|(_, c)| c.out_port).expect("neighbours")
-                    }
-                };
-                end.lids().for_each(|lid| lft.set(crate::fabric::SwitchId::at(s), lid, port));
-            }
-        }
-        Routes::on_one_vl("example", &fabric, lft)
-    };
-    let old = along(true);
-    let t = Transition::between(&fabric, &old, &fabric, &along(false));
+    let old = along(&fabric, true);
+    let t = Transition::between(&fabric, &old, &fabric, &along(&fabric, false));
     let planned = |strategy| reconfigure::plan(&fabric, &t, Options { strategy, ..Options::default() });
     let (one, rounds) = (planned(Strategy::OneStep), planned(Strategy::Auto));
     assert!(!one.is_proven() && rounds.is_proven() && rounds.plan.steps.len() == 2);

@@ -61,7 +61,7 @@ impl<'a> Common<'a> {
     }
 
     /// Whether the packets to a LID are in the graph.
-    pub(super) fn has(&self, lid: Lid) -> bool {
+    pub(in crate::verify) fn has(&self, lid: Lid) -> bool {
         self.lids.get(lid.index()).is_some_and(|has| *has)
     }
 }

@@ -201,10 +201,10 @@ impl<'a> Mixing<'a> {
     fn new(fabric: &'a Fabric, sls: &'a SenderSls, states: &[&'a InForce]) -> Self {
         assert!(!states.is_empty(), "a mixture of nothing");
         let (channels, turns) = (fabric.channels(), Turns::new(fabric));
-        let alike = |state: &&InForce| {
-            state.sl2vl.rows().len() == turns.len && state.lft.lids() >= fabric.lid_table_len()
-        };
-        assert!(states.iter().all(alike), "tables of another fabric");
+        for state in states {
+            assert_eq!(state.sl2vl.rows().len(), turns.len, "tables of another fabric");
+            assert!(state.lft.lids() >= fabric.lid_table_len(), "tables of another fabric");
+        }
         let mut ahead = vec![Out { to: u32::MAX, ..Out::default() }; channels.num_slots()];
         for c in channels.as_slice() {
             let slot = channels.first_slot(c.from) + c.out_port.index();
@@ -269,7 +269,7 @@ impl<'a> Mixing<'a> {
     fn in_use(&self) -> u16 {
         let sent = match self.sls {
             SenderSls::Same(set) => *set,
-            SenderSls::BySwitch(table) | SenderSls::ByEndPort(table) => {
+            SenderSls::ByLid(table) | SenderSls::BySwitch(table) | SenderSls::ByEndPort(table) => {
                 table.iter().fold(0, |all, set| all | set)
             }
         };
@@ -388,6 +388,7 @@ impl<'a> Mixing<'a> {
     fn senders(&self, lid: Lid) -> &[u16] {
         let (table, width) = match self.sls {
             SenderSls::Same(_) => return &[],
+            SenderSls::ByLid(table) => (table, 1),
             SenderSls::BySwitch(table) => (table, self.fabric.num_switches()),
             SenderSls::ByEndPort(table) => (table, self.fabric.endports().len()),
         };
@@ -420,6 +421,7 @@ impl<'a> Mixing<'a> {
         let of_all = |set: u16| if uses(set) { group.injected[slot] } else { 0 };
         let sent = match self.sls {
             SenderSls::Same(set) => of_all(*set),
+            SenderSls::ByLid(table) => of_all(table[lid.index()]),
             SenderSls::BySwitch(table) => of_all(table[lid.index() * self.first_slot.len() + s]),
             SenderSls::ByEndPort(_) => {
                 let sets = self.senders(lid);

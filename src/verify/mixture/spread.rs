@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::fabric::{EndPortId, PortNum, SwitchId};
 use crate::tables::{InForce, McastGroup, PortSet};
 
-use super::flow::Sink;
+use super::flow::{Out, Sink};
 use super::{Mixing, SlGroup};
 use crate::verify::flow::DROPPED;
 
@@ -78,8 +78,8 @@ struct Spread<'a> {
     sl: &'a SlGroup,
     /// By slot: VLs on the channel out of it.
     held: Vec<u16>,
-    /// (switch, port, VLs) that have not been followed yet.
-    open: Vec<(usize, u8, u16)>,
+    /// Channels with VLs that have not been followed yet.
+    open: Vec<(Out, u16)>,
 }
 
 impl<'a> Spread<'a> {
@@ -93,41 +93,36 @@ impl<'a> Spread<'a> {
         for &(s, ports) in &self.group.ports {
             for &source in mixing.fabric.endports_on(s).iter().filter(|&&e| sends(e)) {
                 let port = mixing.fabric.endport(source).attachment.map_or(PortNum::ZERO, |(_, port)| port);
-                for out in ports.iter().filter(|&out| out != port) {
-                    if out.index() < mixing.turns.side[s.index()] {
-                        let vls = mixing.first_vls(&self.sl.vls, self.sl.sl, source, s.index(), out.0);
-                        self.hold(s.index(), out, vls, sink);
-                    }
+                let outs = ports.iter().filter(|&out| out != port);
+                for out in outs.filter_map(|out| mixing.out(s.index(), out.0)) {
+                    let vls = mixing.first_vls(&self.sl.vls, self.sl.sl, source, s.index(), out.port);
+                    self.hold(out, vls, sink);
                 }
             }
         }
-        while let Some((s, port, from)) = self.open.pop() {
-            let Some(out) = mixing.out(s, port) else { continue };
+        while let Some((out, from)) = self.open.pop() {
             let next = out.to as usize;
-            let ports = self.group.at(SwitchId::at(next));
-            for port in ports.iter().filter(|port| port.0 != out.in_port) {
-                if port.index() >= mixing.turns.side[next] {
-                    continue;
-                }
-                let turn = mixing.turns.at(next, port.0, out.in_port);
+            let group = self.group.at(SwitchId::at(next));
+            let ports = group.iter().filter(|port| port.0 != out.in_port);
+            for ahead in ports.filter_map(|port| mixing.out(next, port.0)) {
+                let turn = mixing.turns.at(next, ahead.port, out.in_port);
                 let vls = self.sl.vls[turn] & !DROPPED;
-                if let Some(ahead) = mixing.out(next, port.0).filter(|_| vls != 0) {
+                if vls != 0 {
                     sink.depend(turn, ahead.slot as usize, from, vls);
-                    self.hold(next, port, vls, sink);
+                    self.hold(ahead, vls, sink);
                 }
             }
         }
     }
 
     /// Copies leave on some VLs of a channel.
-    fn hold(&mut self, s: usize, port: PortNum, vls: u16, sink: &mut impl Sink) {
-        let Some(out) = self.mixing.out(s, port.0) else { return };
+    fn hold(&mut self, out: Out, vls: u16, sink: &mut impl Sink) {
         let held = &mut self.held[out.slot as usize];
         let more = vls & !*held;
         if more != 0 {
             *held |= more;
             sink.carry(out.slot as usize, more);
-            self.open.push((s, port.0, more));
+            self.open.push((out, more));
         }
     }
 }

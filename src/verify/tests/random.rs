@@ -8,7 +8,9 @@ use super::compare::{compare, compare_safety};
 use crate::fabric::{
     Fabric, FabricBuilder, Guid, Lid, LinkState, Lmc, Node, NodeKind, PortNum, PortRef, Sl, SwitchId, Vl,
 };
-use crate::tables::{ClassSl, Classes, Lft, McastGroup, PathSl, PortSet, Routes, Sl2Vl, SlVlRow, VlArb};
+use crate::tables::{
+    ClassSl, Classes, Lft, McastGroup, PathSl, PortSet, Routes, Sl2Vl, SlVlRow, SwitchPairs, VlArb,
+};
 use crate::verify::{Fault, McastFault, Sizes, SlPolicy, Witness};
 
 pub(super) type Dice = ChaCha8Rng;
@@ -205,10 +207,19 @@ pub(super) fn path_sl(f: &Fabric, dice: &mut Dice) -> PathSl {
         };
         (0..rows * f.lid_table_len()).map(sl).collect()
     };
-    let own = match dice.random_range(0..4) {
+    let own = match dice.random_range(0..5) {
         0 => PathSl::Any(1 << dice.random_range(0..16)),
         1 => PathSl::Any(dice.random_range(1..=u16::MAX)),
         2 => PathSl::BySwitch(table(f.num_switches(), dice)),
+        3 => {
+            let n = f.num_switches();
+            let mut pairs = table(n, dice);
+            pairs.resize(n * n, 0);
+            if dice.random_bool(0.5) {
+                (0..n * n).for_each(|i| pairs[i] = pairs[i.max(i % n * n + i / n)]);
+            }
+            PathSl::BySwitchPair(SwitchPairs::new(f, pairs))
+        }
         _ => PathSl::ByEndPort(table(f.endports().len(), dice)),
     };
     let Some(classes) = classes else { return own };

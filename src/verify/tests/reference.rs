@@ -216,7 +216,7 @@ fn component(reach: &BTreeMap<Lane, BTreeMap<Lane, usize>>, v: Lane) -> Vec<Lane
 }
 
 /// The number of sets of virtual channels that all wait for each other.
-fn components(waits: &Waits) -> usize {
+pub(super) fn components(waits: &Waits) -> usize {
     let reach = reach(waits);
     let all: BTreeSet<Vec<Lane>> = reach.keys().map(|&v| component(&reach, v)).collect();
     all.iter().filter(|c| !c.is_empty()).count()

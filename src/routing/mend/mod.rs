@@ -1,0 +1,161 @@
+//! Earlier tables, mended so that the way to them and back is free of credit loops.
+//!
+//! Where a link fails, some destinations lose paths. A rule says more than these tables need: it forbids turns that
+//! close no cycle with the turns that paths really take. So nothing is asked of a rule here. The dependencies between
+//! virtual channels that the earlier tables have are one graph, to which those of the new entries are added one
+//! switch after the other, as long as there is no cycle.
+//!
+//! What is added is more than the paths of the new tables: the turns of packets that meet an old entry at one switch
+//! and a new one at the next. Two graphs stay acyclic, those of the two steps in which the tables go to and fro:
+//!
+//! | graph | entries over channels that are gone | other entries |
+//! |---|---|---|
+//! | `ends` | old or new | new |
+//! | `rest` | old | old or new |
+//!
+//! When a channel fails the rest goes first, and the entries over the channel, which drop their packets anyway, go
+//! next. When it returns, these go back first. SL2VL rows stay, but for turns that no packet took: such a turn may get
+//! another VL. While `rest` changes it has either VL.
+
+mod dependencies;
+mod graph;
+mod paths;
+mod tables;
+mod usage;
+
+use std::cell::OnceCell;
+
+use self::dependencies::Dependencies;
+use self::graph::Graph;
+use self::usage::{count, union};
+use super::demand::Demand;
+use crate::fabric::{Lid, PortNum, SwitchId, Vl};
+use crate::tables::Lft;
+
+pub use tables::Mending;
+pub use usage::Usage;
+
+/// Mended tables.
+pub struct Mended {
+    /// The entries, by numbers of the earlier fabric.
+    pub lft: Lft,
+    /// Rows that differ: (switch, in port, out port), and the VL.
+    pub rows: Vec<(SwitchId, PortNum, PortNum, Vl)>,
+    /// By VL, by channel of the earlier fabric: a place in an order in which all packets ascend, lower VLs first.
+    /// `None` where some packets go on to a lower VL.
+    pub places: Option<Vec<Vec<u32>>>,
+}
+
+/// What counts where switches have a choice.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// Whether the new entries must close no cycle with the multicast trees. If not, they still close none before
+    /// the trees have been taken away.
+    pub trees_stay: bool,
+    /// Of paths of the same length, the one of the least load, and only then one that stays; else the other way round.
+    pub by_load: bool,
+}
+
+impl Choice {
+    /// All of them, those first that change the least.
+    pub const ALL: [Self; 4] = [
+        Self { trees_stay: true, by_load: false },
+        Self { trees_stay: true, by_load: true },
+        Self { trees_stay: false, by_load: false },
+        Self { trees_stay: false, by_load: true },
+    ];
+}
+
+/// What all choices have in common.
+pub struct PreparedMending<'a> {
+    mending: &'a Mending<'a>,
+    usage: &'a Usage,
+    demand: Demand<'a>,
+    /// Destinations that have lost a path.
+    lost: Vec<Lid>,
+    /// By turn, VLs of packets that take it in what is left of the tables.
+    left: Vec<u16>,
+    /// By channel: routes to the destinations that have lost nothing.
+    load: Vec<u64>,
+    /// The dependencies of what is left, without trees and with them.
+    ends: [OnceCell<Option<Dependencies>>; 2],
+}
+
+impl PreparedMending<'_> {
+    /// Entries for the destinations that have lost a path, all others as they were. `None` where some switch finds no
+    /// path, or the earlier tables are not acyclic.
+    ///
+    /// A switch with a lost path gets the shortest that closes no cycle. Where some find none, all switches may get new
+    /// paths to that destination. Destinations follow one another in the order of LIDs. A turn that was free gets its
+    /// old VL if that closes no cycle, else the lowest that closes none.
+    ///
+    /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
+    /// cost of [`Acyclic::add`] for each new dependency.
+    pub fn mend(&self, choice: Choice) -> Option<Mended> {
+        let &Self { mending, usage, ref demand, .. } = self;
+        let graph = |all: Dependencies| Graph::new(mending.fabric, usage, all);
+        let rest = graph(usage.all(mending)?);
+        let ends = graph(self.ends(choice.trees_stay)?);
+        let mut graphs = [ends, rest];
+        let mut load = self.load.clone();
+        let mut lft = mending.lft.clone();
+        for &lid in &self.lost {
+            let next = mending.route(lid, &mut graphs, &load, choice.by_load, demand)?;
+            count(mending.fabric, lid, &next, demand, &mut load, |s| mending.present[s.index()]);
+            for (s, channel) in
+                mending.fabric.switch_ids().zip(&next).filter(|(s, _)| mending.present[s.index()])
+            {
+                if let &Some(channel) = channel {
+                    lft.set(s, lid, mending.fabric.channels().get(channel).out_port);
+                }
+            }
+        }
+        let [ends, _] = graphs;
+        let rows = mending.rows(usage, &ends.all);
+        Some(Mended { lft, rows, places: ends.all.places(mending.fabric.channels().len()) })
+    }
+
+    /// The dependencies of what is left; `None` if they have a cycle.
+    fn ends(&self, with_trees: bool) -> Option<Dependencies> {
+        let make = || {
+            let with = with_trees.then(|| union(&self.left, &self.usage.trees));
+            let used = with.as_ref().unwrap_or(&self.left);
+            self.usage.dependencies(self.mending.fabric, used, self.mending.most_vls)
+        };
+        self.ends[usize::from(with_trees)].get_or_init(make).clone()
+    }
+}
+
+impl Mending<'_> {
+    /// What all choices have in common.
+    ///
+    /// - `usage`: of the same tables.
+    ///
+    /// Cost: O(S) with S switches for each destination that has lost a path, and O(turns); where a switch is gone
+    /// O(D S) with D LIDs.
+    pub fn prepare<'a>(&'a self, usage: &'a Usage) -> PreparedMending<'a> {
+        let lost = self.lost();
+        let mut is_lost = vec![false; self.lft.lids()];
+        lost.iter().for_each(|lid| is_lost[lid.index()] = true);
+        let left = usage.left(self, &lost);
+        let demand = Demand::new(self.fabric);
+        let load = usage.load_left(self, &is_lost, &demand);
+        PreparedMending { mending: self, usage, demand, lost, left, load, ends: Default::default() }
+    }
+
+    /// The rows of turns that have another VL now.
+    fn rows(&self, usage: &Usage, ends: &Dependencies) -> Vec<(SwitchId, PortNum, PortNum, Vl)> {
+        let channels = self.fabric.channels();
+        let mut rows = Vec::new();
+        for (first, c) in channels.iter() {
+            for (second, d) in channels.out(c.to) {
+                let turn = usage.turns.of(first, second);
+                let vls = ends.vls_after[turn];
+                if vls != 1 << usage.vl_after[turn] {
+                    rows.push((c.to, c.in_port, d.out_port, Vl(vls.trailing_zeros() as u8)));
+                }
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,148 @@
+//! The earlier tables, and what is left of their fabric.
+
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId};
+use crate::tables::{Lft, McastGroup, Sl2Vl};
+
+/// Earlier tables with one SL, and what is left of their fabric.
+pub struct Mending<'a> {
+    /// The fabric of the tables; all numbers here are of this one.
+    pub fabric: &'a Fabric,
+    /// By channel: whether it is still there.
+    pub alive: &'a [bool],
+    /// By switch: whether it is still there. Without it none of its channels is.
+    pub present: &'a [bool],
+    /// The LIDs that have to be reached.
+    pub lids: &'a [Lid],
+    /// Entries; all paths are complete.
+    pub lft: &'a Lft,
+    /// Rows, alike for all SLs that senders may use.
+    pub sl2vl: &'a Sl2Vl,
+    /// One of these SLs.
+    pub sl: Sl,
+    /// VLs that they may have, from 0 on.
+    pub most_vls: u8,
+    /// Whether a destination that finds no new paths in both graphs may have others, which take steps of their own.
+    pub may_stray: bool,
+    /// Multicast trees.
+    pub trees: &'a [McastGroup],
+}
+
+impl Mending<'_> {
+    pub(super) fn next(&self, s: SwitchId, lid: Lid) -> Option<ChannelId> {
+        self.fabric.channels().at_port(s, PortNum(self.lft.to(lid)[s.index()]))
+    }
+
+    /// By switch: the next hop to a destination.
+    pub(super) fn all_next(&self, lid: Lid) -> Vec<Option<ChannelId>> {
+        self.fabric.switch_ids().map(|s| self.next(s, lid)).collect()
+    }
+
+    /// The LIDs that have to be reached and to which some switch that is still there forwards over a channel that is
+    /// gone.
+    ///
+    /// Cost: O(D) for each channel that is gone.
+    pub(super) fn lost(&self) -> Vec<Lid> {
+        let channels = self.fabric.channels().iter();
+        let gone = channels.filter(|(id, c)| !self.alive[id.index()] && self.present[c.from.index()]);
+        let gone: Vec<(usize, u8)> = gone.map(|(_, c)| (c.from.index(), c.out_port.0)).collect();
+        let has_lost = |lid: &Lid| {
+            let ports = self.lft.to(*lid);
+            gone.iter().any(|&(s, port)| ports[s] == port)
+        };
+        self.lids.iter().copied().filter(has_lost).collect()
+    }
+
+    pub(super) fn target(&self, lid: Lid) -> Option<SwitchId> {
+        let (s, _) = self.fabric.endport(self.fabric.owner_of(lid)?).attachment?;
+        Some(s)
+    }
+
+    pub(super) fn vl(&self, s: SwitchId, inp: PortNum, out: PortNum) -> u8 {
+        self.sl2vl.row(s, inp, out).get(self.sl).0
+    }
+
+    pub(super) fn vl_after(&self, first: ChannelId, second: ChannelId) -> u8 {
+        let channels = self.fabric.channels();
+        let c = channels.get(first);
+        self.vl(c.to, c.in_port, channels.get(second).out_port)
+    }
+
+    /// The VLs on which end ports of a switch send over a channel.
+    pub(super) fn injected(&self, channel: ChannelId) -> u16 {
+        let c = self.fabric.channels().get(channel);
+        let ends = self.fabric.endports_on(c.from).iter().filter_map(|&e| self.fabric.endport(e).attachment);
+        ends.fold(0, |vls, (_, port)| vls | 1 << self.vl(c.from, port, c.out_port))
+    }
+
+    /// By switch: whether all channels of its path are still there.
+    ///
+    /// - `next`: next hops to a destination.
+    ///
+    /// Cost: O(S).
+    pub(super) fn whole(&self, next: &[Option<ChannelId>]) -> Vec<bool> {
+        let mut whole: Vec<Option<bool>> = vec![None; next.len()];
+        let mut trail = Vec::new();
+        for s in 0..next.len() {
+            let mut at = s;
+            let is_whole = loop {
+                if let Some(known) = whole[at] {
+                    break known;
+                }
+                // No until the way is known: a loop comes back here.
+                whole[at] = Some(false);
+                trail.push(at);
+                match next[at] {
+                    None => break true,
+                    Some(channel) if self.alive[channel.index()] => {
+                        at = self.fabric.channels().get(channel).to.index();
+                    }
+                    Some(_) => break false,
+                }
+            };
+            trail.drain(..).for_each(|s| whole[s] = Some(is_whole));
+        }
+        whole.into_iter().map(|whole| whole == Some(true)).collect()
+    }
+
+    /// Hops of the paths that are left.
+    pub(super) fn hops_left(&self, target: SwitchId, old: &[Option<ChannelId>]) -> Vec<Option<u32>> {
+        let length = |s: SwitchId| {
+            let mut at = s;
+            for hops in 0..old.len() {
+                if at == target {
+                    return Some(hops as u32);
+                }
+                let channel = old[at.index()].filter(|c| self.alive[c.index()])?;
+                at = self.fabric.channels().get(channel).to;
+            }
+            None
+        };
+        self.fabric.switch_ids().map(|s| length(s).filter(|_| self.present[s.index()])).collect()
+    }
+}
+
+/// Numbers of turns.
+pub(super) struct Turns {
+    /// By channel.
+    after: Vec<u32>,
+    out_port: Vec<u8>,
+    pub(super) len: usize,
+}
+
+impl Turns {
+    pub(super) fn new(fabric: &Fabric) -> Self {
+        let channels = fabric.channels();
+        let mut len = 0;
+        let after = channels.as_slice().iter().map(|c| {
+            let start = len;
+            len += channels.slots_of(c.to);
+            start as u32
+        });
+        let after = after.collect();
+        Self { after, out_port: channels.as_slice().iter().map(|c| c.out_port.0).collect(), len }
+    }
+
+    pub(super) fn of(&self, first: ChannelId, second: ChannelId) -> usize {
+        self.after[first.index()] as usize + usize::from(self.out_port[second.index()])
+    }
+}
