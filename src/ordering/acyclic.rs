@@ -1,11 +1,17 @@
 //! A graph that stays free of cycles while edges are added (Pearce, Kelly: "A Dynamic Topological Sort Algorithm
 //! for Directed Acyclic Graphs", 2006).
 
-/// Vertices `0..n`, and an order of them in which every edge leads forward.
+/// The edges of a graph.
+pub trait Edges {
+    /// Calls `each` with the vertices that edges lead to.
+    fn after(&self, vertex: u32, each: impl FnMut(u32));
+    /// Calls `each` with the vertices that edges come from.
+    fn before(&self, vertex: u32, each: impl FnMut(u32));
+}
+
+/// An order of the vertices of a graph in which every edge leads forward.
 #[derive(Clone)]
-pub struct Acyclic {
-    after: Vec<Vec<u32>>,
-    before: Vec<Vec<u32>>,
+pub struct TopologicalOrder {
     /// Place of each vertex in the order.
     place: Vec<u32>,
     /// By vertex: the search that met it last.
@@ -13,61 +19,37 @@ pub struct Acyclic {
     searches: u32,
 }
 
-impl Acyclic {
-    /// Without edges.
+impl TopologicalOrder {
+    /// Vertices `0..n`, as long as there are no edges.
     pub fn new(vertices: usize) -> Self {
-        Self {
-            after: vec![Vec::new(); vertices],
-            before: vec![Vec::new(); vertices],
-            place: (0..vertices as u32).collect(),
-            met: vec![0; vertices],
-            searches: 0,
-        }
+        Self { place: (0..vertices as u32).collect(), met: vec![0; vertices], searches: 0 }
     }
 
-    /// Adds an edge unless it would close a cycle; returns whether it was added.
+    /// Changes the order so that one more edge leads forward; returns whether there is such an order.
     ///
-    /// Cost: O(1) if it leads forward in the order; otherwise that of the vertices between its ends.
-    pub fn add(&mut self, from: usize, to: usize) -> bool {
-        if from == to {
+    /// - `edges`: those that lead forward now.
+    ///
+    /// Cost: O(1) if it leads forward already; otherwise that of the vertices between its ends.
+    pub fn admit(&mut self, edges: &impl Edges, from: usize, to: usize) -> bool {
+        let (low, high) = (self.place[to], self.place[from]);
+        if high <= low {
+            return from != to;
+        }
+        // Everything behind `to` and before `from` changes places.
+        let mut behind = self.reach(edges, Direction::After, to, |place| place <= high);
+        if behind.contains(&(from as u32)) {
             return false;
         }
-        let (low, high) = (self.place[to], self.place[from]);
-        if high > low {
-            // Everything behind `to` and before `from` changes places.
-            let mut behind = self.reach(to, Direction::After, |place| place <= high);
-            if behind.contains(&(from as u32)) {
-                return false;
-            }
-            let mut ahead = self.reach(from, Direction::Before, |place| place >= low);
-            behind.sort_unstable_by_key(|&v| self.place[v as usize]);
-            ahead.sort_unstable_by_key(|&v| self.place[v as usize]);
-            let moved: Vec<u32> = ahead.into_iter().chain(behind).collect();
-            let mut places: Vec<u32> = moved.iter().map(|&v| self.place[v as usize]).collect();
-            places.sort_unstable();
-            for (v, place) in moved.into_iter().zip(places) {
-                self.place[v as usize] = place;
-            }
+        let mut ahead = self.reach(edges, Direction::Before, from, |place| place >= low);
+        behind.sort_unstable_by_key(|&v| self.place[v as usize]);
+        ahead.sort_unstable_by_key(|&v| self.place[v as usize]);
+        let moved: Vec<u32> = ahead.into_iter().chain(behind).collect();
+        let mut places: Vec<u32> = moved.iter().map(|&v| self.place[v as usize]).collect();
+        places.sort_unstable();
+        for (v, place) in moved.into_iter().zip(places) {
+            self.place[v as usize] = place;
         }
-        self.after[from].push(to as u32);
-        self.before[to].push(from as u32);
         true
-    }
-
-    /// Whether an edge was added.
-    ///
-    /// Cost: O(edges out of `from`).
-    pub fn has(&self, from: usize, to: usize) -> bool {
-        self.after[from].contains(&(to as u32))
-    }
-
-    /// Takes back the last edge that was added; the order stays.
-    ///
-    /// # Panics
-    /// If another one was the last at one of its ends.
-    pub fn remove_last(&mut self, from: usize, to: usize) {
-        let (after, before) = (self.after[from].pop(), self.before[to].pop());
-        assert!(after == Some(to as u32) && before == Some(from as u32), "the last edge");
     }
 
     /// The place of a vertex in the order.
@@ -75,36 +57,87 @@ impl Acyclic {
         self.place[vertex]
     }
 
-    /// The vertices that can be reached over edges without leaving some places.
-    fn reach(&mut self, start: usize, direction: Direction, within: impl Fn(u32) -> bool) -> Vec<u32> {
-        let edges = match direction {
-            Direction::After => &self.after,
-            Direction::Before => &self.before,
-        };
+    /// The vertices that can be reached without leaving some places.
+    fn reach(
+        &mut self,
+        edges: &impl Edges,
+        direction: Direction,
+        start: usize,
+        within: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
         self.searches = self.searches.checked_add(1).unwrap_or_else(|| {
             self.met.fill(0);
             1
         });
-        self.met[start] = self.searches;
+        let Self { place, met, searches } = self;
+        met[start] = *searches;
         let mut found = vec![start as u32];
         let mut next = 0;
         while let Some(&v) = found.get(next) {
             next += 1;
-            for &w in &edges[v as usize] {
-                let met = &mut self.met[w as usize];
-                if *met != self.searches && within(self.place[w as usize]) {
-                    *met = self.searches;
+            let visit = |w: u32| {
+                let met = &mut met[w as usize];
+                if *met != *searches && within(place[w as usize]) {
+                    *met = *searches;
                     found.push(w);
                 }
+            };
+            match direction {
+                Direction::After => edges.after(v, visit),
+                Direction::Before => edges.before(v, visit),
             }
         }
         found
     }
 }
 
+#[derive(Clone, Copy)]
 enum Direction {
     After,
     Before,
+}
+
+/// Vertices `0..n`, lists of their edges, and an order of them.
+#[derive(Clone)]
+pub struct Acyclic {
+    order: TopologicalOrder,
+    lists: Lists,
+}
+
+#[derive(Clone)]
+struct Lists {
+    after: Vec<Vec<u32>>,
+    before: Vec<Vec<u32>>,
+}
+
+impl Edges for Lists {
+    fn after(&self, vertex: u32, each: impl FnMut(u32)) {
+        self.after[vertex as usize].iter().copied().for_each(each);
+    }
+
+    fn before(&self, vertex: u32, each: impl FnMut(u32)) {
+        self.before[vertex as usize].iter().copied().for_each(each);
+    }
+}
+
+impl Acyclic {
+    /// Without edges.
+    pub fn new(vertices: usize) -> Self {
+        let lists = Lists { after: vec![Vec::new(); vertices], before: vec![Vec::new(); vertices] };
+        Self { order: TopologicalOrder::new(vertices), lists }
+    }
+
+    /// Adds an edge unless it would close a cycle; returns whether it was added.
+    ///
+    /// Cost: that of [`TopologicalOrder::admit`].
+    pub fn add(&mut self, from: usize, to: usize) -> bool {
+        let fits = self.order.admit(&self.lists, from, to);
+        if fits {
+            self.lists.after[from].push(to as u32);
+            self.lists.before[to].push(from as u32);
+        }
+        fits
+    }
 }
 
 #[cfg(test)]
@@ -138,14 +171,5 @@ mod tests {
             }
         }
         assert!(added > 100 && refused > 100);
-    }
-
-    #[test]
-    fn edges_are_taken_back() {
-        let mut graph = Acyclic::new(3);
-        assert!(graph.add(0, 1) && graph.add(1, 2) && !graph.add(2, 0));
-        graph.remove_last(1, 2);
-        assert!(graph.add(2, 0) && graph.has(2, 0) && !graph.has(1, 2));
-        assert!(graph.place(2) < graph.place(0) && graph.place(0) < graph.place(1));
     }
 }

@@ -21,7 +21,7 @@ mod up_down_layers;
 mod up_down_rank;
 mod virtual_channel_order;
 
-pub use acyclic::Acyclic;
+pub use acyclic::{Acyclic, Edges, TopologicalOrder};
 pub(crate) use by_triangles::common_neighbours;
 pub use by_triangles::global_links_first;
 pub use datelines::Datelines;

@@ -157,7 +157,7 @@ impl Plugin {
             failures_at_adapters: AtomicU32::new(0),
             failures_of_tops: AtomicU32::new(0),
             failures_of_links: AtomicU32::new(0),
-            retry: Retry::new(),
+            retry: Retry::new(host),
             retry_later: AtomicBool::new(false),
             transit: Mutex::default(),
             sweep_log: Mutex::default(),

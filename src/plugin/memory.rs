@@ -46,16 +46,24 @@ impl Size {
 
     /// Upper bound of the bytes that a run takes with a thread per core: a generous multiple of the
     /// tables (one byte per switch and LID for forwarding tables and for SLs, one byte per pair of
-    /// switches for hop counts, 8 bytes per SL2VL row), 512 bytes per port for the fabric, stacks,
-    /// and 16 MiB.
+    /// switches for hop counts, 8 bytes per SL2VL row), 512 bytes per port for the fabric, what
+    /// mending needs, stacks, and 16 MiB.
+    ///
+    /// Mending has 2 bytes per turn and data VL for each thread that counts who uses them and for
+    /// each of five graphs of dependencies: two that all attempts begin with for new paths, one for
+    /// old ones, and a copy of two of them.
     fn bytes(self) -> usize {
         const MIB: usize = 1 << 20;
+        const DATA_VLS: usize = 15;
+        let threads = threads::wanted();
+        let mending = 2 * DATA_VLS * self.turns * (threads + 6);
         16 * MIB
             + 8 * self.switches * self.lids
             + 8 * self.switches * self.switches
             + 32 * self.turns
+            + mending
             + 512 * self.ports
-            + threads::wanted() * 3 * MIB
+            + threads * 3 * MIB
     }
 
     /// Whether a run may start.

@@ -1,8 +1,9 @@
 //! Sweeps requested because tables did not arrive: at once, then with growing delays.
 //!
 //! A node that keeps refusing a table must not make the whole fabric be swept again and again.
-//! OpenSM reports nothing between two heavy sweeps, so a thread waits: started with the first wait,
-//! joined when the plugin is deleted.
+//! OpenSM reports nothing between two heavy sweeps, so a thread waits. It starts with the plugin: later, a new thread
+//! may find no memory for its thread-local data, and then the C library ends OpenSM. It is joined when the plugin is
+//! deleted.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -29,7 +30,7 @@ pub(super) fn wait(failures: u32) -> Duration {
 #[derive(Debug)]
 pub(super) struct Retry {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -47,12 +48,18 @@ struct State {
 
 impl Retry {
     /// Nothing is pending.
-    pub(super) fn new() -> Self {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
-        Self { shared, thread: Mutex::new(None) }
+    pub(super) fn new(host: Host) -> Self {
+        Self::asking(move || host.force_heavy_sweep())
     }
 
-    /// Requests a heavy sweep after a delay, replacing a pending one. False if no thread can be
+    fn asking(ask: impl Fn() + Send + 'static) -> Self {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        let waiting = shared.clone();
+        let named = std::thread::Builder::new().name("dfdn-retry".to_owned()).stack_size(256 << 10);
+        Self { shared, thread: named.spawn(move || waiting.run(ask)).ok() }
+    }
+
+    /// Requests a heavy sweep after a delay, replacing a pending one. False if no thread could be
     /// started to wait; then none is requested.
     pub(super) fn after(&self, host: &Host, wait: Duration) -> bool {
         if wait.is_zero() {
@@ -60,13 +67,7 @@ impl Retry {
             host.force_heavy_sweep();
             return true;
         }
-        let mut thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if thread.is_none() {
-            let (shared, host) = (self.shared.clone(), *host);
-            let named = std::thread::Builder::new().name("dfdn-retry".to_owned()).stack_size(256 << 10);
-            *thread = named.spawn(move || shared.run(|| host.force_heavy_sweep())).ok();
-        }
-        if thread.is_none() {
+        if self.thread.is_none() {
             return false;
         }
         self.shared.lock().due = Some(Instant::now() + wait);
@@ -84,8 +85,7 @@ impl Drop for Retry {
     fn drop(&mut self) {
         self.shared.lock().over = true;
         self.shared.changed.notify_all();
-        let thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        if let Some(thread) = thread {
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
@@ -132,15 +132,11 @@ mod tests {
 
     #[test]
     fn it_asks_once_when_it_is_due_and_ends_when_told() {
-        let retry = Retry::new();
         let asked = Arc::new(AtomicU32::new(0));
-        let (shared, count) = (retry.shared.clone(), asked.clone());
-        let run = move || {
-            shared.run(|| {
-                count.fetch_add(1, Ordering::Relaxed);
-            });
-        };
-        *retry.thread.lock().expect("not poisoned") = Some(std::thread::spawn(run));
+        let count = asked.clone();
+        let retry = Retry::asking(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
         retry.shared.lock().due = Some(Instant::now() + Duration::from_millis(20));
         retry.shared.changed.notify_all();
         std::thread::sleep(Duration::from_millis(300));

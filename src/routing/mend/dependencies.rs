@@ -2,20 +2,23 @@
 
 use super::tables::Turns;
 use crate::fabric::{ChannelId, Fabric};
-use crate::ordering::Acyclic;
+use crate::ordering::{Edges, TopologicalOrder};
 
 /// What [`Dependencies::depend`] adds.
 pub(super) enum Added {
-    /// Of one virtual channel on another.
-    Dependency(usize, usize),
+    /// Packets on a VL before a turn wait for one after it.
+    Dependency { turn: usize, from: usize, to: usize },
     /// The first packets that take a turn.
     Taken(usize),
 }
 
-/// Dependencies between virtual channels.
+/// Dependencies between virtual channels. They are bits by turn and VLs: a copy costs no more than its bytes, 2 for
+/// each turn and VL.
 #[derive(Clone)]
 pub(super) struct Dependencies {
-    order: Acyclic,
+    order: TopologicalOrder,
+    /// By turn and VL before it: the VLs after it that packets wait for.
+    waits: Vec<u16>,
     /// By turn: the VL after it, as a set.
     pub(super) vls_after: Vec<u16>,
     /// By turn: whether packets take it.
@@ -23,6 +26,46 @@ pub(super) struct Dependencies {
     /// Whether packets may go on to a lower VL.
     descends: bool,
     most_vls: u8,
+}
+
+/// Dependencies as edges between vertices: one for each channel and VL.
+struct Waits<'a> {
+    net: (&'a Fabric, &'a Turns),
+    waits: &'a [u16],
+    vls: usize,
+}
+
+impl Waits<'_> {
+    fn channel(&self, vertex: u32) -> (ChannelId, usize) {
+        let vertex = vertex as usize;
+        (ChannelId::at(vertex / self.vls), vertex % self.vls)
+    }
+
+    fn vertex(&self, channel: ChannelId, vl: usize) -> u32 {
+        (channel.index() * self.vls + vl) as u32
+    }
+}
+
+impl Edges for Waits<'_> {
+    fn after(&self, vertex: u32, mut each: impl FnMut(u32)) {
+        let ((fabric, turns), (channel, vl)) = (self.net, self.channel(vertex));
+        for (second, _) in fabric.channels().out(fabric.channels().get(channel).to) {
+            let waits = self.waits[turns.of(channel, second) * self.vls + vl];
+            bits(waits).for_each(|to| each(self.vertex(second, to)));
+        }
+    }
+
+    fn before(&self, vertex: u32, mut each: impl FnMut(u32)) {
+        let ((fabric, turns), (channel, vl)) = (self.net, self.channel(vertex));
+        for (_, back) in fabric.channels().out(fabric.channels().get(channel).from) {
+            let first = turns.of(back.reverse, channel) * self.vls;
+            for (from, waits) in self.waits[first..first + self.vls].iter().enumerate() {
+                if waits >> vl & 1 != 0 {
+                    each(self.vertex(back.reverse, from));
+                }
+            }
+        }
+    }
 }
 
 impl Dependencies {
@@ -39,7 +82,8 @@ impl Dependencies {
     ) -> Option<Self> {
         let channels = fabric.channels();
         let mut all = Self {
-            order: Acyclic::new(channels.len() * usize::from(most_vls)),
+            order: TopologicalOrder::new(channels.len() * usize::from(most_vls)),
+            waits: vec![0; turns.len * usize::from(most_vls)],
             vls_after: vec![0; turns.len],
             taken: vec![false; turns.len],
             descends: false,
@@ -50,7 +94,7 @@ impl Dependencies {
                 let turn = turns.of(first, second);
                 all.vls_after[turn] = 1 << vl_after[turn];
                 let fits = vl_after[turn] < most_vls || used[turn] == 0;
-                if !fits || !all.depend(first, used[turn], (turn, second), 0, |_| {}) {
+                if !fits || !all.depend((fabric, turns), first, used[turn], second, 0, |_| {}) {
                     return None;
                 }
             }
@@ -58,59 +102,67 @@ impl Dependencies {
         Some(all)
     }
 
-    fn vertex(&self, channel: ChannelId, vl: usize) -> usize {
-        channel.index() * usize::from(self.most_vls) + vl
-    }
-
     /// The packets on a channel wait for another one. Returns whether there is no cycle.
     ///
+    /// - `net`: as for [`Dependencies::new`].
     /// - `more`: further VLs after the turn.
     /// - `changed`: called with each thing that is added.
     pub(super) fn depend(
         &mut self,
+        net: (&Fabric, &Turns),
         first: ChannelId,
         vls: u16,
-        (turn, second): (usize, ChannelId),
+        second: ChannelId,
         more: u16,
         mut changed: impl FnMut(Added),
     ) -> bool {
         if vls == 0 {
             return true;
         }
+        let turn = net.1.of(first, second);
         if !std::mem::replace(&mut self.taken[turn], true) {
             changed(Added::Taken(turn));
         }
-        let after = self.vls_after[turn] | more;
+        let (after, most_vls) = (self.vls_after[turn] | more, usize::from(self.most_vls));
         for (from, to) in bits(vls).flat_map(|from| bits(after).map(move |to| (from, to))) {
-            let (start, end) = (self.vertex(first, from), self.vertex(second, to));
-            if self.order.has(start, end) {
+            if self.waits[turn * most_vls + from] >> to & 1 != 0 {
                 continue;
             }
-            if !self.order.add(start, end) {
+            let edges = Waits { net, waits: &self.waits, vls: most_vls };
+            let (start, end) = (edges.vertex(first, from), edges.vertex(second, to));
+            if !self.order.admit(&edges, start as usize, end as usize) {
                 return false;
             }
+            self.waits[turn * most_vls + from] |= 1 << to;
             self.descends |= from > to;
-            changed(Added::Dependency(start, end));
+            changed(Added::Dependency { turn, from, to });
         }
         true
     }
 
-    /// Takes back what was added last.
+    /// Takes back something that was added; the order stays.
     pub(super) fn take_back(&mut self, added: &Added) {
         match *added {
-            Added::Dependency(from, to) => self.order.remove_last(from, to),
+            Added::Dependency { turn, from, to } => {
+                self.waits[turn * usize::from(self.most_vls) + from] &= !(1 << to);
+            }
             Added::Taken(turn) => self.taken[turn] = false,
         }
     }
 
     /// By VL and channel, places in the order.
     pub(super) fn places(&self, channels: usize) -> Option<Vec<Vec<u32>>> {
-        let place = |c, vl| self.order.place(self.vertex(ChannelId::at(c), vl));
+        let place = |c, vl| self.order.place(c * usize::from(self.most_vls) + vl);
         let of_vl = |vl| (0..channels).map(|c| place(c, vl)).collect();
         (!self.descends).then(|| (0..usize::from(self.most_vls)).map(of_vl).collect())
     }
 }
 
-fn bits(set: u16) -> impl Iterator<Item = usize> {
-    (0..16).filter(move |bit| set >> bit & 1 != 0)
+/// The members of a set of VLs.
+fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
+        set &= set.wrapping_sub(1);
+        lowest
+    })
 }

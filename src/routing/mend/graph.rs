@@ -36,9 +36,10 @@ impl<'a> Graph<'a> {
     }
 
     fn depend(&mut self, first: ChannelId, vls: u16, second: ChannelId, more: u16) -> bool {
-        let Self { all, journal, usage, .. } = self;
-        let turn = usage.turns.of(first, second);
-        all.depend(first, vls, (turn, second), more, |added| journal.push(Change::Added(added)))
+        let Self { fabric, all, journal, usage, .. } = self;
+        all.depend((fabric, &usage.turns), first, vls, second, more, |added| {
+            journal.push(Change::Added(added))
+        })
     }
 
     /// The next destination.

@@ -90,7 +90,7 @@ impl PreparedMending<'_> {
     /// old VL if that closes no cycle, else the lowest that closes none.
     ///
     /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
-    /// cost of [`Acyclic::add`] for each new dependency.
+    /// cost of [`TopologicalOrder::admit`] for each new dependency.
     pub fn mend(&self, choice: Choice) -> Option<Mended> {
         let &Self { mending, usage, ref demand, .. } = self;
         let graph = |all: Dependencies| Graph::new(mending.fabric, usage, all);

@@ -21,7 +21,7 @@ pub struct Usage {
     pub(super) before: Vec<u16>,
     pub(super) trees: Vec<u16>,
     /// By turn and VL below `vls`: the destinations whose packets take it.
-    users: Vec<u32>,
+    users: Vec<u16>,
     vls: usize,
     /// By channel: routes to all adapters.
     pub(super) load: Vec<u64>,
@@ -30,7 +30,7 @@ pub struct Usage {
 }
 
 /// Users and load as in [`Usage`], and a buffer.
-type Users = (Vec<u32>, Vec<u64>, Vec<u16>);
+type Users = (Vec<u16>, Vec<u64>, Vec<u16>);
 
 impl fmt::Debug for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,8 +41,8 @@ impl fmt::Debug for Usage {
 impl Usage {
     /// - `tables`: what is left of their fabric does not matter.
     ///
-    /// Cost: O(D S) with D LIDs and S switches, on all cores. Memory: about 10 bytes for each turn (a channel and a port
-    /// of the switch that it leads to), and 50 bytes for each channel and VL.
+    /// Cost: O(D S) with D LIDs and S switches, on all cores. Memory: for each turn (a channel and a port of the switch
+    /// that it leads to) and VL 4 bytes, and 2 bytes for each core meanwhile.
     pub fn of(tables: &Mending<'_>) -> Self {
         let (fabric, channels) = (tables.fabric, tables.fabric.channels());
         let turns = Turns::new(fabric);
@@ -69,7 +69,10 @@ impl Usage {
         };
         usage.trees = tables.used_by_trees(&usage);
         let demand = Demand::new(fabric);
-        let lids = (1..tables.lft.lids()).into_par_iter().filter_map(|lid| Lid::new(lid as u16));
+        // Large parts: each has counts of its own.
+        let lids = tables.lft.lids();
+        let part = lids.div_ceil(rayon::current_num_threads());
+        let lids = (1..lids).into_par_iter().with_min_len(part).filter_map(|lid| Lid::new(lid as u16));
         let lids = lids.filter(|&lid| tables.target(lid).is_some());
         let nothing = || (vec![0; usage.turns.len * vls], vec![0; channels.len()], Vec::new());
         let read = |(mut users, mut load, mut buffer): Users, lid: Lid| {
@@ -98,8 +101,8 @@ impl Usage {
     }
 
     /// By turn: the VLs that have users.
-    fn sets(&self, users: &[u32]) -> Vec<u16> {
-        let set = |of: &[u32]| of.iter().rev().fold(0, |set, &users| set << 1 | u16::from(users > 0));
+    fn sets(&self, users: &[u16]) -> Vec<u16> {
+        let set = |of: &[u16]| of.iter().rev().fold(0, |set, &users| set << 1 | u16::from(users > 0));
         users.chunks_exact(self.vls).map(set).collect()
     }
 
