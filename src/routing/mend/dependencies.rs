@@ -1,15 +1,17 @@
 //! The dependencies between virtual channels, in an order without cycles.
 
 use super::tables::Turns;
-use crate::fabric::{ChannelId, Fabric};
+use crate::fabric::{ChannelId, Fabric, PortNum};
 use crate::ordering::{Edges, TopologicalOrder};
 
-/// What [`Dependencies::depend`] adds.
-pub(super) enum Added {
-    /// Packets on a VL before a turn wait for one after it.
-    Dependency { turn: usize, from: usize, to: usize },
-    /// The first packets that take a turn.
-    Taken(usize),
+/// What [`Dependencies::depend`] adds: packets on a VL before a turn wait for one after it.
+#[derive(Clone, Copy)]
+pub(super) struct Added {
+    turn: usize,
+    /// Where the waits are that this is one of.
+    place: usize,
+    from: usize,
+    to: usize,
 }
 
 /// Dependencies between virtual channels. They are bits by turn and VLs: a copy costs no more than its bytes, 2 for
@@ -17,12 +19,12 @@ pub(super) enum Added {
 #[derive(Clone)]
 pub(super) struct Dependencies {
     order: TopologicalOrder,
-    /// By turn and VL before it: the VLs after it that packets wait for.
+    /// By channel, VL and port of the switch that it leads to: the VLs behind the port that packets wait for.
     waits: Vec<u16>,
+    /// By turn: the VLs before it on which packets wait. None if no packet takes it.
+    pub(super) waiting: Vec<u16>,
     /// By turn: the VL after it, as a set.
     pub(super) vls_after: Vec<u16>,
-    /// By turn: whether packets take it.
-    pub(super) taken: Vec<bool>,
     /// Whether packets may go on to a lower VL.
     descends: bool,
     most_vls: u8,
@@ -32,6 +34,7 @@ pub(super) struct Dependencies {
 struct Waits<'a> {
     net: (&'a Fabric, &'a Turns),
     waits: &'a [u16],
+    waiting: &'a [u16],
     vls: usize,
 }
 
@@ -49,23 +52,33 @@ impl Waits<'_> {
 impl Edges for Waits<'_> {
     fn after(&self, vertex: u32, mut each: impl FnMut(u32)) {
         let ((fabric, turns), (channel, vl)) = (self.net, self.channel(vertex));
-        for (second, _) in fabric.channels().out(fabric.channels().get(channel).to) {
-            let waits = self.waits[turns.of(channel, second) * self.vls + vl];
-            bits(waits).for_each(|to| each(self.vertex(second, to)));
+        let (channels, ports) = (fabric.channels(), turns.ports(channel));
+        let first = place(turns, channel, vl, self.vls);
+        for (port, &waits) in
+            self.waits[first..first + ports].iter().enumerate().filter(|(_, set)| **set != 0)
+        {
+            let second = channels.at_port(channels.get(channel).to, PortNum(port as u8));
+            second.into_iter().for_each(|second| bits(waits).for_each(|to| each(self.vertex(second, to))));
         }
     }
 
     fn before(&self, vertex: u32, mut each: impl FnMut(u32)) {
         let ((fabric, turns), (channel, vl)) = (self.net, self.channel(vertex));
         for (_, back) in fabric.channels().out(fabric.channels().get(channel).from) {
-            let first = turns.of(back.reverse, channel) * self.vls;
-            for (from, waits) in self.waits[first..first + self.vls].iter().enumerate() {
-                if waits >> vl & 1 != 0 {
-                    each(self.vertex(back.reverse, from));
+            let first = back.reverse;
+            for from in bits(self.waiting[turns.of(first, channel)]) {
+                let at = place(turns, first, from, self.vls) + turns.port(channel);
+                if self.waits[at] >> vl & 1 != 0 {
+                    each(self.vertex(first, from));
                 }
             }
         }
     }
+}
+
+/// Where the waits of a channel and VL are: one for each port of the switch that it leads to.
+fn place(turns: &Turns, channel: ChannelId, vl: usize, vls: usize) -> usize {
+    turns.first(channel) * vls + vl * turns.ports(channel)
 }
 
 impl Dependencies {
@@ -84,8 +97,8 @@ impl Dependencies {
         let mut all = Self {
             order: TopologicalOrder::new(channels.len() * usize::from(most_vls)),
             waits: vec![0; turns.len * usize::from(most_vls)],
+            waiting: vec![0; turns.len],
             vls_after: vec![0; turns.len],
-            taken: vec![false; turns.len],
             descends: false,
             most_vls,
         };
@@ -116,37 +129,31 @@ impl Dependencies {
         more: u16,
         mut changed: impl FnMut(Added),
     ) -> bool {
-        if vls == 0 {
-            return true;
-        }
-        let turn = net.1.of(first, second);
-        if !std::mem::replace(&mut self.taken[turn], true) {
-            changed(Added::Taken(turn));
-        }
-        let (after, most_vls) = (self.vls_after[turn] | more, usize::from(self.most_vls));
+        let (turn, vls_all) = (net.1.of(first, second), usize::from(self.most_vls));
+        let after = self.vls_after[turn] | more;
         for (from, to) in bits(vls).flat_map(|from| bits(after).map(move |to| (from, to))) {
-            if self.waits[turn * most_vls + from] >> to & 1 != 0 {
+            let place = place(net.1, first, from, vls_all) + net.1.port(second);
+            if self.waits[place] >> to & 1 != 0 {
                 continue;
             }
-            let edges = Waits { net, waits: &self.waits, vls: most_vls };
+            let edges = Waits { net, waits: &self.waits, waiting: &self.waiting, vls: vls_all };
             let (start, end) = (edges.vertex(first, from), edges.vertex(second, to));
             if !self.order.admit(&edges, start as usize, end as usize) {
                 return false;
             }
-            self.waits[turn * most_vls + from] |= 1 << to;
+            self.waits[place] |= 1 << to;
+            self.waiting[turn] |= 1 << from;
             self.descends |= from > to;
-            changed(Added::Dependency { turn, from, to });
+            changed(Added { turn, place, from, to });
         }
         true
     }
 
     /// Takes back something that was added; the order stays.
-    pub(super) fn take_back(&mut self, added: &Added) {
-        match *added {
-            Added::Dependency { turn, from, to } => {
-                self.waits[turn * usize::from(self.most_vls) + from] &= !(1 << to);
-            }
-            Added::Taken(turn) => self.taken[turn] = false,
+    pub(super) fn take_back(&mut self, Added { turn, place, from, to }: Added) {
+        self.waits[place] &= !(1 << to);
+        if self.waits[place] == 0 {
+            self.waiting[turn] &= !(1 << from);
         }
     }
 
@@ -165,4 +172,68 @@ fn bits(mut set: u16) -> impl Iterator<Item = usize> {
         set &= set.wrapping_sub(1);
         lowest
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use petgraph::algo::is_cyclic_directed;
+    use petgraph::graphmap::DiGraphMap;
+    use rand::{Rng, SeedableRng};
+
+    use super::{Added, ChannelId, Dependencies, Turns};
+    use crate::topology::Random;
+
+    /// The same is done with a plain graph whose cycles another library finds.
+    #[test]
+    fn exactly_what_closes_a_cycle_is_refused() {
+        let (mut added, mut refused, mut taken_back) = (0, 0, 0);
+        for seed in 0..20 {
+            let fabric = Random { switches: 8, degree: 3, cas: 1, seed }.build().expect("a random network");
+            let (channels, turns) = (fabric.channels(), Turns::new(&fabric));
+            let mut dice = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let vl_after: Vec<u8> = (0..turns.len).map(|_| dice.random_range(0..3)).collect();
+            let new = |used: &[u16]| Dependencies::new(&fabric, &turns, &vl_after, used, 3);
+            let mut all = new(&vec![0; turns.len]).expect("nothing is used");
+            let mut plain = DiGraphMap::<(usize, usize), ()>::new();
+            let mut last: Vec<(Added, [(usize, usize); 2])> = Vec::new();
+            for _ in 0..400 {
+                if dice.random_ratio(1, 5) {
+                    let Some((added, [start, end])) = last.pop() else { continue };
+                    all.take_back(added);
+                    plain.remove_edge(start, end);
+                    taken_back += 1;
+                    continue;
+                }
+                let first = ChannelId::at(dice.random_range(0..channels.len()));
+                let nexts: Vec<_> = channels.out(channels.get(first).to).map(|(second, _)| second).collect();
+                let second = nexts[dice.random_range(0..nexts.len())];
+                let (from, more) = (dice.random_range(0..3), [0, 1, 4][dice.random_range(0..3)]);
+                let mut news = Vec::new();
+                let fits =
+                    all.depend((&fabric, &turns), first, 1 << from, second, more, |added| news.push(added));
+                let after = 1 << vl_after[turns.of(first, second)] | more;
+                let mut with = plain.clone();
+                for to in (0..3).filter(|to| after >> to & 1 != 0) {
+                    with.add_edge((first.index(), from), (second.index(), to), ());
+                }
+                assert_eq!(fits, !is_cyclic_directed(&with));
+                if !fits {
+                    news.into_iter().rev().for_each(|added| all.take_back(added));
+                    refused += 1;
+                    continue;
+                }
+                added += news.len();
+                plain = with;
+                let ends = |added: Added| [(first.index(), from), (second.index(), added.to)];
+                last.extend(news.into_iter().map(|added| (added, ends(added))));
+                let turn = turns.of(first, second);
+                assert!(all.waiting[turn] >> from & 1 != 0);
+            }
+            for (from, to, ()) in plain.all_edges() {
+                let place = |(c, vl)| all.order.place(c * 3 + vl);
+                assert!(place(from) < place(to));
+            }
+        }
+        assert!(added > 500 && refused > 100 && taken_back > 100, "{added} {refused} {taken_back}");
+    }
 }

@@ -75,7 +75,7 @@ impl<'a> Graph<'a> {
     pub(super) fn back_to(&mut self, mark: usize) {
         while self.journal.len() > mark {
             match self.journal.pop() {
-                Some(Change::Added(added)) => self.all.take_back(&added),
+                Some(Change::Added(added)) => self.all.take_back(added),
                 Some(Change::Load(channel, vls)) => self.load[channel.index()] = vls,
                 Some(Change::Hop(s)) => {
                     self.hops[s.index()].pop();
@@ -88,15 +88,15 @@ impl<'a> Graph<'a> {
 
     /// Gives the turns to and from a channel that nobody takes another VL.
     ///
-    /// - `other`: by turn, whether somebody takes it elsewhere.
-    pub(super) fn choose(&mut self, channel: ChannelId, vl: u8, other: &[bool]) {
+    /// - `other`: by turn, the VLs on which somebody takes it elsewhere.
+    pub(super) fn choose(&mut self, channel: ChannelId, vl: u8, other: &[u16]) {
         let c = self.fabric.channels().get(channel);
         let into = self.fabric.channels().out(c.from).map(|(_, back)| back.reverse);
         let before = into.filter(|first| self.load[first.index()] != 0);
         let before = before.map(|first| self.usage.turns.of(first, channel));
         let behind = self.hops[c.to.index()].iter().map(|&second| self.usage.turns.of(channel, second));
         for turn in before.chain(behind).collect::<Vec<_>>() {
-            if !self.all.taken[turn] && !other[turn] && self.all.vls_after[turn] != 1 << vl {
+            if self.all.waiting[turn] | other[turn] == 0 && self.all.vls_after[turn] != 1 << vl {
                 self.journal.push(Change::VlAfter(turn, self.all.vls_after[turn]));
                 self.all.vls_after[turn] = 1 << vl;
             }

@@ -84,7 +84,7 @@ impl Mending<'_> {
             let (in_ends, in_rest) = (ends.mark(), rest.mark());
             let mut fits = |vl: Option<u8>| {
                 if let Some(vl) = vl {
-                    ends.choose(channel, vl, &rest.all.taken);
+                    ends.choose(channel, vl, &rest.all.waiting);
                     if ends.mark() == in_ends {
                         return false;
                     }

@@ -123,7 +123,7 @@ impl Mending<'_> {
 
 /// Numbers of turns.
 pub(super) struct Turns {
-    /// By channel.
+    /// By channel: the turn to port 0 of the switch that it leads to; then the number of turns.
     after: Vec<u32>,
     out_port: Vec<u8>,
     pub(super) len: usize,
@@ -132,17 +132,31 @@ pub(super) struct Turns {
 impl Turns {
     pub(super) fn new(fabric: &Fabric) -> Self {
         let channels = fabric.channels();
+        let mut after = vec![0];
         let mut len = 0;
-        let after = channels.as_slice().iter().map(|c| {
-            let start = len;
+        for c in channels.as_slice() {
             len += channels.slots_of(c.to);
-            start as u32
-        });
-        let after = after.collect();
+            after.push(len as u32);
+        }
         Self { after, out_port: channels.as_slice().iter().map(|c| c.out_port.0).collect(), len }
     }
 
     pub(super) fn of(&self, first: ChannelId, second: ChannelId) -> usize {
-        self.after[first.index()] as usize + usize::from(self.out_port[second.index()])
+        self.first(first) + self.port(second)
+    }
+
+    /// The turn to port 0.
+    pub(super) fn first(&self, channel: ChannelId) -> usize {
+        self.after[channel.index()] as usize
+    }
+
+    /// Ports of the switch that a channel leads to, port 0 included.
+    pub(super) fn ports(&self, channel: ChannelId) -> usize {
+        self.after[channel.index() + 1] as usize - self.first(channel)
+    }
+
+    /// The port by which a channel leaves its switch.
+    pub(super) fn port(&self, channel: ChannelId) -> usize {
+        usize::from(self.out_port[channel.index()])
     }
 }
