@@ -149,7 +149,7 @@ fn stable_or_searched(
     stable: Result<Priced, String>,
 ) -> Result<Priced, EngineError> {
     let why_not = match stable {
-        Ok(stable) if stable.price <= AS_GOOD => return Ok(stable),
+        Ok(stable) if stable.price <= as_good() => return Ok(stable),
         Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
             Ok(searched) if searched.price + STABILITY < stable.price => {
                 let loss = 100.0 * (stable.price - searched.price);
@@ -163,7 +163,9 @@ fn stable_or_searched(
 }
 
 /// The price of tables that are as good as those of P-SSSP, on two VLs.
-const AS_GOOD: f64 = 2.0 * VL;
+fn as_good() -> f64 {
+    2.0 * VL
+}
 
 /// What is remarked of searched tables.
 const ANEW: &str = "balanced anew whenever the fabric changes";

@@ -2,7 +2,7 @@
 
 use super::objective::{Measured, Objective};
 use super::tuning::{SEARCHED_TORUS, VL};
-use super::{AS_GOOD, Priced, anew};
+use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
 use crate::engine::{Balance, EngineError, Lineage, Prefer, Task};
 use crate::evaluate::{largest_load, quick_bisection};
@@ -66,7 +66,7 @@ pub(super) fn torus_plan<'a>(
     let objective = objective.unwrap_or_else(|| Objective::new(task));
     let priced = candidates.into_iter().filter_map(|candidate| candidate.priced(&objective));
     let best = priced.min_by(|a, b| a.price.total_cmp(&b.price))?;
-    if !searched || best.price <= AS_GOOD + VL {
+    if !searched || best.price <= as_good() + VL {
         return Some(Ok(best));
     }
     let limits = LaneLimits { vls: task.limits.vls.min(LabelledRoutes::VLS), ..task.limits };
