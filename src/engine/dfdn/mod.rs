@@ -143,13 +143,14 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
 
 /// Stable tables unless searched ones are better by more than [`STABILITY`].
 ///
-/// Where stable tables are as good as P-SSSP there is no search.
+/// Where stable tables are as good as P-SSSP there is no search, and none where no tables can be better by so much.
 fn stable_or_searched(
     objective: &Objective<'_>,
     stable: Result<Priced, String>,
 ) -> Result<Priced, EngineError> {
     let why_not = match stable {
         Ok(stable) if stable.price <= as_good() => return Ok(stable),
+        Ok(stable) if stable.price <= objective.least_price() + STABILITY => return Ok(stable),
         Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
             Ok(searched) if searched.price + STABILITY < stable.price => {
                 let loss = 100.0 * (stable.price - searched.price);

@@ -34,6 +34,8 @@ pub(super) struct Objective<'a> {
     load: u64,
     /// Effective bisection bandwidth of P-SSSP.
     bandwidth: f64,
+    /// Mean load of the channels where all paths are shortest: no tables have less. `None` where rates are unlike.
+    mean: Option<f64>,
 }
 
 /// What tables come to, in relation to P-SSSP.
@@ -73,7 +75,13 @@ impl<'a> Objective<'a> {
             let relief = Relief { goal: 0, passes: Budget::relief_passes(fabric) };
             relieve(fabric, hops, &Rule::Any, relief, &mut plain);
         }
-        Self { task, load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft) }
+        let mean = plain.load.iter().sum::<u64>() as f64 / plain.load.len().max(1) as f64;
+        Self {
+            task,
+            load: largest(&plain),
+            bandwidth: quick_bisection(fabric, &plain.lft),
+            mean: fabric.weights().equal().then_some(mean),
+        }
     }
 
     /// The same on the same fabric, with other limits.
@@ -126,6 +134,15 @@ impl<'a> Objective<'a> {
         -all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
     }
 
+    /// A price that no tables undercut: no channel above the mean load of shortest paths, all of the bandwidth in
+    /// bisections, and one VL.
+    pub(super) fn least_price(&self) -> f64 {
+        let Some(mean) = self.mean else { return f64::NEG_INFINITY };
+        let all_to_all = if mean > 0.0 { self.load as f64 / mean } else { 1.0 };
+        let bisection = if self.bandwidth > 0.0 { 1.0 / self.bandwidth } else { 1.0 };
+        self.price(&Measured { all_to_all, bisection, detours: 0.0 }, 1, 1)
+    }
+
     /// The price of tables with so many VLs and SLs.
     pub(super) fn price(&self, measured: &Measured, vls: u8, sls: u8) -> f64 {
         let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
@@ -135,4 +152,32 @@ impl<'a> Objective<'a> {
 
 pub(super) fn largest(forwarding: &Forwarding) -> u64 {
     forwarding.load.iter().copied().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Settings;
+    use crate::engine::dfdn::searched::searched_plan;
+    use crate::routing::Hops;
+    use crate::topology::small_members;
+
+    /// So nothing is missed where the search is left out.
+    #[test]
+    fn nothing_that_is_found_undercuts_the_least_price() {
+        let settings = Settings::default();
+        let mut found = 0;
+        for (name, fabric) in small_members() {
+            let Ok(hops) = Hops::new(&fabric) else { continue };
+            let limits = LaneLimits { vls: 8, sls: 16 };
+            let task = Task { fabric: &fabric, hops: &hops, settings: &settings, limits, baseline: None };
+            let objective = Objective::new(task);
+            let Ok(searched) = searched_plan(&objective, BalanceBy::Load) else { continue };
+            let least = objective.least_price();
+            assert!(least <= searched.price, "{name}: {least} {}", searched.price);
+            assert!(least > -0.2, "{name}: {least}");
+            found += 1;
+        }
+        assert!(found > 20, "{found}");
+    }
 }
