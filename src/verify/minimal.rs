@@ -15,28 +15,12 @@ use crate::fabric::Vl;
 
 use self::by_switch::BySwitch;
 use super::flow::{DROPPED, Injection};
+use super::used::UsedChannels;
 use super::{Destination, Plan, bits};
 
 const NONE: u32 = u32::MAX;
 
-/// Room for a port number, plus a cache line so that ports of different switches do not share a
-/// cache set.
-const ROW: usize = 256 + 8;
-
 const _: () = assert!((u8::MAX as usize + 1) * (Vl::MAX_DATA as usize + 1) <= u16::MAX as usize);
-
-/// A channel that entries lead over.
-#[derive(Clone, Copy)]
-struct UsedChannel {
-    /// The LIDs of these entries.
-    lids: u64,
-    /// The switch at its end.
-    to: u32,
-    /// The in port of that switch.
-    in_port: u8,
-    /// The out port.
-    out: u8,
-}
 
 /// A turn from one channel into another.
 #[derive(Clone, Copy)]
@@ -52,12 +36,7 @@ struct Turn {
 
 /// Buffers, reused for each block.
 pub(super) struct Minimal {
-    /// By switch of a tile and port: LIDs. All zero between tiles.
-    tile: Vec<[u64; ROW]>,
-    /// By switch.
-    used: Vec<UsedChannel>,
-    /// By switch: its first channel; and one more entry.
-    first: Vec<u32>,
+    used: UsedChannels,
     /// By switch: LIDs at the distance that the search has reached, one hop farther, and at most at the
     /// reached distance.
     front: Vec<u64>,
@@ -92,9 +71,7 @@ impl Minimal {
     /// `tile`: number of switches whose entries are transposed at a time.
     pub(super) fn new(switches: usize, tile: usize) -> Self {
         Self {
-            tile: vec![[0; ROW]; tile],
-            used: Vec::new(),
-            first: Vec::with_capacity(switches + 1),
+            used: UsedChannels::new(switches, tile),
             front: vec![0; switches],
             near: vec![0; switches],
             seen: vec![0; switches],
@@ -129,7 +106,7 @@ impl Minimal {
         }
         if good != all {
             search.pairs = self.search(plan, block, good).pairs;
-            self.used.iter_mut().for_each(|channel| channel.lids &= good);
+            self.used.keep(good);
         }
         let to_adapters = to_adapters(plan, block);
         for (sl, vls) in &plan.vls {
@@ -139,42 +116,13 @@ impl Minimal {
         (search, all & !good)
     }
 
-    /// Collects the channels in use. Entries that lead over no channel are left out.
+    /// Collects the channels in use.
     fn read(&mut self, plan: &Plan<'_>, block: &[Destination]) {
-        self.used.clear();
-        self.first.clear();
-        let switches = self.seen.len();
-        let columns: Vec<&[u8]> = block.iter().map(|d| plan.routes.lft.to(d.lid)).collect();
-        for begin in (0..switches).step_by(self.tile.len()) {
-            let end = switches.min(begin + self.tile.len());
-            for (i, column) in columns.iter().enumerate() {
-                for (row, &out) in self.tile.iter_mut().zip(&column[begin..end]) {
-                    row[usize::from(out)] |= 1 << i;
-                }
-            }
-            for (s, row) in (begin..end).zip(&mut self.tile) {
-                self.first.push(self.used.len() as u32);
-                let slots = plan.first_slot[s]..plan.first_slot[s] + plan.turns.side[s];
-                let mut met = 0;
-                for ((out, lids), ahead) in row.iter_mut().enumerate().zip(&plan.ahead[slots]) {
-                    if *lids != 0 && ahead.to != NONE {
-                        let (to, in_port) = (ahead.to, ahead.in_port);
-                        self.used.push(UsedChannel { lids: *lids, to, in_port, out: out as u8 });
-                    }
-                    met |= std::mem::take(lids);
-                }
-                // Some entries name a port that the switch does not have.
-                if met != u64::MAX >> (64 - block.len()) {
-                    row.fill(0);
-                }
-            }
-        }
-        self.first.push(self.used.len() as u32);
-    }
-
-    /// The channels in use out of a switch.
-    fn channels_of(&self, s: usize) -> &[UsedChannel] {
-        &self.used[self.first[s] as usize..self.first[s + 1] as usize]
+        let columns: Vec<_> = block.iter().map(|d| plan.routes.lft.to(d.lid)).enumerate().collect();
+        self.used.read(self.seen.len(), &columns, |s| {
+            let slots = plan.first_slot[s]..plan.first_slot[s] + plan.turns.side[s];
+            plan.ahead[slots].iter().map(|ahead| (ahead.to != NONE).then_some((ahead.to, ahead.in_port)))
+        });
     }
 
     /// Breadth-first search from the switches of some LIDs of the block, all at once. Cables work
@@ -200,8 +148,7 @@ impl Minimal {
                 let left = lids & !self.seen[s];
                 let mut nearer = 0;
                 if left != 0 {
-                    nearer =
-                        self.channels_of(s).iter().fold(0, |n, w| n | w.lids & self.front[w.to as usize]);
+                    nearer = self.used.of(s).iter().fold(0, |n, w| n | w.lids & self.front[w.to as usize]);
                 }
                 self.near[s] = nearer & left;
                 open |= nearer & left != left;
@@ -252,11 +199,11 @@ impl Minimal {
             |s: u32, in_port: u8, out: u8| vls[plan.turn(s as usize, out, in_port)] == Vl::MAX_DATA;
         let mut dropped = 0;
         for s in 0..self.seen.len() {
-            for channel in self.channels_of(s) {
+            for channel in self.used.of(s) {
                 if plan.injections(sl)[plan.slot(s, channel.out)].all & DROPPED != 0 {
                     dropped |= channel.lids;
                 }
-                for ahead in self.channels_of(channel.to as usize) {
+                for ahead in self.used.of(channel.to as usize) {
                     if channel.lids & ahead.lids != 0 && to_nowhere(channel.to, channel.in_port, ahead.out) {
                         dropped |= channel.lids & ahead.lids;
                     }
@@ -278,24 +225,24 @@ impl Minimal {
     fn note(&mut self, plan: &Plan<'_>, injections: &[Injection], vls: &[u8]) {
         let lanes = plan.graph.lanes();
         self.held.clear();
-        self.held.resize(self.used.len() * lanes, 0);
+        self.held.resize(self.used.all().len() * lanes, 0);
         self.turns.clear();
         self.turns_end.clear();
         for s in 0..self.seen.len() {
-            for w in self.first[s] as usize..self.first[s + 1] as usize {
-                let channel = self.used[w];
+            for w in self.used.range(s) {
+                let channel = self.used.all()[w];
                 for vl in bits(injections[plan.slot(s, channel.out)].all & !DROPPED) {
                     self.held[w * lanes + vl] |= channel.lids;
                 }
                 let next = channel.to as usize;
                 let turn = plan.turn(next, 0, channel.in_port);
-                for ahead in self.first[next] as usize..self.first[next + 1] as usize {
-                    let lids = channel.lids & self.used[ahead].lids;
+                for (ahead, next) in self.used.range(next).zip(self.used.of(next)) {
+                    let lids = channel.lids & next.lids;
                     if lids != 0 {
-                        let turn = turn + usize::from(self.used[ahead].out);
+                        let turn = turn + usize::from(next.out);
                         let vl = vls[turn];
                         self.held[ahead * lanes + usize::from(vl)] |= lids;
-                        let cell = plan.graph.cell(usize::from(self.used[ahead].out), vl) as u16;
+                        let cell = plan.graph.cell(usize::from(next.out), vl) as u16;
                         self.turns.push(Turn { lids, ahead: ahead as u32, cell });
                     }
                 }
@@ -303,7 +250,7 @@ impl Minimal {
             }
         }
         let mut begin = 0;
-        for ((way, held), &end) in self.used.iter().zip(self.held.chunks(lanes)).zip(&self.turns_end) {
+        for ((way, held), &end) in self.used.all().iter().zip(self.held.chunks(lanes)).zip(&self.turns_end) {
             let cells = plan.graph.cell(plan.turn(way.to as usize, 0, way.in_port), 0);
             for turn in &self.turns[begin..end as usize] {
                 let vls = held.iter().rev().fold(0, |vls, h| vls << 1 | u16::from(h & turn.lids != 0));
@@ -312,10 +259,10 @@ impl Minimal {
             begin = end as usize;
         }
         for s in 0..self.seen.len() {
-            for w in self.first[s] as usize..self.first[s + 1] as usize {
+            for w in self.used.range(s) {
                 let held = &self.held[w * lanes..][..lanes];
                 let vls = held.iter().rev().fold(0, |vls, &h| vls << 1 | u16::from(h != 0));
-                plan.graph.carry(plan.slot(s, self.used[w].out), vls);
+                plan.graph.carry(plan.slot(s, self.used.all()[w].out), vls);
             }
         }
     }
@@ -333,7 +280,7 @@ impl Minimal {
         let mut vls = 0;
         self.adapters.clear();
         for s in 0..self.seen.len() {
-            for channel in &self.used[self.first[s] as usize..self.first[s + 1] as usize] {
+            for channel in self.used.of(s) {
                 let injected = injections[plan.slot(s, channel.out)].adapters & !DROPPED;
                 let lids = if injected == 0 { 0 } else { channel.lids & to_adapters };
                 vls |= if lids == 0 { 0 } else { injected };

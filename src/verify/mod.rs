@@ -22,6 +22,7 @@ mod sets;
 mod tests;
 mod tree;
 mod untrusted;
+mod used;
 mod witness;
 
 use std::collections::HashSet;

@@ -57,7 +57,7 @@ impl Minimal {
         self.read(plan, block);
         let mut search = self.search(plan, block, all);
         let mut good = all & !search.astray & at_home(plan, block);
-        self.used.iter_mut().for_each(|channel| channel.lids &= good);
+        self.used.keep(good);
         let mut way = std::mem::take(&mut self.by_switch);
         way.find_steps(self, plan);
         let in_use = way.find_senders(sls, self.seen.len());
@@ -97,22 +97,22 @@ impl BySwitch {
     fn find_steps(&mut self, block: &Minimal, plan: &Plan<'_>) {
         self.steps.clear();
         self.first.clear();
-        for channel in &block.used {
+        for channel in block.used.all() {
             self.first.push(self.steps.len() as u32);
             let turn = plan.turn(channel.to as usize, 0, channel.in_port);
-            let range = block.first[channel.to as usize]..block.first[channel.to as usize + 1];
-            for (next, ahead) in block.channels_of(channel.to as usize).iter().zip(range) {
+            let to = channel.to as usize;
+            for (next, ahead) in block.used.of(to).iter().zip(block.used.range(to)) {
                 let lids = channel.lids & next.lids;
                 if lids != 0 {
                     let row = plan.rows[turn + usize::from(next.out)];
-                    self.steps.push(Step { lids, row, ahead, out: next.out });
+                    self.steps.push(Step { lids, row, ahead: ahead as u32, out: next.out });
                 }
             }
         }
         self.first.push(self.steps.len() as u32);
-        self.carried.resize(block.used.len(), 0);
-        self.fresh.resize(block.used.len(), 0);
-        self.held.resize(block.used.len() * plan.graph.lanes(), 0);
+        self.carried.resize(block.used.all().len(), 0);
+        self.fresh.resize(block.used.all().len(), 0);
+        self.held.resize(block.used.all().len() * plan.graph.lanes(), 0);
     }
 
     /// Transposes the SLs of senders. Returns the SLs in use.
@@ -151,13 +151,13 @@ impl BySwitch {
             if sent == 0 {
                 continue;
             }
-            for (channel, w) in block.channels_of(s).iter().zip(block.first[s]..) {
+            for (channel, w) in block.used.of(s).iter().zip(block.used.range(s)) {
                 let lids = channel.lids & sent;
                 if lids != 0 {
                     let vls = injected(plan.slot(s, channel.out));
                     dropped |= if vls & DROPPED != 0 { lids } else { 0 };
                     for vl in bits(vls & !DROPPED) {
-                        self.add(w as usize, lids, vl, lanes);
+                        self.add(w, lids, vl, lanes);
                     }
                 }
             }
@@ -209,7 +209,7 @@ impl BySwitch {
     ) -> u64 {
         let mut dropped = 0;
         for &w in &self.touched {
-            let (channel, carried) = (block.used[w as usize], self.carried[w as usize]);
+            let (channel, carried) = (block.used.all()[w as usize], self.carried[w as usize]);
             for (i, d) in destinations.iter().enumerate().filter(|(_, d)| d.root == channel.to as usize) {
                 let row = plan.rows[plan.turn(d.root, d.port, channel.in_port)];
                 if carried >> i & 1 != 0 && row.get(Sl(sl as u8)).0 == Vl::MAX_DATA {
@@ -224,7 +224,7 @@ impl BySwitch {
     fn record(&self, block: &Minimal, plan: &Plan<'_>, sl: usize) {
         for &w in &self.touched {
             let w = w as usize;
-            let channel = block.used[w];
+            let channel = block.used.all()[w];
             let cells = plan.turn(channel.to as usize, 0, channel.in_port);
             for step in &self.steps[self.first[w] as usize..self.first[w + 1] as usize] {
                 let lids = self.carried[w] & step.lids;

@@ -12,6 +12,7 @@
 //! A single state is the common case of a mixture: then it says what [`verify`](super::verify) says about
 //! credit loops, and counts packets that do not arrive, too.
 
+mod block;
 mod causes;
 mod common;
 mod flow;
@@ -26,6 +27,7 @@ use super::flow::DROPPED;
 use super::graph::{Cycles, Graph};
 use super::witness::Witness;
 use super::{Sizes, Turns, bits};
+use block::Block;
 pub use causes::Dependency;
 pub use common::Common;
 use flow::{Flow, Out, Sink};
@@ -256,13 +258,34 @@ impl<'a> Mixing<'a> {
 
     /// Follows the packets to some LIDs.
     fn follow(&self, graph: &Graph, of: impl Fn(Lid) -> bool + Sync) {
-        let buffers = || Flow::new(self.fabric.num_switches(), self.states.len());
-        self.tasks().into_par_iter().for_each_init(buffers, |flow, mut task| {
-            task.lids.retain(|&lid| of(lid));
+        let mut tasks = self.tasks();
+        tasks.iter_mut().for_each(|task| task.lids.retain(|&lid| of(lid)));
+        let flow = || Flow::new(self.fabric.num_switches(), self.states.len());
+        if let SenderSls::Same(sls) = *self.sls {
+            let lids: Vec<Lid> = tasks.into_iter().flat_map(|task| task.lids).collect();
+            let buffers = || (Block::new(self.fabric.num_switches()), flow());
+            let blocks = lids.par_chunks(Block::LIDS);
+            blocks.for_each_init(buffers, |buffers, lids| self.run_block(buffers, sls, lids, graph));
+            return;
+        }
+        tasks.into_par_iter().for_each_init(flow, |flow, task| {
             for lid in self.distinct(&task) {
                 self.run(flow, lid, &mut Recorder { graph });
             }
         });
+    }
+
+    /// Runs all packets to some LIDs, whose SLs do not depend on the sender.
+    fn run_block(&self, (block, flow): &mut (Block, Flow), sls: u16, lids: &[Lid], graph: &Graph) {
+        block.read(self, lids);
+        let mut left = 0;
+        for group in &self.groups {
+            let sent = if self.uses(sls, group) { &group.sent } else { &group.foreign };
+            left |= block.run(self, group, sent, graph);
+        }
+        for (_, &lid) in lids.iter().enumerate().filter(|(i, _)| left >> i & 1 != 0) {
+            self.run(flow, lid, &mut Recorder { graph });
+        }
     }
 
     /// The lowest SL of each group that some packets may have.

@@ -1,0 +1,98 @@
+//! The channels that entries lead over, for up to 64 LIDs at once: one bit each.
+
+/// Room for a port number, plus a cache line so that ports of different switches do not share a
+/// cache set.
+const ROW: usize = 256 + 8;
+
+/// A channel that entries lead over.
+#[derive(Clone, Copy)]
+pub(super) struct UsedChannel {
+    /// The LIDs of these entries.
+    pub(super) lids: u64,
+    /// The switch at its end.
+    pub(super) to: u32,
+    /// The in port of that switch.
+    pub(super) in_port: u8,
+    /// The out port.
+    pub(super) out: u8,
+}
+
+/// The channels in use of all switches, read anew for each block of LIDs.
+pub(super) struct UsedChannels {
+    /// By switch of a tile and port: LIDs. All zero between tiles.
+    tile: Vec<[u64; ROW]>,
+    /// By switch.
+    list: Vec<UsedChannel>,
+    /// By switch: its first channel; and one more entry.
+    first: Vec<u32>,
+}
+
+impl UsedChannels {
+    /// `tile`: number of switches whose entries are transposed at a time.
+    pub(super) fn new(switches: usize, tile: usize) -> Self {
+        Self { tile: vec![[0; ROW]; tile], list: Vec::new(), first: Vec::with_capacity(switches + 1) }
+    }
+
+    /// Collects the channels in use. Entries that lead over no channel are left out.
+    ///
+    /// - `columns`: the number of a LID, below 64, and its out ports by switch. A LID may have several columns.
+    /// - `ahead`: by port of a switch, the switch at the end of its channel, and the in port of that; `None` without
+    ///   a channel.
+    ///
+    /// Cost: O(columns x switches).
+    pub(super) fn read<P: Iterator<Item = Option<(u32, u8)>>>(
+        &mut self,
+        switches: usize,
+        columns: &[(usize, &[u8])],
+        ahead: impl Fn(usize) -> P,
+    ) {
+        self.list.clear();
+        self.first.clear();
+        let all = columns.iter().fold(0u64, |all, (lid, _)| all | 1 << lid);
+        let one_each = columns.len() == all.count_ones() as usize;
+        for begin in (0..switches).step_by(self.tile.len()) {
+            let end = switches.min(begin + self.tile.len());
+            for (lid, column) in columns {
+                for (row, &out) in self.tile.iter_mut().zip(&column[begin..end]) {
+                    row[usize::from(out)] |= 1 << lid;
+                }
+            }
+            for (s, row) in (begin..end).zip(&mut self.tile) {
+                self.first.push(self.list.len() as u32);
+                let mut met = 0;
+                for ((out, lids), ahead) in row.iter_mut().enumerate().zip(ahead(s)) {
+                    if *lids != 0 {
+                        let used = |(to, in_port)| UsedChannel { lids: *lids, to, in_port, out: out as u8 };
+                        self.list.extend(ahead.map(used));
+                    }
+                    met |= std::mem::take(lids);
+                }
+                // Some entries name a port that the switch does not have.
+                if met != all || !one_each {
+                    row.fill(0);
+                }
+            }
+        }
+        self.first.push(self.list.len() as u32);
+    }
+
+    /// Those of all switches, by switch.
+    pub(super) fn all(&self) -> &[UsedChannel] {
+        &self.list
+    }
+
+    /// Those out of a switch.
+    pub(super) fn of(&self, s: usize) -> &[UsedChannel] {
+        &self.list[self.range(s)]
+    }
+
+    /// The places of these among all.
+    pub(super) fn range(&self, s: usize) -> std::ops::Range<usize> {
+        self.first[s] as usize..self.first[s + 1] as usize
+    }
+
+    /// Forgets all other LIDs.
+    pub(super) fn keep(&mut self, lids: u64) {
+        self.list.iter_mut().for_each(|channel| channel.lids &= lids);
+    }
+}
