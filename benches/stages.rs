@@ -22,8 +22,9 @@ use dfdn::formats::{ibnetdiscover, read_fabric};
 use dfdn::lanes::{self, LaneLimits};
 use dfdn::ordering::{Rule, global_links_first, host_levels, up_down_rank};
 use dfdn::routing::{Forwarding, Hops, Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
-use dfdn::tables::{PathSl, Programmed, Routes, VlArb};
+use dfdn::tables::{InForce, Lft, PathSl, Programmed, Routes, SenderSls, VlArb};
 use dfdn::topology::{Dragonfly, FatTree, SlimFly, Torus};
+use dfdn::verify::mixture::Mixture;
 use dfdn::verify::verify;
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
@@ -211,6 +212,21 @@ fn f_verify(bencher: Bencher<'_, '_>, name: &str) {
     let case = case(name);
     let routes = case.routes();
     bencher.counter(ItemsCount::new(case.entries())).bench(|| verify(&case.fabric, routes));
+}
+
+/// The judge of changes: each entry for every sixteenth LID is there or not yet. Model: D S.
+#[divan::bench(args = fabrics(), max_time = 5)]
+fn f_verify_change(bencher: Bencher<'_, '_>, name: &str) {
+    let case = case(name);
+    let Routes { lft, sl2vl, .. } = case.routes();
+    let new = InForce { lft: lft.clone(), sl2vl: sl2vl.clone(), multicast: Vec::new() };
+    let mut old = new.clone();
+    for lid in case.fabric.endports().iter().flat_map(|e| e.lids()).step_by(16) {
+        old.lft.to_mut(lid).fill(Lft::NO_PATH);
+    }
+    let sls = SenderSls::Same(1);
+    let judge = || Mixture::new(&case.fabric, &sls, &[&old, &new]).is_deadlock_free();
+    bencher.counter(ItemsCount::new(case.entries())).bench(judge);
 }
 
 /// Forwarding tables by switch, as OpenSM takes them. Model: D S bytes.

@@ -96,3 +96,48 @@ impl UsedChannels {
         self.list.iter_mut().for_each(|channel| channel.lids &= lids);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+
+    use super::UsedChannels;
+
+    /// The same, port by port, over switches of 4 or 6 ports; no channel leaves by port 1.
+    #[test]
+    fn each_port_has_the_lids_whose_entries_name_it() {
+        let mut dice = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        for tile in [1, 2, 3, 64] {
+            let (switches, ports) = (150, |s: usize| 0..[4, 6, 4][s % 3]);
+            let mut used = UsedChannels::new(switches, tile);
+            for lids in [1, 2, 63, 64, 5] {
+                let mut column = || -> Vec<u8> {
+                    (0..switches).map(|_| [0, 1, 2, 3, 4, 5, 255][dice.random_range(0..7)]).collect()
+                };
+                let columns: Vec<_> = (0..lids + lids / 3).map(|i| (i % lids, column())).collect();
+                let slices: Vec<(usize, &[u8])> =
+                    columns.iter().map(|(lid, column)| (*lid, &column[..])).collect();
+                used.read(switches, &slices, |s| {
+                    ports(s).map(move |port| (port != 1).then_some((s as u32 + 1, port + 7)))
+                });
+                let mut all = 0;
+                for s in 0..switches {
+                    let of = |port| {
+                        let named = columns.iter().filter(|(_, column)| column[s] == port);
+                        named.fold(0u64, |set, (lid, _)| set | 1 << lid)
+                    };
+                    let of_ports = ports(s).filter(|&port| port != 1).map(|port| (port, of(port)));
+                    let expected: Vec<_> = of_ports.filter(|(_, lids)| *lids != 0).collect();
+                    let found: Vec<_> = used.of(s).iter().map(|c| (c.out, c.lids)).collect();
+                    assert_eq!(found, expected, "switch {s} of tiles of {tile}");
+                    assert!(used.of(s).iter().all(|c| (c.to, c.in_port) == (s as u32 + 1, c.out + 7)));
+                    assert_eq!(used.range(s), all..all + used.of(s).len());
+                    all = used.range(s).end;
+                }
+                assert_eq!(used.all().len(), all);
+                used.keep(1);
+                assert!(used.all().iter().all(|c| c.lids <= 1));
+            }
+        }
+    }
+}

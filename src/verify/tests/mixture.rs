@@ -7,9 +7,10 @@ use rand::{Rng, SeedableRng};
 
 use super::random::{Dice, case, cases, multicast, path_sl, some_cases};
 use super::reference::{Lane, Waits, next, without_dead_ends};
-use super::{adapter_lid, around, clockwise, port_to, ring, routes, tables};
+use super::{Build, adapter_lid, around, clockwise, port_to, ring, routes, tables};
 use crate::fabric::{
-    ChannelId, EndPort, EndPortId, Fabric, FabricBuilder, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl,
+    ChannelId, EndPort, EndPortId, Fabric, FabricBuilder, Lid, LinkState, Lmc, NodeId, PortNum, Sl, SwitchId,
+    Vl,
 };
 use crate::tables::{InForce, Lft, McastGroup, PathSl, PortSet, Routes, SenderSls, SlVlRow, Transition};
 use crate::topology::fail_links;
@@ -384,8 +385,8 @@ fn lids_that_nobody_has_are_followed_too() {
     for lid in (1..lids).filter_map(|lid| Lid::new(lid as u16)) {
         more.lft.to_mut(lid).copy_from_slice(t.new.lft.to(lid));
     }
-    let sls = SenderSls::Same(1);
-    assert!(compare(&f, &sls, &[&more]).deadlock_free);
+    let all_sls = [SenderSls::Same(1), SenderSls::ByLid(vec![1; lids + 2])];
+    assert!(all_sls.iter().all(|sls| compare(&f, sls, &[&more]).deadlock_free));
     let round = clockwise(&f);
     for s in f.switch_ids() {
         let ahead = f.endports().iter().find(|e| e.attachment.is_some_and(|(home, _)| home != s));
@@ -393,9 +394,11 @@ fn lids_that_nobody_has_are_followed_too() {
         more.lft.set(s, around, round.get(s, lid).expect("an entry"));
     }
     assert!(f.switch_ids().all(|s| more.lft.get(s, none).is_none()));
-    for states in [&[&more][..], &[&t.new, &more], &[&more, &t.new]] {
-        let v = compare(&f, &sls, states);
-        assert_eq!((v.deadlock_free, v.loop_free), (false, false));
+    for sls in &all_sls {
+        for states in [&[&more][..], &[&t.new, &more], &[&more, &t.new]] {
+            let v = compare(&f, sls, states);
+            assert_eq!((v.deadlock_free, v.loop_free), (false, false));
+        }
     }
 }
 
@@ -512,4 +515,28 @@ fn one_state_is_judged_as_tables_are() {
         }
     }
     assert!(some_cases().is_some() || agreed.len() == 2);
+}
+
+/// The entries of two switches lead in a loop, and no packet comes to them.
+#[test]
+fn entries_that_no_packet_reaches_count_for_nothing() {
+    let mut b = Build::new(4);
+    for (from, to) in [(0, 3), (0, 1), (1, 2), (2, 0)] {
+        b.cable(from, to);
+    }
+    b.adapter(0);
+    b.adapter(3);
+    let mut b = FabricBuilder::from_fabric(&b.finish(0));
+    for s in [1, 2] {
+        b.node_mut(NodeId(s)).ports[0].state = LinkState::Down;
+    }
+    let f = b.finish(Lmc::default()).expect("a fabric");
+    let r = routes(&f, tables(&f, |_| 0, true));
+    let mut state = Transition::between(&f, &r, &f, &r).new;
+    let lid = adapter_lid(&f, 0);
+    assert_eq!(f.endport(f.owner_of(lid).expect("in use")).attachment.expect("attached").0, SwitchId(0));
+    for (from, to) in [(1, 2), (2, 1)] {
+        state.lft.set(SwitchId::at(from), lid, port_to(&f, from, to));
+    }
+    assert!(compare(&f, &SenderSls::Same(1), &[&state]).deadlock_free);
 }
