@@ -193,12 +193,15 @@ impl<'a> Planner<'a> {
             Strategy::Rounds => self.rounds(max_steps),
             Strategy::Discard => self.discard_all(),
             Strategy::Auto if max_steps < 2 => one(),
-            Strategy::Auto => self.best_order(max_steps.min(2), &mut known).unwrap_or_else(|| {
-                let rounds = self.rounds(max_steps);
-                let is_dear = rounds.1.len() > 3 || self.dropped(&rounds.1) > 0;
-                let order = if is_dear { self.best_order(max_steps, &mut known) } else { None };
-                order.unwrap_or(rounds)
-            }),
+            Strategy::Auto => {
+                let two = self.best_order(max_steps.min(2), &mut known).or_else(|| self.ends_apart());
+                two.unwrap_or_else(|| {
+                    let rounds = self.rounds(max_steps);
+                    let is_dear = rounds.1.len() > 3 || self.dropped(&rounds.1) > 0;
+                    let order = if is_dear { self.best_order(max_steps, &mut known) } else { None };
+                    order.unwrap_or(rounds)
+                })
+            }
         }
     }
 

@@ -8,8 +8,8 @@ use crate::ordering::Acyclic;
 use crate::tables::InForce;
 use crate::verify::mixture::Dependency;
 
-use super::Planner;
 use super::moves::Moves;
+use super::{Planner, Way};
 
 type Lane = (ChannelId, Vl);
 
@@ -22,6 +22,8 @@ pub(super) enum Parts {
     RowsFirst,
     /// Entries in the first round, both afterwards.
     EntriesFirst,
+    /// All but entries over channels that failed or returned.
+    NoEnds,
 }
 
 /// How often to look for what may move first, and for what may stay. Most of what can be had comes from the first two.
@@ -36,6 +38,22 @@ pub(super) struct Split {
 }
 
 impl Planner<'_> {
+    /// Two steps: in one of them move entries over channels that failed or returned, in the other one as many others as can
+    /// be proven. `None` if that is not proven.
+    pub(super) fn ends_apart(&self) -> Option<Way> {
+        let (old, new) = (&self.transition.old, &self.transition.new);
+        let (start, end) = (self.without_changing_trees(old), self.without_changing_trees(new));
+        let over = |between: InForce| ("2 rounds".to_owned(), vec![old.clone(), between, new.clone()]);
+        let first = self.reachable(old, &start, new, Parts::NoEnds, &Moves::default());
+        let between = first.applied(new, &start);
+        if self.is_proven(&between, new) {
+            return Some(over(between));
+        }
+        let last = self.reachable(new, &end, old, Parts::NoEnds, &Moves::default());
+        let between = last.applied(old, &end);
+        self.is_proven(old, &between).then(|| over(between))
+    }
+
     /// The state after a round that moves as much as can be proven; `None` if that is nothing.
     ///
     /// - `states`: those so far, the old tables first.
@@ -103,6 +121,7 @@ impl Planner<'_> {
             Parts::Both => {}
             Parts::RowsFirst => taken.entries.clear(),
             Parts::EntriesFirst => taken.rows.clear(),
+            Parts::NoEnds => taken.entries.retain(|entry| !self.changes.ends.contains(entry)),
         }
         while !taken.is_empty() {
             let after = taken.applied(target, start);

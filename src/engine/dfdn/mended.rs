@@ -40,7 +40,7 @@ pub(super) struct Onto {
 ///
 /// - `new`: the fabric of now. That of the objective is the same, perhaps with fewer LIDs to judge tables by.
 ///
-/// Cost: that of [`Mending::prepare`], and four times that of `mend` at most; not tried where there are more than
+/// Cost: that of [`Mending::prepare`], and eight times that of `mend` at most; not tried where there are more than
 /// [`MOST`] entries.
 pub(super) fn mended(
     before: &Before<'_>,
@@ -73,7 +73,7 @@ pub(super) fn mended(
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
     let mut best: Option<Priced> = None;
-    for choice in Choice::ALL {
+    for choice in Choice::all() {
         let Some(found) = prepared.mend(choice) else { continue };
         let kept_trees = if choice.trees_stay { trees_over(new, trees, onto) } else { None };
         let Some(found) = priced(rule, objective, (new, onto), &lids, found, kept_trees) else { continue };

@@ -8,14 +8,17 @@
 //! What is added is more than the paths of the new tables: the turns of packets that meet an old entry at one switch
 //! and a new one at the next. Two graphs stay acyclic, those of the two steps in which the tables go to and fro:
 //!
-//! | graph | entries over channels that are gone | other entries |
+//! | graph | entries over channels that are gone, and late ones | other entries |
 //! |---|---|---|
 //! | `ends` | old or new | new |
 //! | `rest` | old | old or new |
 //!
 //! When a channel fails the rest goes first, and the entries over the channel, which drop their packets anyway, go
-//! next. When it returns, these go back first. SL2VL rows stay, but for turns that no packet took: such a turn may get
-//! another VL. While `rest` changes it has either VL.
+//! next. When it returns, these go back first. A switch behind the channel may have to wait for those that forwarded to
+//! it and find other ways: its entry is late, and goes with those over the channel.
+//!
+//! SL2VL rows stay, but for turns that no packet took: such a turn may get another VL. While `rest` changes it has either
+//! VL.
 
 mod dependencies;
 mod graph;
@@ -56,18 +59,22 @@ pub struct Choice {
     /// Whether the new entries must close no cycle with the multicast trees. If not, they still close none before
     /// the trees have been taken away.
     pub trees_stay: bool,
-    /// Of paths of the same length, the one of the least load, and only then one that stays; else the other way round.
+    /// Of paths of the same length, the one whose fullest channel has the least load, and only then one that stays; else
+    /// the other way round.
     pub by_load: bool,
+    /// Whether entries may be late.
+    pub late: bool,
 }
 
 impl Choice {
     /// All of them, those first that change the least.
-    pub const ALL: [Self; 4] = [
-        Self { trees_stay: true, by_load: false },
-        Self { trees_stay: true, by_load: true },
-        Self { trees_stay: false, by_load: false },
-        Self { trees_stay: false, by_load: true },
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        [false, true].into_iter().flat_map(|late| {
+            [true, false].into_iter().flat_map(move |trees_stay| {
+                [false, true].into_iter().map(move |by_load| Self { trees_stay, by_load, late })
+            })
+        })
+    }
 }
 
 /// What all choices have in common.
@@ -122,7 +129,7 @@ impl PreparedMending<'_> {
         let mut load = self.load.clone();
         let mut lft = mending.lft.clone();
         for (place, &lid) in order.iter().enumerate() {
-            let Some(next) = mending.route(lid, &mut graphs, &load, choice.by_load, demand) else {
+            let Some(next) = mending.route(lid, &mut graphs, &load, choice, demand) else {
                 return Some(Err(place));
             };
             count(mending.fabric, lid, &next, demand, &mut load, |s| mending.present[s.index()]);

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::Choice;
 use super::graph::Graph;
 use super::tables::Mending;
 use crate::fabric::{ChannelId, Lid, SwitchId};
@@ -18,7 +19,7 @@ impl Mending<'_> {
         lid: Lid,
         graphs: &mut [Graph<'_>; 2],
         load: &[u64],
-        by_load: bool,
+        choice: Choice,
         demand: &Demand<'_>,
     ) -> Option<Vec<Option<ChannelId>>> {
         let target = self.target(lid)?;
@@ -32,7 +33,7 @@ impl Mending<'_> {
         let attempts = strays.iter().flat_map(|&strays| [(&left, strays), (&nothing, strays)]);
         attempts.into_iter().find_map(|(hops, strays)| {
             graphs.iter_mut().for_each(Graph::begin);
-            let next = self.search(&old, hops.clone(), graphs, load.to_vec(), (by_load, strays, routes));
+            let next = self.search(&old, hops.clone(), graphs, load.to_vec(), (choice, strays, routes));
             if next.is_none() {
                 graphs.iter_mut().for_each(|graph| graph.back_to(0));
             }
@@ -49,22 +50,24 @@ impl Mending<'_> {
         mut hops: Vec<Option<u32>>,
         [ends, rest]: &mut [Graph<'_>; 2],
         mut load: Vec<u64>,
-        (by_load, strays, routes): (bool, bool, Option<(&[u64], u64)>),
+        (choice, strays, routes): (Choice, bool, Option<(&[u64], u64)>),
     ) -> Option<Vec<Option<ChannelId>>> {
         let channels = self.fabric.channels();
         let weights = self.fabric.weights().by_channel();
         ends.lay(old, |s| !self.present[s.index()] || hops[s.index()].is_some());
         rest.lay(old, |_| true);
         let mut next = old.to_vec();
+        // The largest load on the way to the target, and the sum of all.
         let cost = |next: &[Option<ChannelId>], load: &[u64], channel: ChannelId| {
             let after = |c: &ChannelId| next[channels.get(*c).to.index()];
-            std::iter::successors(Some(channel), after).map(|c| load[c.index()]).sum::<u64>()
+            let loads = std::iter::successors(Some(channel), after).map(|c| load[c.index()]);
+            loads.fold((0, 0), |(most, sum), load| (load.max(most), sum + load))
         };
         let mut open = BinaryHeap::new();
         let candidate = |length: u32, next: &[_], load: &[_], from: SwitchId, channel: ChannelId| {
             let is_new = old[from.index()] != Some(channel);
             let cost = cost(next, load, channel);
-            Reverse((length + 1, is_new && !by_load, cost, is_new, from, channel))
+            Reverse((length + 1, is_new && !choice.by_load, cost, is_new, from, channel))
         };
         for from in self.fabric.switch_ids().filter(|s| hops[s.index()].is_none()) {
             for (channel, c) in channels.out(from).filter(|(channel, _)| self.alive[channel.index()]) {
@@ -80,25 +83,30 @@ impl Mending<'_> {
                 open.push(Reverse((length, first, now, is_new, from, channel)));
                 continue;
             }
-            let gone = old[from.index()].filter(|c| !self.alive[c.index()]);
+            let was = old[from.index()].filter(|_| is_new);
             let (in_ends, in_rest) = (ends.mark(), rest.mark());
-            let mut fits = |vl: Option<u8>| {
+            let mut fits = |late: bool, vl: Option<u8>| {
                 if let Some(vl) = vl {
                     ends.choose(channel, vl, &rest.all.waiting);
                     if ends.mark() == in_ends {
                         return false;
                     }
                 }
+                let with_ends = was.filter(|was| late || !self.alive[was.index()]);
                 let fits = ends.add(from, channel, &[])
-                    && gone.is_none_or(|gone| ends.add(from, gone, &[]))
-                    && (gone.is_some() || !is_new || strays || rest.add(from, channel, &ends.all.vls_after));
+                    && match with_ends {
+                        Some(was) => ends.add(from, was, &[]),
+                        None => !is_new || strays || rest.add(from, channel, &ends.all.vls_after),
+                    };
                 if !fits {
                     ends.back_to(in_ends);
                     rest.back_to(in_rest);
                 }
                 fits
             };
-            if !fits(None) && !(0..self.most_vls).any(|vl| fits(Some(vl))) {
+            let mut on_some_vl =
+                |late: bool| fits(late, None) || (0..self.most_vls).any(|vl| fits(late, Some(vl)));
+            if !on_some_vl(false) && !(choice.late && on_some_vl(true)) {
                 continue;
             }
             hops[from.index()] = Some(length);
