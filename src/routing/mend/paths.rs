@@ -106,7 +106,7 @@ impl Mending<'_> {
             };
             let mut on_some_vl =
                 |late: bool| fits(late, None) || (0..self.most_vls).any(|vl| fits(late, Some(vl)));
-            if !on_some_vl(false) && !(choice.late && on_some_vl(true)) {
+            if !(on_some_vl(false) || choice.late && on_some_vl(true)) {
                 continue;
             }
             hops[from.index()] = Some(length);
