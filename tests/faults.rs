@@ -515,7 +515,8 @@ fn soak() {
     let first = number("DFDN_SOAK_SEED").unwrap_or(1);
     let (start, whole) = (Instant::now(), Duration::from_secs(60 * minutes));
     let cases = cases();
-    let share = whole / (cases.len() + replay::cases().len()) as u32;
+    let families = replay::families();
+    let share = whole / (cases.len() + families.len()) as u32;
     let mut all = Seen::default();
     let mut growth = Vec::new();
     // One OpenSM for all the time of a fabric, so that leaks add up.
@@ -531,7 +532,7 @@ fn soak() {
     }
     // What OpenSM sends, through the judge of changes.
     let mut judged = replay::Replayed::default();
-    for (n, (name, fabric)) in replay::cases().into_iter().enumerate() {
+    for (n, (name, fabric)) in families.into_iter().enumerate() {
         let begun = Instant::now();
         let seen = replay::run(tools, name, fabric, config("dfdn", 0), first + n as u64, |_| {
             begun.elapsed() > share

@@ -240,9 +240,7 @@ impl<'a> Planner<'a> {
 
     /// See [`Planned::dropped_entries`].
     fn dropped(&self, states: &[InForce]) -> usize {
-        let Some((between, last)) = states.split_last().map(|(last, rest)| (&rest[1..], last)) else {
-            return 0;
-        };
+        let [_, between @ .., last] = states else { return 0 };
         let all = Moves::between(self.fabric, &self.transition.old, last).entries;
         let unchanged = between.iter().flat_map(|state| Moves::between(self.fabric, last, state).entries);
         let touched: BTreeSet<_> = all.into_iter().chain(unchanged).collect();

@@ -1,5 +1,6 @@
 //! Rows, entries over channels that failed or returned, and other entries, one after another or together.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::tables::InForce;
@@ -38,7 +39,7 @@ impl Planner<'_> {
         let mut proven = |from: u8, to: u8, first: bool, last: bool| {
             *known
                 .entry((from, to, first, last))
-                .or_insert_with(|| self.is_proven(&self.state(from, first), &self.state_at(to, last)))
+                .or_insert_with(|| self.is_proven(&self.state_before(from, first), &self.state_at(to, last)))
         };
         if proven(0, ALL, true, true) {
             return Some(self.way(&[ALL]));
@@ -93,7 +94,7 @@ impl Planner<'_> {
         let mut before = 0;
         let mut words = Vec::new();
         for (i, &set) in sets.iter().enumerate() {
-            states.push(self.state_at(set, i + 1 == sets.len()));
+            states.push(self.state_at(set, i + 1 == sets.len()).into_owned());
             words.push(self.words_of(set & !before & !self.empty()));
             before = set;
         }
@@ -102,14 +103,14 @@ impl Planner<'_> {
     }
 
     /// The state before a step.
-    fn state(&self, set: u8, first: bool) -> InForce {
-        if first { self.transition.old.clone() } else { self.state_at(set, false) }
+    fn state_before(&self, set: u8, first: bool) -> Cow<'_, InForce> {
+        if first { Cow::Borrowed(&self.transition.old) } else { self.state_at(set, false) }
     }
 
     /// The state after a step.
-    fn state_at(&self, set: u8, last: bool) -> InForce {
+    fn state_at(&self, set: u8, last: bool) -> Cow<'_, InForce> {
         if last {
-            return self.transition.new.clone();
+            return Cow::Borrowed(&self.transition.new);
         }
         let changes = &self.changes;
         let mut moves = Moves::default();
@@ -121,7 +122,7 @@ impl Planner<'_> {
         moves.entries.extend(entries.filter(|entry| taken(changes.ends.contains(entry))));
         let mut state = moves.applied(&self.transition.new, &self.transition.old);
         state.multicast.clone_from(&changes.kept_trees);
-        state
+        Cow::Owned(state)
     }
 
     fn words_of(&self, set: u8) -> String {

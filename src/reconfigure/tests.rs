@@ -94,6 +94,17 @@ fn two_steps_lead_to_most_kept_tables_and_back() {
     assert!(within >= 12, "{within} of 18");
 }
 
+/// A subnet manager that sends nothing for a change makes no step.
+#[test]
+fn a_plan_of_no_steps_is_judged() {
+    let whole = Ring { switches: 4, cas: 1 }.build().unwrap();
+    let tables = routes(&whole);
+    let t = Transition::between(&whole, &tables, &whole, &tables);
+    let judged = judge(&whole, &t, &Plan::default()).unwrap();
+    assert!(judged.is_proven() && judged.old_proven && judged.new_proven);
+    assert_eq!((judged.states.len(), judged.verdicts.len(), judged.dropped_entries), (1, 0, 0));
+}
+
 #[test]
 fn discards_are_always_proven() {
     let mut dropped = 0;

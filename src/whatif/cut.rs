@@ -4,80 +4,102 @@ use rayon::prelude::*;
 
 use super::Failure;
 use super::damage::Broken;
-use crate::fabric::{Channels, EndPort, Fabric, PortNum, SwitchId};
+use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 use crate::tables::Lft;
 
-/// Ordered pairs of adapter ports on switches whose path, to the base LID, uses a part that fails.
+/// Ordered pairs of adapter ports on switches that have a path, to the base LID, and lose it as it uses a part that
+/// fails.
 ///
-/// Cost: O(S) per adapter port, over all cores.
+/// Cost: O(1) per adapter port and channel that fails, and O(S) where the port's LID has an entry over one of these, or
+/// adapters fail; over all cores.
 pub(super) fn pairs(fabric: &Fabric, lft: &Lft, failure: &Failure) -> u64 {
     let broken = Broken::new(fabric, failure);
-    // Adapters on each switch whose own cable works; the others reach nothing.
-    let mut senders = vec![0_u64; fabric.num_switches()];
-    let mut total = 0;
-    for (_, end) in fabric.adapters() {
-        let Some((s, port)) = end.attachment else { continue };
-        senders[s.index()] += u64::from(broken.works(fabric, s, port));
-        total += 1;
+    let works = |s, port| broken.works(fabric, s, port);
+    let gone = fabric.channels().iter().filter(|(_, c)| !works(c.from, c.out_port));
+    let gone: Vec<(SwitchId, PortNum)> = gone.map(|(_, c)| (c.from, c.out_port)).collect();
+    let mut senders = vec![Senders::default(); fabric.num_switches()];
+    for (s, port) in fabric.adapters().filter_map(|(_, end)| end.attachment) {
+        senders[s.index()].all += 1;
+        senders[s.index()].cut += u64::from(!works(s, port));
     }
+    let adapters_fail = senders.iter().any(|senders| senders.cut > 0);
     let ends: Vec<&EndPort> = fabric.adapters().map(|(_, end)| end).collect();
-    let arrive =
-        |state: &mut Vec<Arrives>, to: &&EndPort| arriving(fabric, lft, &broken, &senders, state, to);
-    let arriving: u64 = ends.par_iter().map_init(Vec::new, arrive).sum();
-    total * (total - 1_u64.min(total)) - arriving
+    let cut = |ways: &mut Vec<Way>, to: &&EndPort| {
+        let ports = lft.to(to.lid);
+        if !adapters_fail && gone.iter().all(|&(s, port)| ports[s.index()] != port.0) {
+            return 0;
+        }
+        cut_to(fabric, ports, &broken, &senders, ways, to)
+    };
+    ends.par_iter().map_init(Vec::new, cut).sum()
 }
 
-/// What is known of the packets at a switch.
+/// The adapters on a switch.
+#[derive(Clone, Copy, Default)]
+struct Senders {
+    all: u64,
+    /// Those whose own cable fails.
+    cut: u64,
+}
+
+/// What becomes of the packets at a switch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Arrives {
+enum Way {
     Unknown,
-    Yes,
-    No,
+    /// They never arrived.
+    None,
+    /// They arrived, over a part that fails.
+    Cut,
+    Works,
 }
 
-/// Number of adapters whose packets to `to` arrive although parts fail.
-fn arriving(
+/// Number of adapters that lose their path to `to`.
+///
+/// - `ports`: the entries for its base LID.
+fn cut_to(
     fabric: &Fabric,
-    lft: &Lft,
+    ports: &[u8],
     broken: &Broken,
-    senders: &[u64],
-    state: &mut Vec<Arrives>,
+    senders: &[Senders],
+    ways: &mut Vec<Way>,
     to: &EndPort,
 ) -> u64 {
     let Some((home, home_port)) = to.attachment else { return 0 };
-    if !broken.works(fabric, home, home_port) {
-        return 0;
-    }
-    let channels: &Channels = fabric.channels();
-    let ports = lft.to(to.lid);
-    state.clear();
-    state.resize(senders.len(), Arrives::Unknown);
+    let channels = fabric.channels();
+    ways.clear();
+    ways.resize(senders.len(), Way::Unknown);
+    let to_works = broken.works(fabric, home, home_port);
     if ports[home.index()] == home_port.0 {
-        state[home.index()] = Arrives::Yes;
+        ways[home.index()] = if to_works { Way::Works } else { Way::Cut };
     }
     let mut trail: Vec<SwitchId> = Vec::new();
-    let mut count = 0;
-    for s in fabric.switch_ids().filter(|s| senders[s.index()] > 0) {
+    for s in fabric.switch_ids() {
         let mut at = s;
-        let arrives = loop {
-            match state[at.index()] {
-                Arrives::Unknown => {}
+        let mut way = loop {
+            match ways[at.index()] {
+                Way::Unknown => {}
                 known => break known,
             }
-            // No until the way is known: a loop comes back here.
-            state[at.index()] = Arrives::No;
+            // None until the way is known: a loop comes back here.
+            ways[at.index()] = Way::None;
             trail.push(at);
-            let port = PortNum(ports[at.index()]);
-            match channels.at_port(at, port).filter(|_| broken.works(fabric, at, port)) {
+            match channels.at_port(at, PortNum(ports[at.index()])) {
                 Some(channel) => at = channels.get(channel).to,
-                None => break Arrives::No,
+                None => break Way::None,
             }
         };
-        trail.drain(..).for_each(|s| state[s.index()] = arrives);
-        if arrives == Arrives::Yes {
-            count += senders[s.index()];
+        while let Some(at) = trail.pop() {
+            if way == Way::Works && !broken.works(fabric, at, PortNum(ports[at.index()])) {
+                way = Way::Cut;
+            }
+            ways[at.index()] = way;
         }
     }
+    let lost = |(way, senders): (&Way, &Senders)| match way {
+        Way::Works => senders.cut,
+        Way::Cut => senders.all,
+        Way::None | Way::Unknown => 0,
+    };
     // The destination sends nothing to itself.
-    count - u64::from(state[home.index()] == Arrives::Yes)
+    ways.iter().zip(senders).map(lost).sum::<u64>() - u64::from(ways[home.index()] == Way::Cut)
 }

@@ -83,6 +83,11 @@ impl Baseline {
         Settings { transition_steps, sweep_log, ..self.settings.clone() } == *settings
     }
 
+    /// Whether every SL is safe for every pair in its tables.
+    pub(super) fn has_one_sl(&self) -> bool {
+        self.rule.is_some()
+    }
+
     /// Whether its tables are in dimension order, and tables of now may be so too.
     pub(super) fn in_dimension_order(&self, task: Task<'_>) -> bool {
         self.rule.is_none() && self.matching(task).is_some()
@@ -311,6 +316,21 @@ mod tests {
             }
             assert!(times_kept > 0);
         }
+    }
+
+    /// No way from one SL to several is proven, and nobody may ask hosts to change.
+    #[test]
+    fn one_sl_stays_however_much_fails() {
+        let settings = Settings::default();
+        let whole = Mesh { dims: vec![5, 5], cas: 1 }.build().unwrap();
+        let (_, baseline) = first(&whole, &settings);
+        let mut several = 0;
+        for fabric in (1..=12).map(|seed| fail_links(&whole, 13, seed).unwrap()) {
+            let sls = |baseline| route_after(&fabric, &settings, baseline).unwrap().verdict.sls;
+            several += usize::from(sls(None) > 1);
+            assert_eq!(sls(Some(&baseline)), 1);
+        }
+        assert!(several > 0);
     }
 
     #[test]

@@ -73,12 +73,20 @@ pub(super) fn mended(
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
     let mut best: Option<Priced> = None;
+    let mut tried: Vec<(bool, Mended)> = Vec::new();
     for choice in Choice::all() {
         let Some(found) = prepared.mend(choice) else { continue };
+        let found = (choice.trees_stay, found);
+        // Choices often come to the same.
+        if tried.contains(&found) {
+            continue;
+        }
         let kept_trees = if choice.trees_stay { trees_over(new, trees, onto) } else { None };
-        let Some(found) = priced(rule, objective, (new, onto), &lids, found, kept_trees) else { continue };
-        if best.as_ref().is_none_or(|best| found.lost < best.lost) {
-            best = Some(found);
+        let plan = priced(rule, objective, (new, onto), &lids, &found.1, kept_trees);
+        tried.push(found);
+        let Some(plan) = plan else { continue };
+        if best.as_ref().is_none_or(|best| plan.lost < best.lost) {
+            best = Some(plan);
         }
         if best.as_ref().is_some_and(|best| best.lost <= rule.lost + KEPT) {
             break;
@@ -110,7 +118,7 @@ fn priced(
     objective: &Objective<'_>,
     (new, onto): (&Fabric, &Onto),
     lids: &[Lid],
-    mended: Mended,
+    mended: &Mended,
     trees: Option<McastTrees>,
 ) -> Option<Priced> {
     let task = objective.task;
@@ -126,7 +134,7 @@ fn priced(
     if !lost.is_empty() || forwarding.nonminimal_share() > limit(task.settings) {
         return None;
     }
-    let known = mended.places.map(|by_vl| {
+    let known = mended.places.as_ref().map(|by_vl| {
         let rank = |places: &Vec<u32>| Rank::by_key(new, |c, _| places[onto.channels[c.index()].index()]);
         let ranks: Vec<Rank> = by_vl.iter().map(rank).collect();
         let tree = &rule.candidate.order.tree;

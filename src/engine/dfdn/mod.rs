@@ -81,6 +81,9 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 /// takes more, paths of the baseline are kept as far as the rule of the new tables allows them. On a torus dimension
 /// order is kept to as long as every ring is in one part, whatever that takes.
 ///
+/// One SL stays one SL, whatever that takes, unless the settings limit it: hosts go on with the SL that they know, and
+/// no way to tables with several SLs is free of credit loops then.
+///
 /// # Errors
 /// Those of [`searched_plan`].
 fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
@@ -90,6 +93,11 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
             return Ok(kept);
         }
     }
+    let mut settings = task.settings.clone();
+    if baseline.has_one_sl() && settings.prefer == Prefer::Default {
+        settings.prefer = Prefer::OneSl;
+    }
+    let task = Task { settings: &settings, ..task };
     let objective = Objective::new(task);
     let mut new = None;
     if let Some(mended) = baseline.mend(&objective, task.fabric) {

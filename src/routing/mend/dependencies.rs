@@ -115,6 +115,30 @@ impl Dependencies {
         Some(all)
     }
 
+    /// What is left of these where fewer packets take the turns: any subset keeps its order.
+    ///
+    /// - `used`: by turn, VLs of packets that still take it.
+    ///
+    /// Cost: O(turns).
+    pub(super) fn only(mut self, fabric: &Fabric, turns: &Turns, used: &[u16]) -> Self {
+        let (channels, vls) = (fabric.channels(), usize::from(self.most_vls));
+        self.descends = false;
+        for (first, c) in channels.iter() {
+            for (second, _) in channels.out(c.to) {
+                let turn = turns.of(first, second);
+                for from in bits(self.waiting[turn]) {
+                    let waits = &mut self.waits[place(turns, first, from, vls) + turns.port(second)];
+                    if used[turn] >> from & 1 == 0 {
+                        *waits = 0;
+                    }
+                    self.descends |= bits(*waits).any(|to| from > to);
+                }
+                self.waiting[turn] &= used[turn];
+            }
+        }
+        self
+    }
+
     /// The packets on a channel wait for another one. Returns whether there is no cycle, and each VL is there.
     ///
     /// - `net`: as for [`Dependencies::new`].

@@ -43,6 +43,7 @@ pub use usage::Usage;
 const RESTARTS: usize = 4;
 
 /// Mended tables.
+#[derive(PartialEq, Eq)]
 pub struct Mended {
     /// The entries, by numbers of the earlier fabric.
     pub lft: Lft,
@@ -69,11 +70,7 @@ pub struct Choice {
 impl Choice {
     /// All of them, those first that change the least.
     pub fn all() -> impl Iterator<Item = Self> {
-        [false, true].into_iter().flat_map(|late| {
-            [true, false].into_iter().flat_map(move |trees_stay| {
-                [false, true].into_iter().map(move |by_load| Self { trees_stay, by_load, late })
-            })
-        })
+        (0..8).map(|n| Self { late: n & 4 != 0, trees_stay: n & 2 == 0, by_load: n & 1 != 0 })
     }
 }
 
@@ -98,7 +95,7 @@ impl PreparedMending<'_> {
     ///
     /// A switch with a lost path gets the shortest that closes no cycle. Where some find none, all switches may get new
     /// paths to that destination. Destinations follow one another in the order of LIDs. One that finds no path among the
-    /// new paths of others goes before all of these, and all begin again, up to [`RESTARTS`] times. A turn that was free
+    /// new paths of others goes before all of these, and all begin again, up to `RESTARTS` times. A turn that was free
     /// gets its old VL if that closes no cycle, else the lowest that closes none.
     ///
     /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
@@ -146,12 +143,13 @@ impl PreparedMending<'_> {
         Some(Ok(Mended { lft, rows, places: ends.all.places(mending.fabric.channels().len()) }))
     }
 
-    /// The dependencies of what is left; `None` if they have a cycle.
+    /// The dependencies of what is left; `None` if those of all tables have a cycle.
     fn ends(&self, with_trees: bool) -> Option<Dependencies> {
         let make = || {
             let with = with_trees.then(|| union(&self.left, &self.usage.trees));
             let used = with.as_ref().unwrap_or(&self.left);
-            self.usage.dependencies(self.mending.fabric, used, self.mending.most_vls)
+            let all = self.usage.all(self.mending)?;
+            Some(all.only(self.mending.fabric, &self.usage.turns, used))
         };
         self.ends[usize::from(with_trees)].get_or_init(make).clone()
     }

@@ -84,6 +84,7 @@ impl Mending<'_> {
                 continue;
             }
             let was = old[from.index()].filter(|_| is_new);
+            let is_left = was.is_some_and(|was| self.alive[was.index()]);
             let (in_ends, in_rest) = (ends.mark(), rest.mark());
             let mut fits = |late: bool, vl: Option<u8>| {
                 if let Some(vl) = vl {
@@ -92,7 +93,7 @@ impl Mending<'_> {
                         return false;
                     }
                 }
-                let with_ends = was.filter(|was| late || !self.alive[was.index()]);
+                let with_ends = was.filter(|_| late || !is_left);
                 let fits = ends.add(from, channel, &[])
                     && match with_ends {
                         Some(was) => ends.add(from, was, &[]),
@@ -106,7 +107,7 @@ impl Mending<'_> {
             };
             let mut on_some_vl =
                 |late: bool| fits(late, None) || (0..self.most_vls).any(|vl| fits(late, Some(vl)));
-            if !(on_some_vl(false) || choice.late && on_some_vl(true)) {
+            if !(on_some_vl(false) || choice.late && is_left && on_some_vl(true)) {
                 continue;
             }
             hops[from.index()] = Some(length);

@@ -132,13 +132,6 @@ impl Usage {
         }
     }
 
-    /// The dependencies of packets. `None` if there is a cycle.
-    ///
-    /// - `used`: by turn, their VLs.
-    pub(super) fn dependencies(&self, fabric: &Fabric, used: &[u16], most_vls: u8) -> Option<Dependencies> {
-        Dependencies::new(fabric, &self.turns, &self.vl_after, used, most_vls)
-    }
-
     /// By turn, the VLs of packets over what is left of the tables.
     ///
     /// - `lost`: the destinations that have lost a path.
@@ -179,7 +172,8 @@ impl Usage {
 
     /// The dependencies of all packets, unicast and multicast; `None` if they have a cycle.
     pub(super) fn all(&self, tables: &Mending<'_>) -> Option<Dependencies> {
-        let make = || self.dependencies(tables.fabric, &union(&self.before, &self.trees), tables.most_vls);
+        let used = || union(&self.before, &self.trees);
+        let make = || Dependencies::new(tables.fabric, &self.turns, &self.vl_after, &used(), tables.most_vls);
         let (most_vls, all) = self.all.get_or_init(|| (tables.most_vls, make()));
         if *most_vls == tables.most_vls { all.clone() } else { make() }
     }
