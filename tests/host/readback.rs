@@ -103,7 +103,8 @@ fn compile_as(name: &str, ending: &str, options: &[&str]) -> Result<PathBuf, Str
     if modified(&target) >= modified(&source) {
         return Ok(target);
     }
-    let own = target.with_extension(std::process::id().to_string());
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|e| format!("no temporary folder: {e}"))?;
+    let own = folder.path().join(name);
     let output = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .args([&own, &source])
@@ -115,7 +116,8 @@ fn compile_as(name: &str, ending: &str, options: &[&str]) -> Result<PathBuf, Str
         let text = String::from_utf8_lossy(&output.stderr);
         return Err(format!("tests/tools/{name}.c does not compile (libibmad-dev installed?):\n{text}"));
     }
-    // Renamed at the end, so that parallel test processes see all of it or nothing.
+    // Renamed at the end, so that parallel tests and test processes see all of it or nothing. Each
+    // compiles in a folder of its own: two tests may come here at the same time.
     fs::rename(&own, &target).map_err(|e| format!("cannot rename {}: {e}", own.display()))?;
     Ok(target)
 }
