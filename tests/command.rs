@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use dfdn::formats::{self, TABLE_FILES};
 use dfdn::topology::{Dragonfly, Topology, small};
 
-use crate::host;
+use crate::host::{self, foreign};
 
 /// A folder for running the command.
 struct Desk(TempDir);
@@ -686,17 +686,6 @@ fn progress_is_for_terminals() {
     assert!(table.contains("minhop") && !table.contains('\x1b'), "{table}");
 }
 
-/// The folder of foreign fabrics; `None`, after saying so, if it does not exist.
-fn foreign() -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fabrics");
-    let folder = std::env::var_os("DFDN_FABRICS").map_or_else(|| PathBuf::from(beside), PathBuf::from);
-    if !folder.is_dir() {
-        eprintln!("skipped: {} is not there (DFDN_FABRICS names a folder of fabrics)", folder.display());
-        return None;
-    }
-    Some(folder)
-}
-
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path());
     let mut all: Vec<PathBuf> =
@@ -708,7 +697,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 /// Every foreign fabric is routed safely; other files are refused with a reason.
 #[test]
 fn fabrics_of_others() {
-    let Some(folder) = foreign() else { return };
+    let Some(folder) = foreign::folder() else { return };
     let desk = Desk::new();
     let mut routed = 0;
     for path in files_below(&folder) {

@@ -14,7 +14,7 @@ use dfdn::verify::verify;
 use crate::host::ibsim::Ibsim;
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
-use crate::host::{self, ibdmchk, plugin, saquery};
+use crate::host::{self, foreign, ibdmchk, plugin, saquery};
 
 /// A fabric as ibsim reads it, GUIDs stated.
 pub(super) fn net(fabric: &Fabric) -> String {
@@ -51,18 +51,6 @@ fn parallel_links() -> Fabric {
         }
     }
     b.finish(Lmc::default()).expect("a fabric")
-}
-
-/// The folder of foreign fabrics; `None`, after saying so, if it does not exist.
-fn real_fabric(file: &str) -> Option<Fabric> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fabrics");
-    let folder = std::env::var_os("DFDN_FABRICS").map_or_else(|| PathBuf::from(beside), PathBuf::from);
-    let path = folder.join(file);
-    if !path.exists() {
-        eprintln!("skipped: {file} is not there (DFDN_FABRICS names the folder of such fabrics)");
-        return None;
-    }
-    Some(formats::load_fabric(&path).expect("it loads").0)
 }
 
 /// The fabric with the LIDs that OpenSM assigned, and the tables that the switches hold. SLs are
@@ -183,7 +171,7 @@ fn fat_tree_with_parallel_links() {
 
 #[test]
 fn real_cluster() {
-    if let Some(fabric) = real_fabric("x5/X5.topofile") {
+    if let Some(fabric) = foreign::fabric("x5/X5.topofile") {
         check("real cluster", &fabric);
     }
 }

@@ -1,23 +1,26 @@
 //! What ibsim received, replayed through the judge of changes: no moment is left out of a proven step.
 
+use std::time::Instant;
+
 use dfdn::fabric::{Fabric, Lid, NodeId};
 use dfdn::formats;
 use dfdn::reconfigure::judge;
 use dfdn::tables::{Plan, Routes, Transition};
 use dfdn::topology::{Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Oft, Random, SlimFly, Torus};
 
-use crate::faults::{Patient, config, name, net};
+use crate::faults::{Patient, config, name, net, soaking};
 use crate::host::ibsim::Ibsim;
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::sets::Sets;
 use crate::host::sweeps::{End, Sweeps};
-use crate::host::{self, Tools, plugin};
+use crate::host::{self, Tools, foreign, plugin};
 
 /// What occurred in a run.
 #[derive(Debug, Default)]
 pub(crate) struct Replayed {
-    pub(crate) events: usize,
+    /// Of the fabric: a cable, two at once or a switch, failed or repaired.
+    pub(crate) changes: usize,
     /// Changes of tables that are proven, and their steps.
     pub(crate) proven: usize,
     pub(crate) steps: usize,
@@ -29,7 +32,7 @@ pub(crate) struct Replayed {
 
 impl Replayed {
     pub(crate) fn add(&mut self, other: Self) {
-        self.events += other.events;
+        self.changes += other.changes;
         self.proven += other.proven;
         self.steps += other.steps;
         self.announced.extend(other.announced);
@@ -46,9 +49,9 @@ fn held(sim: &Ibsim, sm: &OpenSm, left: Fabric) -> (Fabric, Routes) {
     formats::load_tables(back.folder(), left).expect("the tables load")
 }
 
-/// Cuts and mends one cable after the other, and judges all that OpenSM programs for it.
+/// Cables and switches fail and come back, one change after the other, and the judge of changes sees all that OpenSM programs for it.
 ///
-/// - `enough`: whether that many events suffice.
+/// - `enough`: whether that many changes suffice.
 pub(crate) fn run(
     tools: &'static Tools,
     what: &str,
@@ -71,14 +74,14 @@ pub(crate) fn run(
     let mut seen = Replayed::default();
     let mut before = held(&sim, &sm, patient.left());
     let _start = sets.steps(&before.0, own(&before.0), before.1.lft.lids());
-    while !enough(seen.events) {
+    while !enough(seen.changes) {
         let mut commands = Vec::new();
-        patient.cable_event(&mut commands);
+        patient.change(&mut commands);
         let unproven = sm.log().matches("dfdn: DF32: ").count();
         sim.commands(&commands);
-        seen.events += commands.len();
+        seen.changes += 1;
         let end = sweeps.settle(&mut sm);
-        let what = format!("{what}, seed {seed}, after {} events {commands:?}", seen.events);
+        let what = format!("{what}, seed {seed}, after {} changes {commands:?}", seen.changes);
         assert!(end == End::Up && sweeps.defects.is_empty(), "{what}: {end:?} {:?}", sweeps.defects);
         let after = held(&sim, &sm, patient.left());
         let change = Transition::between(&before.0, &before.1, &after.0, &after.1);
@@ -112,7 +115,7 @@ pub(crate) fn run(
 }
 
 /// Fabrics whose changes need several steps, and some that need one.
-pub(crate) fn cases() -> Vec<(&'static str, Fabric)> {
+fn cases() -> Vec<(&'static str, Fabric)> {
     vec![
         ("mesh", Mesh { dims: vec![4, 4], cas: 1 }.build().expect("a mesh")),
         ("dragonfly p=2", Dragonfly::balanced(2).build().expect("a Dragonfly")),
@@ -121,11 +124,13 @@ pub(crate) fn cases() -> Vec<(&'static str, Fabric)> {
     ]
 }
 
-/// Those of [`cases`], and one of each further family.
-pub(crate) fn families() -> Vec<(&'static str, Fabric)> {
+/// Those of [`cases`], one or two of each further family, and real ones where they are.
+fn families() -> Vec<(&'static str, Fabric)> {
     let further = [
         ("dragonfly p=3", Dragonfly::balanced(3).build()),
-        ("slim fly", SlimFly { q: 5, cas: Some(1) }.build()),
+        ("dragonfly p=4", Dragonfly::balanced(4).build()),
+        ("slim fly q=5", SlimFly { q: 5, cas: Some(1) }.build()),
+        ("slim fly q=7", SlimFly { q: 7, cas: Some(1) }.build()),
         ("fat tree of two levels", FatTree { k: 12, levels: 2, down: None, cas: Some(1) }.build()),
         ("fat tree k=6", FatTree { k: 6, levels: 3, down: None, cas: Some(1) }.build()),
         ("OFT", Oft { k: 4, cas: Some(1) }.build()),
@@ -138,7 +143,8 @@ pub(crate) fn families() -> Vec<(&'static str, Fabric)> {
         ("random, 64 switches", Random { switches: 64, degree: 6, cas: 1, seed: 1 }.build()),
     ];
     let further = further.map(|(name, fabric)| (name, fabric.expect("a member of the family")));
-    cases().into_iter().chain(further).collect()
+    let real = ["x5/X5.topofile", "tartu/topo"].map(|file| Some((file, foreign::fabric(file)?)));
+    cases().into_iter().chain(further).chain(real.into_iter().flatten()).collect()
 }
 
 #[test]
@@ -146,7 +152,7 @@ fn everything_that_is_programmed_belongs_to_a_proven_step() {
     let Some(tools) = host::tools("replayed Sets") else { return };
     let mut all = Replayed::default();
     for (n, (name, fabric)) in cases().into_iter().enumerate() {
-        let seen = run(tools, name, fabric, config("dfdn", 0), n as u64 + 1, |events| events >= 12);
+        let seen = run(tools, name, fabric, config("dfdn", 0), n as u64 + 1, |changes| changes >= 12);
         eprintln!("{name}: {seen:?}");
         all.add(seen);
     }
@@ -154,6 +160,27 @@ fn everything_that_is_programmed_belongs_to_a_proven_step() {
     assert!(all.proven >= 30 && all.steps > all.proven && all.announced.len() * 4 < all.proven, "{all:?}");
     // At once, as an administrator may choose, the same does not hold.
     let (name, fabric) = cases().swap_remove(0);
-    let fast = run(tools, name, fabric, plugin::fast(config("dfdn", 0)), 1, |events| events >= 6);
+    let fast = run(tools, name, fabric, plugin::fast(config("dfdn", 0)), 1, |changes| changes >= 6);
     assert!(!fast.uncovered.is_empty() && fast.announced.is_empty(), "{fast:?}");
+}
+
+/// `ci/soak`: all families, each for the same time and at least four changes.
+#[test]
+#[ignore = "runs for as long as DFDN_SOAK_MINUTES says; ci/soak"]
+fn soak() {
+    let (tools, whole, first) = soaking();
+    let families = families();
+    let share = whole / families.len() as u32;
+    let start = Instant::now();
+    let mut all = Replayed::default();
+    for (n, (name, fabric)) in families.into_iter().enumerate() {
+        let begun = Instant::now();
+        let seen = run(tools, name, fabric, config("dfdn", 0), first + n as u64, |changes| {
+            changes >= 4 && begun.elapsed() > share
+        });
+        println!("{:>5} s  {name}, replayed: {seen:?}", start.elapsed().as_secs());
+        all.add(seen);
+    }
+    println!("soak: what OpenSM programmed, through the judge of changes: {all:?}");
+    assert!(all.uncovered.is_empty(), "{}", all.uncovered.join("\n"));
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::desk::{dfdn, fine};
+use crate::host::foreign;
 
 fn desk(fabric: &str) -> TempDir {
     let desk = tempfile::tempdir().expect("a temporary folder");
@@ -245,13 +246,11 @@ fn a_browser_shows_it_without_an_error() {
 /// Fabrics of others, where they are.
 #[test]
 fn real_fabrics_have_pages() {
-    let Some(folder) = std::env::var_os("DFDN_FABRICS") else {
-        return eprintln!("skipped: DFDN_FABRICS names no folder of fabrics");
-    };
+    let Some(folder) = foreign::folder() else { return };
     let desk = tempfile::tempdir().expect("a temporary folder");
     let mut seen = 0;
     for name in ["tartu/topo", "x5/X5.topofile", "topograph/example.out", "ufm_sdk/selene.storage.txt"] {
-        let file = Path::new(&folder).join(name);
+        let file = folder.join(name);
         if !file.is_file() {
             continue;
         }
@@ -260,5 +259,5 @@ fn real_fabrics_have_pages() {
         equal(&page(&desk), &serde_json::from_slice(&ran.stdout).expect("an object"), 50);
         seen += 1;
     }
-    assert!(seen > 0, "DFDN_FABRICS has none of them");
+    assert!(seen > 0, "{} has none of them", folder.display());
 }

@@ -8,6 +8,7 @@
 #![allow(dead_code, reason = "not every helper is used by the tests of every build")]
 
 pub(crate) mod falsify;
+pub(crate) mod foreign;
 pub(crate) mod ibdmchk;
 pub(crate) mod ibsim;
 pub(crate) mod mcjoin;

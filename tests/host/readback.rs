@@ -103,7 +103,8 @@ fn compile_as(name: &str, ending: &str, options: &[&str]) -> Result<PathBuf, Str
     if modified(&target) >= modified(&source) {
         return Ok(target);
     }
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|e| format!("no temporary folder: {e}"))?;
+    let folder =
+        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|e| format!("no temporary folder: {e}"))?;
     let own = folder.path().join(name);
     let output = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
