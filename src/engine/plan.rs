@@ -44,8 +44,8 @@ impl Plan {
         if plan.serves_multicast() {
             return plan;
         }
-        if let Some(reserved) = plan.reserve_sl_zero(fabric, hops, limits, known.as_ref()) {
-            return reserved;
+        if plan.reserve_sl_zero(fabric, hops, limits, known.as_ref()) {
+            return plan;
         }
         if known.is_some_and(|known| known.suffices) {
             // No SL is left: a tree must fit the dependencies of unicast.
@@ -74,44 +74,45 @@ impl Plan {
         self.trees = Some(mcast_trees(fabric, hops, &self.lft, &mut self.sl2vl, &self.path_sl, known));
     }
 
-    /// The plan with SL 0 reserved for multicast, and a tree for it on VL 0 or on a VL of its own. If all turns map to
-    /// VL 1 or higher, no packet between switches waits for VL 0, so no tree on VL 0 can close a cycle.
+    /// Reserves SL 0 for multicast, with a tree for it on VL 0 or on a VL of its own. If all turns map to VL 1 or
+    /// higher, no packet between switches waits for VL 0, so no tree on VL 0 can close a cycle. False, and nothing
+    /// changed, if that cannot be had.
     fn reserve_sl_zero(
-        &self,
+        &mut self,
         fabric: &Fabric,
         hops: &Hops,
         limits: LaneLimits,
         known: Option<&KnownOrder>,
-    ) -> Option<Self> {
-        let PathSl::BySwitch(path_sl) = &self.path_sl else { return None };
+    ) -> bool {
+        let PathSl::BySwitch(path_sl) = &mut self.path_sl else { return false };
         let sls = path_sl.iter().copied().max().unwrap_or(0) + 1;
         if sls >= limits.sls {
-            return None;
+            return false;
         }
+        path_sl.iter_mut().for_each(|sl| *sl += 1);
         let center = center(fabric, hops);
         let around = up_down_rank(fabric, center);
         let tree = Tree::new(fabric, &around, center);
-        let own = Some(self.vls).filter(|&vl| vl < limits.vls);
-        [Some(0), own].into_iter().flatten().find_map(|vl| {
+        let (unicast, vls, trees) = (self.sl2vl.clone(), self.vls, self.trees.take());
+        for vl in [Some(0), Some(vls).filter(|&vl| vl < limits.vls)].into_iter().flatten() {
             let known = known.filter(|_| vl == 0).map(|known| KnownOrder {
                 lanes: known.lanes.with_lowest(around.clone()),
                 trees: vec![tree.clone()],
                 suffices: known.suffices,
             });
-            let mut reserved = Self {
-                lft: self.lft.clone(),
-                sl2vl: shift_sls(fabric, &self.sl2vl, sls, Vl(vl)),
-                path_sl: PathSl::BySwitch(path_sl.iter().map(|sl| sl + 1).collect()),
-                vls: self.vls.max(vl + 1),
-                remarks: self.remarks.clone(),
-                trees: None,
-                lineage: Lineage::Single,
-            };
-            reserved.find_trees(fabric, hops, known.as_ref());
-            let remark = format!("SL 0 is for multicast alone, paths have SLs 1 to {sls}");
-            reserved.remarks.push(remark);
-            reserved.serves_multicast().then_some(reserved)
-        })
+            self.sl2vl = shift_sls(fabric, &unicast, sls, Vl(vl));
+            self.find_trees(fabric, hops, known.as_ref());
+            if self.serves_multicast() {
+                self.vls = vls.max(vl + 1);
+                self.remarks.push(format!("SL 0 is for multicast alone, paths have SLs 1 to {sls}"));
+                return true;
+            }
+        }
+        (self.sl2vl, self.trees) = (unicast, trees);
+        if let PathSl::BySwitch(path_sl) = &mut self.path_sl {
+            path_sl.iter_mut().for_each(|sl| *sl -= 1);
+        }
+        false
     }
 }
 

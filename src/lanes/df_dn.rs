@@ -1,7 +1,9 @@
 //! DF-DN: the next VL at every hop.
 
+use rayon::prelude::*;
+
 use super::{LaneLimits, Lanes, LanesError};
-use crate::fabric::{Channels, EndPort, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{Channels, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
 /// The SL to VL mapping and the SLs of DF-DN (Schneider et al., section V and Fig. 6).
@@ -28,53 +30,57 @@ use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 /// [`LanesError::TooFewVls`] if a path has more channels than there are VLs,
 /// [`LanesError::TooFewSls`] if the columns do not suffice; both state how many would.
 ///
-/// Cost: O(S D H) time with H the mean path length; 8 bytes per turn and one byte per (switch,
-/// LID).
+/// Cost: O(S D H) time with H the mean path length, on all cores but for the search of the columns; 8 bytes per turn
+/// and one byte per (switch, LID).
 pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, LanesError> {
-    let mut planes = SlPlanes::new(fabric);
-    let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
-    let mut needed_sls = 1;
-    let destinations = fabric.endports().iter().filter(|e| e.attachment.is_some());
-    let mut lids: Vec<(Lid, &EndPort)> =
-        destinations.flat_map(|e| e.lids().map(move |lid| (lid, e))).collect();
-    lids.sort_by_key(|&(lid, _)| lid);
-
-    let mut walk = Walk::new(fabric, &planes.planes[0]);
-    let mut turns = Vec::new();
-    let mut longest = 0;
-    // By switch: the last LID there.
-    let mut last: Vec<Option<Lid>> = vec![None; fabric.num_switches()];
-    for &(lid, end) in &lids {
-        let before = end.attachment.and_then(|(s, _)| last[s.index()].replace(lid));
-        let row = |lid: Lid| lid.index() * fabric.num_switches();
-        walk.enter(fabric.channels(), lft.to(lid), before.map(|lid| lft.to(lid)));
-        for source in fabric.switch_ids() {
-            let (channels, known) = walk.turns_from(source, &mut turns);
-            if let Some(before) = before.filter(|_| known) {
-                path_sl[row(lid) + source.index()] = path_sl[row(before) + source.index()];
-                continue;
-            }
-            if channels > usize::from(limits.vls) {
-                let needed = lids.iter().map(|&(lid, _)| deepest(fabric.channels(), lft.to(lid))).max();
-                return Err(LanesError::TooFewVls {
-                    needed: needed.unwrap_or(channels),
-                    offered: limits.vls,
-                });
-            }
-            longest = longest.max(channels);
-            let sl = planes.assign(&turns);
-            needed_sls = needed_sls.max(sl + 1);
-            path_sl[row(lid) + source.index()] = sl as u8;
+    let destinations = destinations(fabric);
+    let mut columns = Columns::new(fabric);
+    let walks = Walks::new(fabric, lft, &columns.planes.planes[0]);
+    let walk =
+        |some: &[Destination]| -> Vec<NewPaths> { some.par_iter().map(|d| walks.new_paths(d)).collect() };
+    // While some paths are entered, others are walked.
+    let mut walked: (&[Destination], Vec<NewPaths>) = (&[], Vec::new());
+    for next in destinations.chunks(LIDS_AT_A_TIME).chain([&[][..]]) {
+        let (found, ()) = rayon::join(|| walk(next), || columns.enter(walked));
+        walked = (next, found);
+        if columns.longest > usize::from(limits.vls) {
+            let deepest = |d: &Destination| deepest(fabric.channels(), lft.to(d.lid));
+            let needed = destinations.iter().map(deepest).max().unwrap_or(columns.longest);
+            return Err(LanesError::TooFewVls { needed, offered: limits.vls });
         }
     }
-    if needed_sls > usize::from(limits.sls) {
-        return Err(LanesError::TooFewSls { needed: needed_sls, offered: limits.sls });
+    let Columns { planes, path_sl, longest, sls: needed, .. } = columns;
+    if needed > usize::from(limits.sls) {
+        return Err(LanesError::TooFewSls { needed, offered: limits.sls });
     }
-    let path_sl = match needed_sls {
+    let path_sl = match needed {
         1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
         _ => PathSl::BySwitch(path_sl),
     };
-    Ok(Lanes { sl2vl: planes.finish(needed_sls), path_sl, vls: longest.max(1) as u8, sls: needed_sls as u8 })
+    Ok(Lanes { sl2vl: planes.finish(needed), path_sl, vls: longest.max(1) as u8, sls: needed as u8 })
+}
+
+/// LIDs whose paths are walked before those of the next ones: what bounds the memory.
+const LIDS_AT_A_TIME: usize = 64;
+
+/// A LID that is attached to a switch.
+struct Destination {
+    lid: Lid,
+    root: SwitchId,
+    /// The LID before it on the same switch.
+    before: Option<Lid>,
+}
+
+/// All LIDs in ascending order.
+fn destinations(fabric: &Fabric) -> Vec<Destination> {
+    let attached = fabric.endports().iter().filter_map(|e| Some((e, e.attachment?.0)));
+    let mut lids: Vec<(Lid, SwitchId)> =
+        attached.flat_map(|(e, root)| e.lids().map(move |lid| (lid, root))).collect();
+    lids.sort_unstable();
+    let mut last = vec![None; fabric.num_switches()];
+    let known =
+        |(lid, root): (Lid, SwitchId)| Destination { lid, root, before: last[root.index()].replace(lid) };
+    lids.into_iter().map(known).collect()
 }
 
 /// Number of channels of the longest path to one LID.
@@ -107,12 +113,21 @@ fn deepest(channels: &Channels, ports: &[u8]) -> usize {
     deepest
 }
 
-/// The paths to one LID.
-struct Walk {
+/// The paths to one LID that those to the LID before on its switch do not have.
+#[derive(Default)]
+struct NewPaths {
+    /// First switch and number of channels, by first switch.
+    paths: Vec<(SwitchId, usize)>,
+    /// The turns of all of them, one fewer than channels each: indices of rows.
+    turns: Vec<u32>,
+}
+
+/// What follows the paths of all LIDs.
+struct Walks<'a> {
+    fabric: &'a Fabric,
+    lft: &'a Lft,
     /// By channel: the index of the first row of the turns out of it.
-    after: Vec<usize>,
-    /// By switch: the next hop.
-    steps: Vec<Step>,
+    after: Vec<u32>,
 }
 
 /// The next hop of a switch.
@@ -120,53 +135,107 @@ struct Walk {
 struct Step {
     /// The next switch; `u32::MAX` if no channel leaves by the port.
     to: u32,
+    /// The index of the first row of the turns out of the channel.
+    after: u32,
     out_port: u8,
     /// Whether the LID before on the same switch had another one.
     is_new: bool,
-    /// The index of the first row of the turns out of the channel.
-    after: usize,
 }
 
-impl Walk {
-    fn new(fabric: &Fabric, sl2vl: &Sl2Vl) -> Self {
+impl<'a> Walks<'a> {
+    fn new(fabric: &'a Fabric, lft: &'a Lft, sl2vl: &Sl2Vl) -> Self {
         let channels = fabric.channels().as_slice();
-        let after = channels.iter().map(|c| sl2vl.index(c.to, c.in_port, PortNum::ZERO)).collect();
-        Self { after, steps: Vec::with_capacity(fabric.num_switches()) }
+        let after = channels.iter().map(|c| sl2vl.index(c.to, c.in_port, PortNum::ZERO) as u32).collect();
+        Self { fabric, lft, after }
     }
 
-    /// Switches to another LID.
-    ///
-    /// - `ports`: its out ports by switch.
-    /// - `before`: those of a LID on the same switch, if one came before.
-    fn enter(&mut self, channels: &Channels, ports: &[u8], before: Option<&[u8]>) {
+    fn new_paths(&self, destination: &Destination) -> NewPaths {
+        let (ports, root) = (self.lft.to(destination.lid), destination.root.index());
+        let before = destination.before.map(|lid| self.lft.to(lid));
+        if before.is_some_and(|b| b[..root] == ports[..root] && b[root + 1..] == ports[root + 1..]) {
+            return NewPaths::default();
+        }
+        let channels = self.fabric.channels();
         let step = |(s, &out_port): (usize, &u8)| {
             let is_new = before.is_none_or(|before| before[s] != out_port);
             match channels.at_port(SwitchId::at(s), PortNum(out_port)) {
-                Some(c) => Step { to: channels.get(c).to.0, out_port, is_new, after: self.after[c.index()] },
-                None => Step { to: u32::MAX, out_port, is_new, after: 0 },
+                Some(c) => Step { to: channels.get(c).to.0, after: self.after[c.index()], out_port, is_new },
+                None => Step { to: u32::MAX, after: 0, out_port, is_new },
             }
         };
-        self.steps.clear();
-        self.steps.extend(ports.iter().enumerate().map(step));
+        let steps: Vec<Step> = ports.iter().enumerate().map(step).collect();
+        let mut new = NewPaths::default();
+        for source in self.fabric.switch_ids() {
+            let first = new.turns.len();
+            let (channels, known) = turns_from(&steps, source, &mut new.turns);
+            if known {
+                new.turns.truncate(first);
+            } else {
+                new.paths.push((source, channels));
+            }
+        }
+        new
+    }
+}
+
+/// Adds the turns of the path from `source`, in order. Returns its number of channels, and whether the LID before had
+/// the same path.
+fn turns_from(steps: &[Step], source: SwitchId, turns: &mut Vec<u32>) -> (usize, bool) {
+    let mut incoming = steps[source.index()];
+    if incoming.to == u32::MAX {
+        return (0, false);
+    }
+    let (mut channels, mut known) = (1, true);
+    loop {
+        known &= !incoming.is_new;
+        let outgoing = steps[incoming.to as usize];
+        if outgoing.to == u32::MAX {
+            return (channels, known);
+        }
+        turns.push(incoming.after + u32::from(outgoing.out_port));
+        channels += 1;
+        incoming = outgoing;
+    }
+}
+
+/// The SLs of the paths so far.
+struct Columns {
+    planes: SlPlanes,
+    switches: usize,
+    /// By LID x first switch.
+    path_sl: Vec<u8>,
+    /// Channels of the longest path.
+    longest: usize,
+    /// SLs in use.
+    sls: usize,
+}
+
+impl Columns {
+    fn new(fabric: &Fabric) -> Self {
+        let switches = fabric.num_switches();
+        let path_sl = vec![0; switches * fabric.lid_table_len()];
+        Self { planes: SlPlanes::new(fabric), switches, path_sl, longest: 0, sls: 1 }
     }
 
-    /// The turns of the path from `source`: indices of rows, in order. Returns its number of channels, and whether the
-    /// LID before had the same path.
-    fn turns_from(&self, source: SwitchId, turns: &mut Vec<usize>) -> (usize, bool) {
-        turns.clear();
-        let mut incoming = self.steps[source.index()];
-        if incoming.to == u32::MAX {
-            return (0, false);
-        }
-        let mut known = true;
-        loop {
-            known &= !incoming.is_new;
-            let outgoing = self.steps[incoming.to as usize];
-            if outgoing.to == u32::MAX {
-                return (turns.len() + 1, known);
+    /// Chooses the SLs of all paths to some LIDs. A path with more turns than a row has VLs for gets none.
+    fn enter(&mut self, (destinations, found): (&[Destination], Vec<NewPaths>)) {
+        for (destination, new) in destinations.iter().zip(found) {
+            let row = |lid: Lid| lid.index() * self.switches;
+            if let Some(before) = destination.before {
+                self.path_sl.copy_within(row(before)..row(before) + self.switches, row(destination.lid));
             }
-            turns.push(incoming.after + usize::from(outgoing.out_port));
-            incoming = outgoing;
+            let mut turns = new.turns.as_slice();
+            for (source, channels) in new.paths {
+                let (path, others) = turns.split_at(channels.saturating_sub(1));
+                turns = others;
+                self.longest = self.longest.max(channels);
+                if channels > usize::from(Vl::MAX_DATA) {
+                    continue;
+                }
+                let sl = self.planes.assign(path);
+                self.sls = self.sls.max(sl + 1);
+                self.path_sl[row(destination.lid) + source.index()] = sl as u8;
+            }
         }
     }
 }
@@ -183,7 +252,7 @@ impl SlPlanes {
     }
 
     /// Finds the first SL that the path fits into and enters the path there.
-    fn assign(&mut self, turns: &[usize]) -> usize {
+    fn assign(&mut self, turns: &[u32]) -> usize {
         for plane in 0.. {
             if plane == self.planes.len() {
                 let mut empty = self.planes[0].clone();
@@ -193,14 +262,15 @@ impl SlPlanes {
             let rows = self.planes[plane].rows_mut();
             let mut fits = LOW_BITS;
             for (i, &turn) in turns.iter().enumerate() {
-                let row = rows[turn].0;
+                let row = rows[turn as usize].0;
                 let wanted = row ^ SlVlRow::uniform(Vl(i as u8 + 1)).0;
                 fits &= zero_nibbles(row) | zero_nibbles(wanted);
             }
             if fits != 0 {
                 let sl = Sl((fits.leading_zeros() / 4) as u8);
                 for (i, &turn) in turns.iter().enumerate() {
-                    rows[turn] = rows[turn].with(sl, Vl(i as u8 + 1));
+                    let row = &mut rows[turn as usize];
+                    *row = row.with(sl, Vl(i as u8 + 1));
                 }
                 return plane * Sl::COUNT + usize::from(sl.0);
             }
