@@ -17,12 +17,16 @@
 //! next. When it returns, these go back first. A switch behind the channel may have to wait for those that forwarded to
 //! it and find other ways: its entry is late, and goes with those over the channel.
 //!
+//! Lost paths crowd the channels around the failure. So other destinations leave the fullest channel, one entry at a
+//! time, where both graphs allow it (`relief.rs`).
+//!
 //! SL2VL rows stay, but for turns that no packet took: such a turn may get another VL. While `rest` changes it has either
 //! VL.
 
 mod dependencies;
 mod graph;
 mod paths;
+mod relief;
 mod tables;
 mod usage;
 
@@ -96,10 +100,12 @@ impl PreparedMending<'_> {
     /// A switch with a lost path gets the shortest that closes no cycle. Where some find none, all switches may get new
     /// paths to that destination. Destinations follow one another in the order of LIDs. One that finds no path among the
     /// new paths of others goes before all of these, and all begin again, up to `RESTARTS` times. A turn that was free
-    /// gets its old VL if that closes no cycle, else the lowest that closes none.
+    /// gets its old VL if that closes no cycle, else the lowest that closes none. In the end the fullest channels are
+    /// relieved.
     ///
     /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
-    /// cost of [`TopologicalOrder::admit`] for each new dependency; that again for each restart.
+    /// cost of [`TopologicalOrder::admit`] for each new dependency; that again for each restart. Then at most O(S) with
+    /// S switches for each destination behind the fullest channel, as often as destinations have lost a path.
     ///
     /// [`TopologicalOrder::admit`]: crate::ordering::TopologicalOrder::admit
     pub fn mend(&self, choice: Choice) -> Option<Mended> {
@@ -138,6 +144,7 @@ impl PreparedMending<'_> {
                 }
             }
         }
+        self.relieve(&mut graphs, &mut lft, &mut load);
         let [ends, _] = graphs;
         let rows = mending.rows(usage, &ends.all);
         Some(Ok(Mended { lft, rows, places: ends.all.places(mending.fabric.channels().len()) }))

@@ -25,6 +25,8 @@ pub struct Mending<'a> {
     pub may_stray: bool,
     /// Multicast trees.
     pub trees: &'a [McastGroup],
+    /// Routes on a channel, over its rate, above which it is relieved of other destinations.
+    pub enough: u64,
 }
 
 impl Mending<'_> {
