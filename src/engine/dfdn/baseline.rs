@@ -2,8 +2,8 @@
 //!
 //! A subnet manager that computes every table anew after a failed link may choose another rule. Then nearly every
 //! entry changes, and between old and new entries credit loops may close. Here a path moves only where it has lost a
-//! channel: first without regard to the rule of the baseline, among the dependencies that its tables really have
-//! (`mended.rs`), then under that rule. Where that costs too much, the rule is new, and the paths that it allows
+//! channel, or where such paths crowd its own: first without regard to the rule of the baseline, among the dependencies
+//! that its tables really have (`mended.rs`), then under that rule. Where that costs too much, the rule is new, and the paths that it allows
 //! stay. The tables are a function of the fabric, the settings and one baseline, so links that fail and come back end
 //! in the tables of the baseline, byte for byte.
 
@@ -93,7 +93,7 @@ impl Baseline {
         self.rule.is_none() && self.matching(task).is_some()
     }
 
-    /// Tables of a fabric in which only lost paths move: see [`mended`].
+    /// Tables of a fabric in which lost paths move, and few others: see [`mended`].
     pub(super) fn mend(&self, objective: &Objective<'_>, fabric: &Fabric) -> Option<Priced> {
         let before =
             Before { fabric: &self.fabric, lft: &self.lft, rule: self.rule.as_ref()?, usage: &self.usage };

@@ -34,8 +34,8 @@ pub(super) struct Onto {
     pub(super) channels: Vec<ChannelId>,
 }
 
-/// Tables in which only lost paths move, so that the way to them and back is free of credit loops in two steps: see
-/// [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some switch finds no
+/// Tables in which lost paths move, and few others, so that the way to them and back is free of credit loops in two
+/// steps: see [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some switch finds no
 /// path so, or too many pairs take detours.
 ///
 /// - `new`: the fabric of now. That of the objective is the same, perhaps with fewer LIDs to judge tables by.
@@ -58,6 +58,7 @@ pub(super) fn mended(
     onto.channels.iter().for_each(|c| alive[c.index()] = true);
     onto.switches.iter().for_each(|s| present[s.index()] = true);
     let lids = same_lids(old, new, onto)?;
+    let has_layers = new.adapters().any(|(_, end)| end.lmc.lids() > 1);
     let mending = Mending {
         fabric: old,
         alive: &alive,
@@ -68,9 +69,10 @@ pub(super) fn mended(
         sl,
         most_vls: objective.task.limits.vls.max(rule.lanes.vls),
         // The paths of further LIDs leave little room.
-        may_stray: new.adapters().any(|(_, end)| end.lmc.lids() > 1),
+        may_stray: has_layers,
         trees: &trees.trees,
-        enough: rule.largest,
+        // Nor are they to share links again.
+        enough: if has_layers { u64::MAX } else { rule.largest },
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
     let mut best: Option<Priced> = None;
