@@ -18,20 +18,20 @@ use crate::host::{self, Tools, foreign, plugin};
 
 /// What occurred in a run.
 #[derive(Debug, Default)]
-pub(crate) struct Replayed {
+struct Replayed {
     /// Of the fabric: a cable, two at once or a switch, failed or repaired.
-    pub(crate) changes: usize,
+    changes: usize,
     /// Changes of tables that are proven, and their steps.
-    pub(crate) proven: usize,
-    pub(crate) steps: usize,
+    proven: usize,
+    steps: usize,
     /// Changes that are not, and what the log says of them.
-    pub(crate) announced: Vec<String>,
+    announced: Vec<String>,
     /// Those of which the log says nothing.
-    pub(crate) uncovered: Vec<String>,
+    uncovered: Vec<String>,
 }
 
 impl Replayed {
-    pub(crate) fn add(&mut self, other: Self) {
+    fn add(&mut self, other: Self) {
         self.changes += other.changes;
         self.proven += other.proven;
         self.steps += other.steps;
@@ -49,10 +49,11 @@ fn held(sim: &Ibsim, sm: &OpenSm, left: Fabric) -> (Fabric, Routes) {
     formats::load_tables(back.folder(), left).expect("the tables load")
 }
 
-/// Cables and switches fail and come back, one change after the other, and the judge of changes sees all that OpenSM programs for it.
+/// Cables and switches fail and come back, one change after the other, and the judge of changes sees
+/// all that OpenSM programs for it.
 ///
 /// - `enough`: whether that many changes suffice.
-pub(crate) fn run(
+fn run(
     tools: &'static Tools,
     what: &str,
     whole: Fabric,

@@ -3,9 +3,9 @@
 //! A subnet manager that computes every table anew after a failed link may choose another rule. Then nearly every
 //! entry changes, and between old and new entries credit loops may close. Here a path moves only where it has lost a
 //! channel, or where such paths crowd its own: first without regard to the rule of the baseline, among the dependencies
-//! that its tables really have (`mended.rs`), then under that rule. Where that costs too much, the rule is new, and the paths that it allows
-//! stay. The tables are a function of the fabric, the settings and one baseline, so links that fail and come back end
-//! in the tables of the baseline, byte for byte.
+//! that its tables really have (`mended.rs`), then under that rule. Where that costs too much, the rule is new, and the
+//! paths that it allows stay. The tables are a function of the fabric, the settings and one baseline, so links that
+//! fail and come back end in the tables of the baseline, byte for byte.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

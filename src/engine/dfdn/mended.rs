@@ -35,8 +35,8 @@ pub(super) struct Onto {
 }
 
 /// Tables in which lost paths move, and few others, so that the way to them and back is free of credit loops in two
-/// steps: see [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some switch finds no
-/// path so, or too many pairs take detours.
+/// steps: see [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some
+/// switch finds no path so, or too many pairs take detours.
 ///
 /// - `new`: the fabric of now. That of the objective is the same, perhaps with fewer LIDs to judge tables by.
 ///

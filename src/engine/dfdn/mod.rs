@@ -5,8 +5,8 @@
 //! (`searched.rs`: by the best rule of a search). [`ordering`](crate::ordering) has the idea, its proof and what
 //! was measured.
 //!
-//! After a change of the fabric they keep to earlier ones as far as these are good enough (`baseline.rs`): lost
-//! paths move (`mended.rs`), or those that the earlier rule, or a new one, does not allow.
+//! After a change of the fabric they keep to earlier ones as far as these are good enough (`baseline.rs`): lost paths
+//! move, and few others (`mended.rs`), or those that the earlier rule, or a new one, does not allow.
 //!
 //! ```text
 //! candidates ──> stable ──────────────────────────┐

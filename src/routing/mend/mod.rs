@@ -104,8 +104,8 @@ impl PreparedMending<'_> {
     /// relieved.
     ///
     /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
-    /// cost of [`TopologicalOrder::admit`] for each new dependency; that again for each restart. Then at most O(S) with
-    /// S switches for each destination behind the fullest channel, as often as destinations have lost a path.
+    /// cost of [`TopologicalOrder::admit`] for each new dependency; that again for each restart. Then that of relief: one
+    /// pass over the tables at most.
     ///
     /// [`TopologicalOrder::admit`]: crate::ordering::TopologicalOrder::admit
     pub fn mend(&self, choice: Choice) -> Option<Mended> {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::PreparedMending;
 use super::graph::Graph;
-use crate::fabric::{ChannelId, Lid, PortNum, SwitchId};
+use crate::fabric::{ChannelId, Lid, SwitchId};
 use crate::tables::Lft;
 
 /// An entry that may change.
@@ -19,36 +19,37 @@ struct Move {
 impl PreparedMending<'_> {
     /// Moves routes off the fullest channel as long as it carries more than [`Mending::enough`], and some entry of
     /// another destination fits both graphs. Paths stay as long as they are. At most as many destinations move as have
-    /// lost a path.
+    /// lost a path, each once.
     ///
-    /// Cost: O(S d) with S switches of d channels for each destination that is looked at, and as many are looked at
-    /// as there are LIDs.
+    /// Cost: O(S (H + d)) with S switches of d channels and paths of H for each destination that is looked at, and at
+    /// most as many are looked at as there are LIDs.
     ///
     /// [`Mending::enough`]: super::Mending::enough
     pub(super) fn relieve(&self, graphs: &mut [Graph<'_>; 2], lft: &mut Lft, load: &mut [u64]) {
-        let mut stays = vec![true; lft.lids()];
-        self.mending.lids.iter().for_each(|lid| stays[lid.index()] = false);
+        let mending = self.mending;
+        // What may move has its earlier entries still.
+        let mut stays = vec![false; lft.lids()];
         self.lost.iter().for_each(|lid| stays[lid.index()] = true);
-        let (mut looks, mut left) = (self.mending.lids.len(), self.lost.len());
+        let (mut looks, mut left) = (mending.lids.len(), self.lost.len());
         loop {
             let fullest = (0..load.len()).rev().max_by_key(|&channel| load[channel]).map(ChannelId::at);
-            let Some(fullest) = fullest.filter(|c| load[c.index()] > self.mending.enough) else { return };
-            let c = self.mending.fabric.channels().get(fullest);
-            let is_behind = |lid: &Lid| !stays[lid.index()] && lft.to(*lid)[c.from.index()] == c.out_port.0;
-            let behind: Vec<Lid> = self.mending.lids.iter().copied().filter(is_behind).collect();
+            let Some(fullest) = fullest.filter(|c| load[c.index()] > mending.enough) else { return };
+            let from = mending.fabric.channels().get(fullest).from;
+            let is_behind = |lid: &Lid| !stays[lid.index()] && mending.next(from, *lid) == Some(fullest);
+            let behind: Vec<Lid> = mending.lids.iter().copied().filter(is_behind).collect();
             let Some(fewer) = looks.checked_sub(behind.len()) else { return };
             looks = fewer;
             let mut moves: Vec<(u64, Move)> =
-                behind.iter().flat_map(|&lid| self.moves(fullest, lid, lft, load)).collect();
+                behind.into_iter().flat_map(|lid| self.moves(fullest, lid, load)).collect();
             moves.sort_by_key(|(most, m)| (*most, Reverse(m.routes), m.lid, m.at));
             let before = load[fullest.index()];
             for (_, m) in moves {
-                if left == 0 || load[fullest.index()] <= self.mending.enough {
+                if left == 0 || load[fullest.index()] <= mending.enough {
                     break;
                 }
                 let is_less = |c: ChannelId| load[c.index()] + self.carried(&m, c) < load[fullest.index()];
-                let lowers = !stays[m.lid.index()] && self.path(m.to, m.lid, lft).all(is_less);
-                if lowers && self.fits(&m, lft, graphs) {
+                let lowers = !stays[m.lid.index()] && mending.path(Some(m.to), m.lid).all(is_less);
+                if lowers && self.fits(&m, graphs) {
                     self.apply(&m, lft, load);
                     stays[m.lid.index()] = true;
                     left -= 1;
@@ -62,51 +63,36 @@ impl PreparedMending<'_> {
 
     /// The entries that take routes to a destination off a channel, each with the largest load on the new path before
     /// that.
-    fn moves(&self, fullest: ChannelId, lid: Lid, lft: &Lft, load: &[u64]) -> Vec<(u64, Move)> {
-        let (fabric, channels) = (self.mending.fabric, self.mending.fabric.channels());
+    fn moves(&self, fullest: ChannelId, lid: Lid, load: &[u64]) -> Vec<(u64, Move)> {
+        let mending = self.mending;
+        let (fabric, channels) = (mending.fabric, mending.fabric.channels());
         let owner = fabric.owner_of(lid).map(|owner| fabric.endport(owner)).filter(|end| end.is_adapter());
-        let Some(owner) = owner else { return Vec::new() };
+        let Some((owner, target)) = owner.zip(mending.target(lid)) else { return Vec::new() };
         let (routes, times) = self.demand.to(owner);
-        let way = |s: SwitchId| Way {
-            is_over: self.mending.present[s.index()] && self.path_from(s, lid, lft).any(|c| c == fullest),
-            hops: self.path_from(s, lid, lft).count(),
-        };
-        let ways: Vec<Way> = fabric.switch_ids().map(way).collect();
-        let mut through = vec![0; ways.len()];
-        for s in fabric.switch_ids().filter(|s| ways[s.index()].is_over) {
-            let mut at = s;
-            while ways[at.index()].is_over {
-                through[at.index()] += routes[s.index()] * times;
-                let Some(channel) = self.next(at, lid, lft) else { break };
-                at = channels.get(channel).to;
-            }
+        let hops = mending.hops_left(target, &mending.all_next(lid));
+        // By switch: whether its path has the fullest channel, and the routes that pass the switch on their way there.
+        let (mut is_over, mut through) = (vec![false; hops.len()], vec![0; hops.len()]);
+        for s in fabric.switch_ids().filter(|s| mending.present[s.index()]) {
+            let path = || mending.path(mending.next(s, lid), lid);
+            let Some(before) = path().position(|c| c == fullest) else { continue };
+            is_over[s.index()] = true;
+            let on_the_way = path().take(before + 1).map(|c| channels.get(c).from.index());
+            on_the_way.for_each(|at| through[at] += routes[s.index()] * times);
         }
-        let mut moves = Vec::new();
-        for at in fabric.switch_ids().filter(|s| ways[s.index()].is_over && through[s.index()] > 0) {
-            let length = ways[at.index()].hops;
+        let best = |at: SwitchId| {
             let others = channels.out(at).filter(|(id, c)| {
-                let after = &ways[c.to.index()];
-                self.mending.alive[id.index()] && !after.is_over && after.hops + 1 == length
+                let is_as_long = hops[c.to.index()].map(|hops| hops + 1) == hops[at.index()];
+                mending.alive[id.index()] && !is_over[c.to.index()] && is_as_long
             });
-            let most = |to| self.path(to, lid, lft).map(|c| load[c.index()]).max().unwrap_or(0);
-            let best = others.map(|(to, _)| (most(to), to)).min();
-            moves.extend(best.map(|(most, to)| (most, Move { lid, at, to, routes: through[at.index()] })));
-        }
-        moves
-    }
-
-    fn next(&self, s: SwitchId, lid: Lid, lft: &Lft) -> Option<ChannelId> {
-        self.mending.fabric.channels().at_port(s, PortNum(lft.to(lid)[s.index()]))
-    }
-
-    /// The channels of the path to a destination that begins with a channel.
-    fn path<'a>(&'a self, first: ChannelId, lid: Lid, lft: &'a Lft) -> impl Iterator<Item = ChannelId> + 'a {
-        let channels = self.mending.fabric.channels();
-        std::iter::successors(Some(first), move |&c| self.next(channels.get(c).to, lid, lft))
-    }
-
-    fn path_from<'a>(&'a self, s: SwitchId, lid: Lid, lft: &'a Lft) -> impl Iterator<Item = ChannelId> + 'a {
-        self.next(s, lid, lft).into_iter().flat_map(move |first| self.path(first, lid, lft))
+            let most = |to| mending.path(Some(to), lid).map(|c| load[c.index()]).max().unwrap_or(0);
+            others.map(|(to, _)| (most(to), to)).min()
+        };
+        let passed = fabric.switch_ids().filter(|at| through[at.index()] > 0);
+        let to_move = |at: SwitchId| {
+            let (most, to) = best(at)?;
+            Some((most, Move { lid, at, to, routes: through[at.index()] }))
+        };
+        passed.filter_map(to_move).collect()
     }
 
     /// What the routes of a move add to the load of a channel.
@@ -115,8 +101,8 @@ impl PreparedMending<'_> {
     }
 
     /// Whether both graphs stay free of cycles with a new entry. If so, they have it.
-    fn fits(&self, m: &Move, lft: &Lft, graphs: &mut [Graph<'_>; 2]) -> bool {
-        let old: Vec<_> = self.mending.fabric.switch_ids().map(|s| self.next(s, m.lid, lft)).collect();
+    fn fits(&self, m: &Move, graphs: &mut [Graph<'_>; 2]) -> bool {
+        let old = self.mending.all_next(m.lid);
         for graph in graphs.iter_mut() {
             graph.begin();
             graph.lay(&old, |_| true);
@@ -131,19 +117,13 @@ impl PreparedMending<'_> {
     }
 
     fn apply(&self, m: &Move, lft: &mut Lft, load: &mut [u64]) {
-        for c in self.path_from(m.at, m.lid, lft) {
+        let mending = self.mending;
+        for c in mending.path(mending.next(m.at, m.lid), m.lid) {
             load[c.index()] -= self.carried(m, c);
         }
-        for c in self.path(m.to, m.lid, lft) {
+        for c in mending.path(Some(m.to), m.lid) {
             load[c.index()] += self.carried(m, c);
         }
-        lft.set(m.at, m.lid, self.mending.fabric.channels().get(m.to).out_port);
+        lft.set(m.at, m.lid, mending.fabric.channels().get(m.to).out_port);
     }
-}
-
-/// The path of a switch to a destination.
-struct Way {
-    hops: usize,
-    /// Whether it has the fullest channel, and the switch is there.
-    is_over: bool,
 }

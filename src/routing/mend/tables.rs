@@ -34,6 +34,11 @@ impl Mending<'_> {
         self.fabric.channels().at_port(s, PortNum(self.lft.to(lid)[s.index()]))
     }
 
+    /// The channels of a path to a destination, from the first one on.
+    pub(super) fn path(&self, first: Option<ChannelId>, lid: Lid) -> impl Iterator<Item = ChannelId> {
+        std::iter::successors(first, move |&c| self.next(self.fabric.channels().get(c).to, lid))
+    }
+
     /// By switch: the next hop to a destination.
     pub(super) fn all_next(&self, lid: Lid) -> Vec<Option<ChannelId>> {
         self.fabric.switch_ids().map(|s| self.next(s, lid)).collect()
