@@ -152,8 +152,7 @@ impl Graph {
                     }
                 }
             }
-            // Only one class is left, or the fabric is clearly no product.
-            if classes.count == 1 || closed.len() + OPEN_CORNERS < open.len() / 8 {
+            if classes.count == 1 {
                 return None;
             }
         }
@@ -189,10 +188,6 @@ impl Graph {
         Some(of.collect())
     }
 }
-
-/// With an eighth of the corners that are not in a square, less this many, in one, the search goes on: so
-/// the first switches of a damaged grid do not end it.
-const OPEN_CORNERS: usize = 1000;
 
 /// The figure that two links of one switch belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -221,7 +221,7 @@ fn narrow(mut tried: Vec<Candidate>, judged: &Judged, keep: usize) -> Vec<Candid
 /// - `tried`: the orders as they are, the best first.
 fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Budget) -> Vec<Candidate> {
     let mut starts: Vec<&Candidate> = Vec::new();
-    for candidate in first_turn_free(tried) {
+    for candidate in tried {
         if starts.len() < IMPROVED && starts.iter().all(|s| !Arc::ptr_eq(&s.order, &candidate.order)) {
             starts.push(candidate);
         }
@@ -290,7 +290,7 @@ fn label(
     };
     let most = task.limits.vls.min(ONE_SL_VLS) - 1;
     let mut searches: Vec<Labelling> = Vec::new();
-    for Candidate { order, lookahead, .. } in first_turn_free(tried) {
+    for Candidate { order, lookahead, .. } in tried {
         if searches.iter().all(|s| !Arc::ptr_eq(&s.first, order)) {
             let (first, higher) = (order.clone(), order.clone());
             searches.push(Labelling { first, higher, lookahead: *lookahead, most });
@@ -319,11 +319,4 @@ fn label(
 
 fn sort_labelled(found: &mut [(Labelling, Candidate)]) {
     found.sort_by(|(_, a), (_, b)| a.price.total_cmp(&b.price));
-}
-
-/// The candidates with the first turn free; where the last round had none of these, all.
-fn first_turn_free(tried: &[Candidate]) -> impl Iterator<Item = &Candidate> {
-    let free = |candidate: &Candidate| matches!(candidate.rule, Rule::FirstTurnFree(_));
-    let none = !tried.iter().any(free);
-    tried.iter().filter(move |candidate| none || free(candidate))
 }

@@ -90,19 +90,7 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
     if found.plan.serves_multicast() {
         return Ok(found);
     }
-    let rule = candidate.rule.clone();
     let best = Trial::with_tree(objective, by, candidate);
-    if best.price(objective) > found.price {
-        // The tree concentrates traffic. A candidate whose order has a tree as it is may do better.
-        let others = candidates.iter().filter(|candidate| candidate.rule != rule).take(search.compare);
-        let trials = others.map(|other| Trial::new(objective, by, other));
-        let plans = trials.filter(|other| other.forwarding.nonminimal_share() <= limit);
-        let plans = plans.map(|other| other.plan(objective).0).filter(|other| other.plan.serves_multicast());
-        let cheaper = plans.filter(|other| other.price < best.price(objective));
-        if let Some(other) = cheaper.min_by(|a, b| a.price.total_cmp(&b.price)) {
-            return Ok(other);
-        }
-    }
     if best.forwarding.nonminimal_share() <= limit {
         return Ok(best.plan(objective).0);
     }
