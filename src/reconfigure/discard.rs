@@ -20,8 +20,8 @@ impl Planner<'_> {
             loop {
                 if parts == Parts::Both || states.len() > 1 {
                     let way = self.last_two(&states);
-                    let dropped = self.dropped(&way.1);
-                    if dropped == 0 && way.1.len() <= max_steps.max(2) + 1 {
+                    let dropped = self.dropped(&way.states);
+                    if dropped == 0 && way.states.len() <= max_steps.max(2) + 1 {
                         return way;
                     }
                     if best.as_ref().is_none_or(|(least, _)| dropped < *least) {
@@ -42,13 +42,13 @@ impl Planner<'_> {
         let new = &self.transition.new;
         if rounds.len() > 1 && self.is_proven(before, new) {
             let states = [rounds, std::slice::from_ref(new)].concat();
-            return (format!("{} rounds", states.len() - 1), states);
+            return Way::new(format!("{} rounds", states.len() - 1), states);
         }
         let Split { first, gone } = self.split(before);
         if gone.is_empty() {
             let between = first.applied(new, &self.without_changing_trees(before));
             let states = [rounds, &[between, new.clone()]].concat();
-            return (format!("{} rounds", states.len() - 1), states);
+            return Way::new(format!("{} rounds", states.len() - 1), states);
         }
         self.discard(rounds, &first, &gone)
     }
@@ -81,7 +81,7 @@ impl Planner<'_> {
             states.push(rows.applied(new, states.last().expect("the state with discards")));
         }
         states.push(new.clone());
-        (format!("discards in {} steps", states.len() - 1), states)
+        Way::new(format!("discards in {} steps", states.len() - 1), states)
     }
 
     /// Drops all packets that would take a turn towards another switch.

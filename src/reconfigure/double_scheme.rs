@@ -24,7 +24,7 @@ use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Vl};
 use crate::tables::{Drain, HostPaths, InForce, Plan, SenderSls, SlVlRow, Transition, VirtualChannel};
 use crate::verify::mixture::Mixture;
 
-use super::{Planned, Planner};
+use super::{Planned, Planner, Way};
 
 /// Why old and new paths cannot be kept apart.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -178,13 +178,13 @@ pub fn double_scheme(
     let (first, last) = (&transition.old, &transition.new);
     let kept = InForce { multicast: planner.changes.kept_trees.clone(), ..between.clone() };
     let states = vec![first.clone(), kept.clone(), kept, last.clone()];
-    let planned = planner.judged(how.clone(), plan(&states), states);
+    let planned = planner.judged(plan(&states), Way::new(how.clone(), states));
     if planned.is_proven() || first.multicast.is_empty() && last.multicast.is_empty() {
         return Ok(planned);
     }
     let bare = InForce { multicast: Vec::new(), ..last.clone() };
     let states = vec![first.clone(), between.clone(), between, bare, last.clone()];
-    Ok(planner.judged(how, plan(&states), states))
+    Ok(planner.judged(plan(&states), Way::new(how, states)))
 }
 
 impl Planner<'_> {

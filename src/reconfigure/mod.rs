@@ -129,8 +129,8 @@ impl Planned {
 /// Cost: a [`Mixture`] for one step; at most 60 for parts, and one for each attempt of a round.
 pub fn plan(fabric: &Fabric, transition: &Transition, options: Options) -> Planned {
     let planner = Planner::new(fabric, transition);
-    let (how, states) = planner.search(options);
-    planner.judged(how, Plan::between(fabric, transition, &states), states)
+    let way = planner.search(options);
+    planner.judged(Plan::between(fabric, transition, &way.states), way)
 }
 
 /// Judges the steps of a plan that was made elsewhere.
@@ -139,7 +139,7 @@ pub fn plan(fabric: &Fabric, transition: &Transition, options: Options) -> Plann
 /// A switch, LID or port that the fabric does not have.
 pub fn judge(fabric: &Fabric, transition: &Transition, plan: &Plan) -> Result<Planned, PlanError> {
     let states = plan.states(fabric, transition)?;
-    Ok(Planner::new(fabric, transition).judged("given".to_owned(), plan.clone(), states))
+    Ok(Planner::new(fabric, transition).judged(plan.clone(), Way::new("given".to_owned(), states)))
 }
 
 /// The SLs of packets during a step of a plan, its number from 0. Hosts may go over from the paths of the step before to
@@ -166,8 +166,20 @@ struct Planner<'a> {
     common: Common<'a>,
 }
 
-/// A way, as words, and its states.
-type Way = (String, Vec<InForce>);
+/// A way from the old tables to the new ones.
+struct Way {
+    /// As words.
+    how: String,
+    states: Vec<InForce>,
+    /// By step, where they are known.
+    verdicts: Vec<MixtureVerdict>,
+}
+
+impl Way {
+    fn new(how: String, states: Vec<InForce>) -> Self {
+        Self { how, states, verdicts: Vec::new() }
+    }
+}
 
 impl<'a> Planner<'a> {
     fn new(fabric: &'a Fabric, transition: &'a Transition) -> Self {
@@ -184,7 +196,9 @@ impl<'a> Planner<'a> {
     fn search(&self, options: Options) -> Way {
         let Options { strategy, max_steps } = options;
         let mut known = KnownSteps::new();
-        let one = || ("one step".to_owned(), vec![self.transition.old.clone(), self.transition.new.clone()]);
+        let one = || {
+            Way::new("one step".to_owned(), vec![self.transition.old.clone(), self.transition.new.clone()])
+        };
         match strategy {
             Strategy::OneStep => one(),
             Strategy::LiveThenDead => self.live_then_dead(),
@@ -197,7 +211,7 @@ impl<'a> Planner<'a> {
                 let two = self.best_order(max_steps.min(2), &mut known).or_else(|| self.ends_apart());
                 two.unwrap_or_else(|| {
                     let rounds = self.rounds(max_steps);
-                    let is_dear = rounds.1.len() > 3 || self.dropped(&rounds.1) > 0;
+                    let is_dear = rounds.states.len() > 3 || self.dropped(&rounds.states) > 0;
                     let order = if is_dear { self.best_order(max_steps, &mut known) } else { None };
                     order.unwrap_or(rounds)
                 })
@@ -210,8 +224,8 @@ impl<'a> Planner<'a> {
         self.mixture(&[before, after]).is_deadlock_free()
     }
 
-    /// - `plan`: from state to state.
-    fn judged(&self, how: String, plan: Plan, states: Vec<InForce>) -> Planned {
+    /// - `plan`: from state to state of the way.
+    fn judged(&self, plan: Plan, Way { how, states, verdicts }: Way) -> Planned {
         let verdict = |(i, pair): (usize, &[InForce])| {
             let states = [&pair[0], &pair[1]];
             match senders(self.fabric, self.transition, &plan, i) {
@@ -219,7 +233,10 @@ impl<'a> Planner<'a> {
                 Cow::Owned(sls) => Mixture::new(self.fabric, &sls, &states).verdict(),
             }
         };
-        let verdicts: Vec<MixtureVerdict> = states.windows(2).enumerate().map(verdict).collect();
+        let verdicts: Vec<MixtureVerdict> = match verdicts.is_empty() {
+            true => states.windows(2).enumerate().map(verdict).collect(),
+            false => verdicts,
+        };
         // What holds in a mixture holds in each of its states, with all SLs.
         let any_sl = plan.steps.iter().all(|step| step.paths.is_none());
         let alone = |step: Option<&MixtureVerdict>, state: &InForce| {

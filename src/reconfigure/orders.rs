@@ -1,9 +1,10 @@
 //! Rows, entries over channels that failed or returned, and other entries, one after another or together.
 
-use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use crate::tables::InForce;
+use crate::verify::mixture::MixtureVerdict;
 
 use super::moves::Moves;
 use super::{Planner, Way};
@@ -18,50 +19,73 @@ const ALL: u8 = ENDS | LIVE | ROWS;
 /// returned sooner.
 const BETWEEN: [u8; 8] = [ALL, ROWS | ENDS, ENDS | LIVE, ENDS, ROWS | LIVE, LIVE, ROWS, 0];
 
-/// Whether a step is proven: by the parts that are new before and after it, and whether it is the first or the last.
-pub(super) type KnownSteps = HashMap<(u8, u8, bool, bool), bool>;
+/// A step: the parts that are new before and after it; `None` for the old tables and for the new ones.
+type Step = (Option<u8>, Option<u8>);
+
+/// The verdicts on the steps that were tried; `None` for those that are not proven.
+pub(super) type KnownSteps = HashMap<Step, Option<MixtureVerdict>>;
 
 impl Planner<'_> {
     pub(super) fn live_then_dead(&self) -> Way {
-        self.way(&[ROWS | LIVE, ALL])
+        self.way(&[ROWS | LIVE], vec![self.state_between(ROWS | LIVE)])
     }
 
     pub(super) fn rows_then_entries(&self) -> Way {
-        self.way(&[ROWS, ALL])
+        self.way(&[ROWS], vec![self.state_between(ROWS)])
     }
 
     /// The shortest proven order of at most three steps.
     ///
-    /// - `known`: which steps are proven, for further calls.
+    /// - `known`: for further calls.
     ///
     /// Cost: at most 37 mixtures.
     pub(super) fn best_order(&self, max_steps: usize, known: &mut KnownSteps) -> Option<Way> {
-        let mut proven = |from: u8, to: u8, first: bool, last: bool| {
-            *known
-                .entry((from, to, first, last))
-                .or_insert_with(|| self.is_proven(&self.state_before(from, first), &self.state_at(to, last)))
-        };
-        if proven(0, ALL, true, true) {
-            return Some(self.way(&[ALL]));
+        let (old, new) = (&self.transition.old, &self.transition.new);
+        if self.is_proven_step(known, (None, None), || [old, new]) {
+            return Some(self.proven_way(known, &[], Vec::new()));
         }
         let distinct = self.distinct();
-        if max_steps >= 2 {
-            let found = distinct.iter().find(|&&a| proven(0, a, true, false) && proven(a, ALL, false, true));
-            if let Some(&a) = found {
-                return Some(self.way(&[a, ALL]));
+        for &a in distinct.iter().filter(|_| max_steps >= 2) {
+            let middle = Between::new(self, a);
+            if self.is_proven_step(known, (None, Some(a)), || [old, middle.state()])
+                && self.is_proven_step(known, (Some(a), None), || [middle.state(), new])
+            {
+                return Some(self.proven_way(known, &[a], vec![middle.into_state()]));
             }
         }
-        if max_steps >= 3 {
-            for &b in &distinct {
-                for &a in distinct.iter().filter(|&&a| a & b == a && a != b) {
-                    if proven(0, a, true, false) && proven(a, b, false, false) && proven(b, ALL, false, true)
-                    {
-                        return Some(self.way(&[a, b, ALL]));
-                    }
+        for &b in distinct.iter().filter(|_| max_steps >= 3) {
+            let second = Between::new(self, b);
+            for &a in distinct.iter().filter(|&&a| a & b == a && a != b) {
+                let first = Between::new(self, a);
+                if self.is_proven_step(known, (None, Some(a)), || [old, first.state()])
+                    && self.is_proven_step(known, (Some(a), Some(b)), || [first.state(), second.state()])
+                    && self.is_proven_step(known, (Some(b), None), || [second.state(), new])
+                {
+                    let between = vec![first.into_state(), second.into_state()];
+                    return Some(self.proven_way(known, &[a, b], between));
                 }
             }
         }
         None
+    }
+
+    /// Whether a step is proven.
+    ///
+    /// - `states`: before and after it.
+    fn is_proven_step<'s>(
+        &self,
+        known: &mut KnownSteps,
+        step: Step,
+        states: impl FnOnce() -> [&'s InForce; 2],
+    ) -> bool {
+        known.entry(step).or_insert_with(|| self.mixture(&states()).proof()).is_some()
+    }
+
+    /// The way over some sets of parts, whose steps are proven.
+    fn proven_way(&self, known: &KnownSteps, sets: &[u8], between: Vec<InForce>) -> Way {
+        let step = |i: usize| (i.checked_sub(1).map(|i| sets[i]), sets.get(i).copied());
+        let verdicts = (0..=sets.len()).filter_map(|i| known.get(&step(i))?.clone()).collect();
+        Way { verdicts, ..self.way(sets, between) }
     }
 
     /// The states after the first steps that differ from the first and the last one.
@@ -88,30 +112,24 @@ impl Planner<'_> {
         empty
     }
 
-    /// The way over some sets of parts, the last one all.
-    fn way(&self, sets: &[u8]) -> Way {
-        let mut states = vec![self.transition.old.clone()];
+    /// The way over some sets of parts to all of them.
+    ///
+    /// - `between`: a state for each set.
+    fn way(&self, sets: &[u8], between: Vec<InForce>) -> Way {
         let mut before = 0;
         let mut words = Vec::new();
-        for (i, &set) in sets.iter().enumerate() {
-            states.push(self.state_at(set, i + 1 == sets.len()).into_owned());
+        for &set in sets.iter().chain([&ALL]) {
             words.push(self.words_of(set & !before & !self.empty()));
             before = set;
         }
-        let how = if sets.len() == 1 { "one step".to_owned() } else { words.join(", then ") };
-        (how, states)
+        let how = if sets.is_empty() { "one step".to_owned() } else { words.join(", then ") };
+        let ends = [&self.transition.old, &self.transition.new].map(|state| vec![state.clone()]);
+        let [first, last] = ends;
+        Way::new(how, [first, between, last].into_iter().flatten().collect())
     }
 
-    /// The state before a step.
-    fn state_before(&self, set: u8, first: bool) -> Cow<'_, InForce> {
-        if first { Cow::Borrowed(&self.transition.old) } else { self.state_at(set, false) }
-    }
-
-    /// The state after a step.
-    fn state_at(&self, set: u8, last: bool) -> Cow<'_, InForce> {
-        if last {
-            return Cow::Borrowed(&self.transition.new);
-        }
+    /// The state between two steps in which some parts are new.
+    fn state_between(&self, set: u8) -> InForce {
         let changes = &self.changes;
         let mut moves = Moves::default();
         if set & ROWS != 0 {
@@ -122,7 +140,7 @@ impl Planner<'_> {
         moves.entries.extend(entries.filter(|entry| taken(changes.ends.contains(entry))));
         let mut state = moves.applied(&self.transition.new, &self.transition.old);
         state.multicast.clone_from(&changes.kept_trees);
-        Cow::Owned(state)
+        state
     }
 
     fn words_of(&self, set: u8) -> String {
@@ -132,5 +150,27 @@ impl Planner<'_> {
         let names: Vec<&str> =
             names.iter().filter(|(part, _)| set & part != 0).map(|(_, name)| *name).collect();
         if names.is_empty() { "trees".to_owned() } else { names.join(" and ") }
+    }
+}
+
+/// A state between two steps, made when it is asked for.
+struct Between<'a> {
+    planner: &'a Planner<'a>,
+    set: u8,
+    state: OnceCell<InForce>,
+}
+
+impl<'a> Between<'a> {
+    fn new(planner: &'a Planner<'a>, set: u8) -> Self {
+        Self { planner, set, state: OnceCell::new() }
+    }
+
+    fn state(&self) -> &InForce {
+        self.state.get_or_init(|| self.planner.state_between(self.set))
+    }
+
+    fn into_state(self) -> InForce {
+        self.state();
+        self.state.into_inner().expect("made above")
     }
 }

@@ -43,7 +43,8 @@ impl Planner<'_> {
     pub(super) fn ends_apart(&self) -> Option<Way> {
         let (old, new) = (&self.transition.old, &self.transition.new);
         let (start, end) = (self.without_changing_trees(old), self.without_changing_trees(new));
-        let over = |between: InForce| ("2 rounds".to_owned(), vec![old.clone(), between, new.clone()]);
+        let over =
+            |between: InForce| Way::new("2 rounds".to_owned(), vec![old.clone(), between, new.clone()]);
         let first = self.reachable(old, &start, new, Parts::NoEnds, &Moves::default());
         let between = first.applied(new, &start);
         if self.is_proven(&between, new) {

@@ -124,8 +124,19 @@ impl<'a> Mixture<'a> {
     ///
     /// Cost: O(dependencies), and for a failure a walk for each LID until an example is found.
     pub fn verdict(&self) -> MixtureVerdict {
-        let Cycles { virtual_channels, dependencies, components, example } =
-            self.graph.cycles(self.mixing.fabric, &self.mixing.turns);
+        self.verdict_on(self.graph.cycles(self.mixing.fabric, &self.mixing.turns))
+    }
+
+    /// The verdict, if no virtual channels wait for each other in a cycle.
+    ///
+    /// Cost: that of [`is_deadlock_free`](Self::is_deadlock_free).
+    pub fn proof(&self) -> Option<MixtureVerdict> {
+        let cycles = self.graph.if_acyclic(self.mixing.fabric, &self.mixing.turns);
+        cycles.map(|none| self.verdict_on(none))
+    }
+
+    fn verdict_on(&self, cycles: Cycles) -> MixtureVerdict {
+        let Cycles { virtual_channels, dependencies, components, example } = cycles;
         // A packet that loops waits for itself.
         let looping = example.as_ref().and_then(|_| self.looping());
         let mut witnesses: Vec<Witness> = example.iter().map(|cycle| self.credit_loop(cycle)).collect();
