@@ -1,10 +1,12 @@
 //! Counts all routes in one pass over the destination trees, without walking any.
 
+use std::cmp::Reverse;
+
 use rayon::prelude::*;
 
 use super::EvaluateError;
 use super::paths::{Adapter, Paths, Step};
-use crate::fabric::{ChannelId, Lid, SwitchId};
+use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 
 /// Totals over the routes of all pairs.
 pub(super) struct Counts {
@@ -93,8 +95,10 @@ struct Pass {
     next: Vec<Option<(ChannelId, SwitchId)>>,
     /// By switch: number of unvisited switches that send to it.
     pending: Vec<u32>,
-    /// The switches, each before its next one; without those on loops.
+    /// The switches, each before its next one; without those on loops. It mostly serves the next tree, too.
     order: Vec<SwitchId>,
+    /// By switch: its place in the order.
+    place: Vec<u32>,
     /// By switch: number of adapters whose packets pass it.
     flow: Vec<u64>,
     /// By switch: channels to the end of the path.
@@ -111,6 +115,7 @@ impl Pass {
             next: vec![None; switches],
             pending: vec![0; switches],
             order: Vec::with_capacity(switches),
+            place: vec![0; switches],
             flow: vec![0; switches],
             depth: vec![0; switches],
         }
@@ -131,37 +136,54 @@ impl Pass {
     /// arrive.
     fn follow(&mut self, paths: &Paths, to: &Adapter, lid: Lid) -> bool {
         let ports = paths.lft.to(lid);
-        self.pending.fill(0);
         for s in paths.fabric.switch_ids() {
             self.next[s.index()] = match paths.step(s, ports[s.index()], to) {
-                Step::Over(channel, next) => {
-                    self.pending[next.index()] += 1;
-                    Some((channel, next))
-                }
+                Step::Over(channel, next) => Some((channel, next)),
                 Step::Home | Step::Lost => None,
             };
         }
+        if !self.is_sorted() {
+            self.sort(paths.fabric);
+        }
         self.flow.copy_from_slice(&paths.senders);
         self.flow[to.switch.index()] -= 1;
+        for &s in &self.order {
+            if let Some((_, next)) = self.next[s.index()] {
+                self.flow[next.index()] += self.flow[s.index()];
+            }
+        }
+        let home = to.switch.index();
+        ports[home] == to.port && self.flow[home] + 1 == paths.adapters.len() as u64
+    }
+
+    /// Whether the order has all switches, each before its next one.
+    fn is_sorted(&self) -> bool {
+        let mut ways = self.next.iter().zip(&self.place);
+        self.order.len() == self.next.len()
+            && ways.all(|(next, place)| next.is_none_or(|(_, next)| self.place[next.index()] > *place))
+    }
+
+    /// Sorts the switches, the farthest first: that order serves all trees of shortest paths to the same switch.
+    fn sort(&mut self, fabric: &Fabric) {
+        self.pending.fill(0);
+        self.next.iter().flatten().for_each(|(_, next)| self.pending[next.index()] += 1);
         self.order.clear();
-        self.order.extend(paths.fabric.switch_ids().filter(|s| self.pending[s.index()] == 0));
-        let mut arrived = 0;
+        self.order.extend(fabric.switch_ids().filter(|s| self.pending[s.index()] == 0));
         let mut head = 0;
         while let Some(&s) = self.order.get(head) {
             head += 1;
-            match self.next[s.index()] {
-                Some((_, next)) => {
-                    self.flow[next.index()] += self.flow[s.index()];
-                    self.pending[next.index()] -= 1;
-                    if self.pending[next.index()] == 0 {
-                        self.order.push(next);
-                    }
+            if let Some((_, next)) = self.next[s.index()] {
+                self.pending[next.index()] -= 1;
+                if self.pending[next.index()] == 0 {
+                    self.order.push(next);
                 }
-                None if s == to.switch && ports[s.index()] == to.port => arrived = self.flow[s.index()],
-                None => {}
             }
         }
-        arrived + 1 == paths.adapters.len() as u64
+        for s in self.order.iter().rev() {
+            self.depth[s.index()] = self.next[s.index()].map_or(0, |(_, next)| self.depth[next.index()] + 1);
+        }
+        self.order.sort_unstable_by_key(|s| Reverse(self.depth[s.index()]));
+        self.order.iter().zip(0..).for_each(|(s, place)| self.place[s.index()] = place);
     }
 
     /// Adds a tree in which all adapters arrive to the totals.

@@ -94,10 +94,15 @@ impl Baseline {
     }
 
     /// Tables of a fabric in which lost paths move, and few others: see [`mended`].
-    pub(super) fn mend(&self, objective: &Objective<'_>, fabric: &Fabric) -> Option<Priced> {
+    pub(super) fn mend<'a>(
+        &self,
+        task: Task<'a>,
+        objective: &dyn Fn() -> Objective<'a>,
+        fabric: &Fabric,
+    ) -> Option<Priced> {
         let before =
             Before { fabric: &self.fabric, lft: &self.lft, rule: self.rule.as_ref()?, usage: &self.usage };
-        mended(&before, objective, fabric, &self.matching(objective.task)?)
+        mended(&before, task, objective, fabric, &self.matching(task)?)
     }
 
     /// Tables that keep to it, if there are any within the limit on detours.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::candidates::Candidate;
+use super::objective::Reference;
 use crate::engine::Lineage;
-use crate::engine::plan::Plan;
 use crate::fabric::Fabric;
 use crate::lanes::Lanes;
 use crate::multicast::McastTrees;
@@ -15,6 +15,10 @@ pub struct Keepable {
     pub(super) candidate: Candidate,
     /// The bandwidth that the tables lose.
     pub(super) lost: f64,
+    /// Share of the adapter pairs on detours.
+    pub(super) detours: f64,
+    /// What that is measured by.
+    pub(super) reference: Reference,
     /// Their rows and SLs.
     pub(super) lanes: Lanes,
     pub(super) trees: Option<McastTrees>,
@@ -28,15 +32,6 @@ impl fmt::Debug for Keepable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rule, lost) = (self.candidate.name(), self.lost);
         f.debug_struct("Keepable").field("rule", &rule).field("lost", &lost).finish_non_exhaustive()
-    }
-}
-
-impl Keepable {
-    /// - `plan`: with one SL.
-    pub(super) fn new(candidate: &Candidate, plan: &Plan, lost: f64, largest: u64) -> Self {
-        let Plan { sl2vl, path_sl, vls, trees, .. } = plan;
-        let lanes = Lanes { sl2vl: sl2vl.clone(), path_sl: path_sl.clone(), vls: *vls, sls: 1 };
-        Self { candidate: candidate.clone(), lost, lanes, trees: trees.clone(), largest, links: None }
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn with_layers(task: Task<'_>) -> Result<Plan, EngineError> {
     let Some(bases) = base_lids_only(fabric) else { return Ok(balanced(task)?.plan) };
     let judged = Task { fabric: &bases, baseline: None, ..task };
     let mended = task.baseline.and_then(|baseline| {
-        let mended = baseline.mend(&Objective::new(judged), fabric)?;
+        let mended = baseline.mend(judged, &|| Objective::new(judged), fabric)?;
         Some((baseline.matched_by(&mended), mended))
     });
     let mended = match mended {

@@ -4,16 +4,17 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use super::keepable::Keepable;
-use super::objective::Objective;
+use super::objective::{Figures, Objective};
 use super::tuning::KEPT;
 use super::{Priced, limit};
-use crate::engine::Lineage;
 use crate::engine::plan::{Parts, Plan};
+use crate::engine::{Lineage, Task};
+use crate::evaluate::quick_bisection;
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId};
 use crate::lanes::Lanes;
 use crate::multicast::{KnownOrder, McastTrees};
 use crate::ordering::{Rank, Rule, VirtualChannelOrder};
-use crate::routing::{Choice, Lookahead, Mended, Mending, NoLegalPath, Usage, keep_paths};
+use crate::routing::{Choice, Lookahead, Mended, Mending, NoLegalPath, Usage, detours_to, keep_paths};
 use crate::tables::{Lft, Sl2Vl, SlVlRow};
 
 /// Entries (LIDs times switches) up to which tables are mended, as one thread looks at the lost ones.
@@ -38,13 +39,18 @@ pub(super) struct Onto {
 /// steps: see [`Mending`]. The first that are as good as those of the baseline, else the best; `None` where some
 /// switch finds no path so, or too many pairs take detours.
 ///
-/// - `new`: the fabric of now. That of the objective is the same, perhaps with fewer LIDs to judge tables by.
+/// Tables may be as good as those of the baseline in two ways: by the P-SSSP of the fabric then, or by that of what is
+/// left. The latter costs a pass of P-SSSP, so it is asked for where the former says no.
+///
+/// - `objective`: of the task. Its fabric is that of now, perhaps with fewer LIDs to judge tables by.
+/// - `new`: the fabric of now.
 ///
 /// Cost: that of [`Mending::prepare`], and eight times that of `mend` at most; not tried where there are more than
 /// [`MOST`] entries.
-pub(super) fn mended(
+pub(super) fn mended<'a>(
     before: &Before<'_>,
-    objective: &Objective<'_>,
+    task: Task<'a>,
+    objective: &dyn Fn() -> Objective<'a>,
     new: &Fabric,
     onto: &Onto,
 ) -> Option<Priced> {
@@ -67,7 +73,7 @@ pub(super) fn mended(
         lft,
         sl2vl: &rule.lanes.sl2vl,
         sl,
-        most_vls: objective.task.limits.vls.max(rule.lanes.vls),
+        most_vls: task.limits.vls.max(rule.lanes.vls),
         // The paths of further LIDs leave little room.
         may_stray: has_layers,
         trees: &trees.trees,
@@ -75,6 +81,8 @@ pub(super) fn mended(
         enough: if has_layers { u64::MAX } else { rule.largest },
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
+    let is_match = |plan: &Priced| plan.lost <= rule.lost + KEPT;
+    let then = Objective { task, reference: rule.reference };
     let mut best: Option<Priced> = None;
     let mut tried: Vec<(bool, Mended)> = Vec::new();
     for choice in Choice::all() {
@@ -85,14 +93,18 @@ pub(super) fn mended(
             continue;
         }
         let kept_trees = if choice.trees_stay { trees_over(new, trees, onto) } else { None };
-        let plan = priced(rule, objective, (new, onto), &lids, &found.1, kept_trees);
+        let plan = plan(before, task, (new, onto), &lids, &found.1, kept_trees);
         tried.push(found);
-        let Some(plan) = plan else { continue };
-        if best.as_ref().is_none_or(|best| plan.lost < best.lost) {
-            best = Some(plan);
+        let Some((plan, figures)) = plan else { continue };
+        let mut priced = Priced::new(plan, &then, &figures);
+        if !is_match(&priced) {
+            priced = Priced::new(priced.plan, &objective(), &figures);
         }
-        if best.as_ref().is_some_and(|best| best.lost <= rule.lost + KEPT) {
-            break;
+        if is_match(&priced) {
+            return Some(priced);
+        }
+        if best.as_ref().is_none_or(|best| priced.lost < best.lost) {
+            best = Some(priced);
         }
     }
     best
@@ -113,28 +125,34 @@ fn same_lids(old: &Fabric, new: &Fabric, onto: &Onto) -> Option<Vec<Lid>> {
     Some(lids)
 }
 
-/// Mended tables on the fabric of now.
+impl Priced {
+    /// Tables with one SL, and what they come to.
+    fn new(plan: Plan, objective: &Objective<'_>, figures: &Figures) -> Self {
+        let measured = objective.reference.compare(figures);
+        let price = objective.price(&measured, plan.vls, 1);
+        Self { plan, price, lost: objective.lost(&measured) + measured.detours, legal: None }
+    }
+}
+
+/// Mended tables on the fabric of now, and what they come to.
 ///
 /// - `trees`: `None` to look for some.
-fn priced(
-    rule: &Keepable,
-    objective: &Objective<'_>,
+fn plan(
+    before: &Before<'_>,
+    task: Task<'_>,
     (new, onto): (&Fabric, &Onto),
     lids: &[Lid],
     mended: &Mended,
     trees: Option<McastTrees>,
-) -> Option<Priced> {
-    let task = objective.task;
+) -> Option<(Plan, Figures)> {
+    let rule = before.rule;
     let mut lft = Lft::new(new);
     for &lid in lids {
         let entries = lft.to_mut(lid).iter_mut().zip(&onto.switches);
         entries.for_each(|(entry, was)| *entry = mended.lft.to(lid)[was.index()]);
     }
-    // Nothing is lost: this counts the load.
-    let anything = (&Rule::Any, Lookahead::Every, NoLegalPath::Break);
-    let (forwarding, lost) =
-        keep_paths(task.fabric, task.hops, anything.0, anything.1, anything.2, lft.clone(), false);
-    if !lost.is_empty() || forwarding.nonminimal_share() > limit(task.settings) {
+    let figures = figures(before, (task, std::ptr::eq(task.fabric, new)), lids, mended, &lft)?;
+    if figures.detours > limit(task.settings) {
         return None;
     }
     let known = mended.places.as_ref().map(|by_vl| {
@@ -156,9 +174,7 @@ fn priced(
         }
     }
     sl2vl.set_adapters(rows.adapters());
-    let detours = 100.0 * forwarding.nonminimal_share();
-    let measured = objective.measure(&forwarding);
-    let lost = objective.lost(&measured) + measured.detours;
+    let detours = 100.0 * figures.detours;
     let remarks = vec![
         format!("one SL, {vls} VLs, {detours:.2} % of the adapter pairs on detours"),
         "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions".to_owned(),
@@ -173,8 +189,38 @@ fn priced(
         }
     };
     plan.lineage = Lineage::Kept;
-    let price = objective.price(&measured, plan.vls, 1);
-    plan.serves_multicast().then_some(Priced { plan, price, lost, legal: None })
+    plan.serves_multicast().then_some((plan, figures))
+}
+
+/// What mended tables come to. `None` where some switch has no path.
+///
+/// - `is_whole`: whether the fabric of the task has all LIDs.
+/// - `lft`: the tables on the fabric of now.
+fn figures(
+    before: &Before<'_>,
+    (task, is_whole): (Task<'_>, bool),
+    lids: &[Lid],
+    mended: &Mended,
+    lft: &Lft,
+) -> Option<Figures> {
+    let Task { fabric, hops, .. } = task;
+    let equal = before.fabric.weights().equal() && fabric.weights().equal();
+    // The known load is that of all LIDs. Paths that stay are as short as they were.
+    if !equal || before.rule.detours > 0.0 || !is_whole {
+        let anything = (&Rule::Any, Lookahead::Every, NoLegalPath::Break);
+        let (forwarding, lost) =
+            keep_paths(fabric, hops, anything.0, anything.1, anything.2, lft.clone(), false);
+        return lost.is_empty().then(|| Figures::of(fabric, &forwarding));
+    }
+    let to_adapter = |lid: &Lid| fabric.owner_of(*lid).is_some_and(|end| fabric.endport(end).is_adapter());
+    let moved = |lid: &Lid| before.lft.to(*lid) != mended.lft.to(*lid);
+    let to_adapters = lids.iter().copied().filter(to_adapter);
+    let pairs = to_adapters.clone().count() * fabric.adapters().count().saturating_sub(1);
+    Some(Figures {
+        load: mended.load.iter().copied().max().unwrap_or(0),
+        bandwidth: quick_bisection(fabric, lft),
+        detours: detours_to(fabric, hops, lft, to_adapters.filter(moved))? as f64 / pairs.max(1) as f64,
+    })
 }
 
 /// The trees on the fabric of now; `None` where one has lost a link that it needs.
@@ -219,10 +265,8 @@ mod tests {
     fn mend(baseline: &Baseline, damaged: &Fabric, settings: &Settings) -> Option<Priced> {
         let hops = Hops::new(damaged).expect("in one part");
         let limits = LaneLimits { vls: 8, sls: 16 };
-        baseline.mend(
-            &Objective::new(Task { fabric: damaged, hops: &hops, settings, limits, baseline: None }),
-            damaged,
-        )
+        let task = Task { fabric: damaged, hops: &hops, settings, limits, baseline: None };
+        baseline.mend(task, &|| Objective::new(task), damaged)
     }
 
     /// Whatever the family, and whatever bandwidth that costs.

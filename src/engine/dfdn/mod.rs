@@ -33,6 +33,8 @@ mod tests;
 mod torus;
 mod tuning;
 
+use std::cell::OnceCell;
+
 use self::candidates::BalanceBy;
 use self::objective::Objective;
 use self::searched::searched_plan;
@@ -98,16 +100,18 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
         settings.prefer = Prefer::OneSl;
     }
     let task = Task { settings: &settings, ..task };
-    let objective = Objective::new(task);
+    let known = OnceCell::new();
+    let objective = || *known.get_or_init(|| Objective::new(task));
     let mut new = None;
-    if let Some(mended) = baseline.mend(&objective, task.fabric) {
+    if let Some(mended) = baseline.mend(task, &objective, task.fabric) {
         let suffices = |lost: f64| mended.lost <= lost + KEPT;
         if baseline.matched_by(&mended)
-            || new.insert(anew(task, Some(objective))).as_ref().is_ok_and(|new| suffices(new.lost))
+            || new.insert(anew(task, Some(objective()))).as_ref().is_ok_and(|new| suffices(new.lost))
         {
             return Ok(mended);
         }
     }
+    let objective = objective();
     let under = |new| baseline.under(&objective, &new).unwrap_or(new);
     match baseline.follow(&objective) {
         Some(kept) if baseline.matched_by(&kept) => Ok(kept),

@@ -22,6 +22,7 @@ use super::tuning::{DETOURS, GAIN, VL};
 use crate::engine::Task;
 use crate::engine::Traffic;
 use crate::evaluate::quick_bisection;
+use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath, Relief, ranked_sssp, relieve};
@@ -30,12 +31,37 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath, Relief, ranked_sssp, re
 #[derive(Clone, Copy)]
 pub(super) struct Objective<'a> {
     pub(super) task: Task<'a>,
-    /// Largest load of P-SSSP: routes on a channel, over its rate.
+    pub(super) reference: Reference,
+}
+
+/// What P-SSSP comes to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reference {
+    /// The largest load: routes on a channel, over its rate.
     load: u64,
-    /// Effective bisection bandwidth of P-SSSP.
+    /// Effective bisection bandwidth.
     bandwidth: f64,
     /// Mean load of the channels where all paths are shortest: no tables have less. `None` where rates are unlike.
     mean: Option<f64>,
+}
+
+/// What complete tables come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    /// The largest load: routes on a channel, over its rate.
+    pub(super) load: u64,
+    /// Effective bisection bandwidth.
+    pub(super) bandwidth: f64,
+    /// Share of the adapter pairs on detours.
+    pub(super) detours: f64,
+}
+
+impl Figures {
+    /// Cost: that of [`quick_bisection`].
+    pub(super) fn of(fabric: &Fabric, forwarding: &Forwarding) -> Self {
+        let bandwidth = quick_bisection(fabric, &forwarding.lft);
+        Self { load: largest(forwarding), bandwidth, detours: forwarding.nonminimal_share() }
+    }
 }
 
 /// What tables come to, in relation to P-SSSP.
@@ -52,22 +78,11 @@ pub(super) struct Measured {
 impl Measured {
     /// P-SSSP itself.
     pub(super) const REFERENCE: Self = Self { all_to_all: 1.0, bisection: 1.0, detours: 0.0 };
-
-    /// - `load`: the largest of a channel.
-    pub(super) fn of(reference: &Objective<'_>, load: u64, bandwidth: f64, detours: f64) -> Self {
-        let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { a / b } else { 1.0 };
-        Self {
-            all_to_all: ratio(reference.load as f64, load as f64),
-            bisection: ratio(bandwidth, reference.bandwidth),
-            detours,
-        }
-    }
 }
 
-impl<'a> Objective<'a> {
+impl Reference {
     /// Cost: that of [`ranked_sssp`]; with unlike rates that of [`relieve`] more.
-    pub(super) fn new(task: Task<'a>) -> Self {
-        let Task { fabric, hops, .. } = task;
+    fn new(Task { fabric, hops, .. }: Task<'_>) -> Self {
         let mut plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
         if !fabric.weights().equal() {
             // All routes to one destination meet on its last channels. P-SSSP looks at the load before them, so
@@ -77,11 +92,27 @@ impl<'a> Objective<'a> {
         }
         let mean = plain.load.iter().sum::<u64>() as f64 / plain.load.len().max(1) as f64;
         Self {
-            task,
             load: largest(&plain),
             bandwidth: quick_bisection(fabric, &plain.lft),
             mean: fabric.weights().equal().then_some(mean),
         }
+    }
+
+    /// Tables in relation to it.
+    pub(super) fn compare(&self, figures: &Figures) -> Measured {
+        let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { a / b } else { 1.0 };
+        Measured {
+            all_to_all: ratio(self.load as f64, figures.load as f64),
+            bisection: ratio(figures.bandwidth, self.bandwidth),
+            detours: figures.detours,
+        }
+    }
+}
+
+impl<'a> Objective<'a> {
+    /// Cost: that of [`ranked_sssp`]; with unlike rates that of [`relieve`] more.
+    pub(super) fn new(task: Task<'a>) -> Self {
+        Self { task, reference: Reference::new(task) }
     }
 
     /// The same on the same fabric, with other limits.
@@ -95,7 +126,7 @@ impl<'a> Objective<'a> {
     /// Cost: up to four passes of P-SSSP, one where that takes long.
     pub(super) fn relieve(&self, candidate: &Candidate, by: BalanceBy, forwarding: &mut Forwarding) {
         let goal = match by {
-            BalanceBy::ExpectedLoad => self.load,
+            BalanceBy::ExpectedLoad => self.reference.load,
             BalanceBy::Load => 0,
         };
         self.move_routes(goal, candidate, forwarding);
@@ -104,7 +135,7 @@ impl<'a> Objective<'a> {
     /// As [`relieve`](Self::relieve), until the hottest channel carries no more than so many routes, or no more than
     /// with P-SSSP.
     pub(super) fn relieve_to(&self, load: u64, candidate: &Candidate, forwarding: &mut Forwarding) {
-        self.move_routes(load.max(self.load), candidate, forwarding);
+        self.move_routes(load.max(self.reference.load), candidate, forwarding);
     }
 
     fn move_routes(&self, goal: u64, candidate: &Candidate, forwarding: &mut Forwarding) {
@@ -119,8 +150,7 @@ impl<'a> Objective<'a> {
     ///
     /// Cost: that of [`quick_bisection`].
     pub(super) fn measure(&self, forwarding: &Forwarding) -> Measured {
-        let bandwidth = quick_bisection(self.task.fabric, &forwarding.lft);
-        Measured::of(self, largest(forwarding), bandwidth, forwarding.nonminimal_share())
+        self.reference.compare(&Figures::of(self.task.fabric, forwarding))
     }
 
     /// The bandwidth that tables lose.
@@ -137,9 +167,10 @@ impl<'a> Objective<'a> {
     /// A price that no tables undercut: no channel above the mean load of shortest paths, all of the bandwidth in
     /// bisections, and one VL.
     pub(super) fn least_price(&self) -> f64 {
-        let Some(mean) = self.mean else { return f64::NEG_INFINITY };
-        let all_to_all = if mean > 0.0 { self.load as f64 / mean } else { 1.0 };
-        let bisection = if self.bandwidth > 0.0 { 1.0 / self.bandwidth } else { 1.0 };
+        let Reference { load, bandwidth, mean } = self.reference;
+        let Some(mean) = mean else { return f64::NEG_INFINITY };
+        let all_to_all = if mean > 0.0 { load as f64 / mean } else { 1.0 };
+        let bisection = if bandwidth > 0.0 { 1.0 / bandwidth } else { 1.0 };
         self.price(&Measured { all_to_all, bisection, detours: 0.0 }, 1, 1)
     }
 

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::objective::{Measured, Objective};
+use super::objective::{Figures, Objective};
 use super::tuning::STABILITY;
 use crate::engine::{Balance, Prefer, Settings, Task, route};
 use crate::evaluate::{channel_load, quick_bisection};
@@ -42,7 +42,7 @@ fn outcome(fabric: &Fabric, settings: &Settings) -> Option<Outcome> {
     let routed = route(fabric, settings).ok()?;
     let load = channel_load(fabric, &routed.routes).ok()?.edge_forwarding_index;
     let bandwidth = quick_bisection(fabric, &routed.routes.lft);
-    let measured = Measured::of(&objective, load, bandwidth, routed.detours(fabric));
+    let measured = objective.reference.compare(&Figures { load, bandwidth, detours: routed.detours(fabric) });
     let (vls, sls) = (routed.verdict.vls as u8, routed.verdict.sls as u8);
     let one_sl_by_detours = sls == 1 && measured.detours > 0.0;
     Some(Outcome { price: objective.price(&measured, vls, sls), one_sl_by_detours })

@@ -1,6 +1,6 @@
 //! Tori: dimension order on two VLs, with an SL for each set of datelines.
 
-use super::objective::{Measured, Objective};
+use super::objective::{Figures, Objective};
 use super::tuning::{SEARCHED_TORUS, VL};
 use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
@@ -104,7 +104,7 @@ impl Candidate {
         let fabric = objective.task.fabric;
         let load = largest_load(fabric, &self.plan.lft).ok()?;
         let bandwidth = quick_bisection(fabric, &self.plan.lft);
-        let measured = Measured::of(objective, load, bandwidth, self.detours);
+        let measured = objective.reference.compare(&Figures { load, bandwidth, detours: self.detours });
         let (price, lost) =
             (objective.price(&measured, self.plan.vls, self.sls), objective.lost(&measured) + self.detours);
         Some(Priced { plan: self.plan, price, lost, legal: None })

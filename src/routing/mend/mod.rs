@@ -56,6 +56,8 @@ pub struct Mended {
     /// By VL, by channel of the earlier fabric: a place in an order in which all packets ascend, lower VLs first.
     /// `None` where some packets go on to a lower VL.
     pub places: Option<Vec<Vec<u32>>>,
+    /// By channel of the earlier fabric: routes to all adapters, over its rate.
+    pub load: Vec<u64>,
 }
 
 /// What counts where switches have a choice.
@@ -147,7 +149,8 @@ impl PreparedMending<'_> {
         self.relieve(&mut graphs, &mut lft, &mut load);
         let [ends, _] = graphs;
         let rows = mending.rows(usage, &ends.all);
-        Some(Ok(Mended { lft, rows, places: ends.all.places(mending.fabric.channels().len()) }))
+        let places = ends.all.places(mending.fabric.channels().len());
+        Some(Ok(Mended { lft, rows, places, load }))
     }
 
     /// The dependencies of what is left; `None` if those of all tables have a cycle.

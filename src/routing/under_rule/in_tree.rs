@@ -2,8 +2,8 @@
 
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
-use crate::routing::Hops;
 use crate::routing::demand::Demand;
+use crate::routing::{Hops, adapters_by_switch};
 use crate::tables::Lft;
 
 /// Share of the adapter pairs whose path to the base LID is longer than the shortest. A LID that some switch has no
@@ -11,7 +11,7 @@ use crate::tables::Lft;
 ///
 /// Cost: O(S D) with S switches and D adapters.
 pub fn base_detours(fabric: &Fabric, hops: &Hops, lft: &Lft) -> f64 {
-    let adapters: Vec<u64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect();
+    let adapters = adapters_by_switch(fabric);
     let others = adapters.iter().sum::<u64>().saturating_sub(1);
     let mut tree = InTree::new(fabric, &adapters);
     let (mut longer, mut pairs) = (0, 0);
@@ -23,6 +23,24 @@ pub fn base_detours(fabric: &Fabric, hops: &Hops, lft: &Lft) -> f64 {
         }
     }
     longer as f64 / pairs.max(1) as f64
+}
+
+/// Adapter pairs on longer paths than the shortest, to some LIDs of adapters; `None` where some switch has no path to
+/// one of them.
+///
+/// Cost: O(S) for each LID, with S switches.
+pub fn detours_to(fabric: &Fabric, hops: &Hops, lft: &Lft, lids: impl Iterator<Item = Lid>) -> Option<u64> {
+    let adapters = adapters_by_switch(fabric);
+    let mut tree = InTree::new(fabric, &adapters);
+    let mut longer = 0;
+    for lid in lids {
+        let (target, _) = fabric.endport(fabric.owner_of(lid)?).attachment?;
+        if !tree.read(target, lft.to(lid)) {
+            return None;
+        }
+        longer += tree.detours(hops);
+    }
+    Some(longer)
 }
 
 /// The paths of all switches to one destination after the other, as next hops.
@@ -40,8 +58,10 @@ pub(super) struct InTree<'a> {
     pub(super) length: Vec<u16>,
     /// By switch: routes that it forwards.
     pub(super) flow: Vec<u64>,
-    /// The switches but the target, each after its next hop.
+    /// The switches but the target, each after its next hop. It mostly serves the next destination, too.
     pub(super) order: Vec<SwitchId>,
+    /// By switch: its place in the order, the target's 0.
+    place: Vec<u32>,
 }
 
 impl<'a> InTree<'a> {
@@ -58,6 +78,7 @@ impl<'a> InTree<'a> {
             length: vec![0; n],
             flow: vec![0; n],
             order: Vec::with_capacity(n),
+            place: vec![0; n],
         }
     }
 
@@ -79,28 +100,15 @@ impl<'a> InTree<'a> {
     ///
     /// Cost: O(S).
     pub(super) fn measure(&mut self) {
-        const UNKNOWN: u16 = u16::MAX;
+        if !self.is_sorted() {
+            self.sort();
+        }
         let channels = self.fabric.channels();
-        self.length.fill(UNKNOWN);
+        self.length.fill(u16::MAX);
         self.length[self.target.index()] = 0;
-        self.order.clear();
-        let mut trail = Vec::new();
-        for s in self.fabric.switch_ids() {
-            let mut at = s;
-            while self.length[at.index()] == UNKNOWN && trail.len() < self.length.len() {
-                trail.push(at);
-                at = channels.get(self.next[at.index()]).to;
-            }
-            if self.length[at.index()] == UNKNOWN {
-                trail.clear();
-                continue;
-            }
-            let mut length = self.length[at.index()];
-            while let Some(at) = trail.pop() {
-                length += 1;
-                self.length[at.index()] = length;
-                self.order.push(at);
-            }
+        for &s in &self.order {
+            let to = channels.get(self.next[s.index()]).to;
+            self.length[s.index()] = self.length[to.index()] + 1;
         }
         let end = self.lid.and_then(|lid| self.fabric.owner_of(lid));
         let (routes, times) = match end {
@@ -112,6 +120,49 @@ impl<'a> InTree<'a> {
             let to = channels.get(self.next[s.index()]).to;
             self.flow[to.index()] += self.flow[s.index()];
         }
+    }
+
+    /// Whether the order has all switches but the target, each after its next hop.
+    fn is_sorted(&self) -> bool {
+        let channels = self.fabric.channels();
+        let after_next = |s: SwitchId| {
+            let to = channels.get(self.next[s.index()]).to;
+            self.place[to.index()] < self.place[s.index()]
+        };
+        self.order.len() + 1 == self.place.len()
+            && self.place[self.target.index()] == 0
+            && self.fabric.switch_ids().all(|s| s == self.target || after_next(s))
+    }
+
+    /// Sorts the switches by the lengths of their paths: that order serves all trees of shortest paths to the target.
+    fn sort(&mut self) {
+        const UNKNOWN: u16 = u16::MAX;
+        let channels = self.fabric.channels();
+        let Self { length, order, place, target, .. } = self;
+        length.fill(UNKNOWN);
+        length[target.index()] = 0;
+        order.clear();
+        let mut trail = Vec::new();
+        for s in self.fabric.switch_ids() {
+            let mut at = s;
+            while length[at.index()] == UNKNOWN && trail.len() < length.len() {
+                trail.push(at);
+                at = channels.get(self.next[at.index()]).to;
+            }
+            let mut hops = length[at.index()];
+            if hops == UNKNOWN {
+                // It does not arrive.
+                trail.clear();
+            }
+            while let Some(at) = trail.pop() {
+                hops += 1;
+                length[at.index()] = hops;
+                order.push(at);
+            }
+        }
+        order.sort_unstable_by_key(|s| length[s.index()]);
+        place[target.index()] = 0;
+        order.iter().zip(1..).for_each(|(s, number)| place[s.index()] = number);
     }
 
     /// Whether all paths obey a rule.

@@ -12,7 +12,7 @@ mod probe;
 mod ranked_sssp;
 mod relieve;
 
-pub use in_tree::base_detours;
+pub use in_tree::{base_detours, detours_to};
 pub use keep::{keep_paths, lower_unused, raise_unused};
 pub use label_search::{LabelSearch, search_labels, search_rank};
 pub use load_walk::Lookahead;
