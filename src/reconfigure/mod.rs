@@ -171,7 +171,7 @@ struct Way {
     /// As words.
     how: String,
     states: Vec<InForce>,
-    /// By step, where they are known.
+    /// By step; none where they are not known.
     verdicts: Vec<MixtureVerdict>,
 }
 
@@ -196,9 +196,7 @@ impl<'a> Planner<'a> {
     fn search(&self, options: Options) -> Way {
         let Options { strategy, max_steps } = options;
         let mut known = KnownSteps::new();
-        let one = || {
-            Way::new("one step".to_owned(), vec![self.transition.old.clone(), self.transition.new.clone()])
-        };
+        let one = || self.way(&[], Vec::new());
         match strategy {
             Strategy::OneStep => one(),
             Strategy::LiveThenDead => self.live_then_dead(),
@@ -233,10 +231,8 @@ impl<'a> Planner<'a> {
                 Cow::Owned(sls) => Mixture::new(self.fabric, &sls, &states).verdict(),
             }
         };
-        let verdicts: Vec<MixtureVerdict> = match verdicts.is_empty() {
-            true => states.windows(2).enumerate().map(verdict).collect(),
-            false => verdicts,
-        };
+        let known = Some(verdicts).filter(|known| !known.is_empty());
+        let verdicts = known.unwrap_or_else(|| states.windows(2).enumerate().map(verdict).collect());
         // What holds in a mixture holds in each of its states, with all SLs.
         let any_sl = plan.steps.iter().all(|step| step.paths.is_none());
         let alone = |step: Option<&MixtureVerdict>, state: &InForce| {

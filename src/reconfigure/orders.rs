@@ -44,8 +44,11 @@ impl Planner<'_> {
         if self.is_proven_step(known, (None, None), || [old, new]) {
             return Some(self.proven_way(known, &[], Vec::new()));
         }
+        if max_steps < 2 {
+            return None;
+        }
         let distinct = self.distinct();
-        for &a in distinct.iter().filter(|_| max_steps >= 2) {
+        for &a in &distinct {
             let middle = Between::new(self, a);
             if self.is_proven_step(known, (None, Some(a)), || [old, middle.state()])
                 && self.is_proven_step(known, (Some(a), None), || [middle.state(), new])
@@ -53,7 +56,10 @@ impl Planner<'_> {
                 return Some(self.proven_way(known, &[a], vec![middle.into_state()]));
             }
         }
-        for &b in distinct.iter().filter(|_| max_steps >= 3) {
+        if max_steps < 3 {
+            return None;
+        }
+        for &b in &distinct {
             let second = Between::new(self, b);
             for &a in distinct.iter().filter(|&&a| a & b == a && a != b) {
                 let first = Between::new(self, a);
@@ -115,7 +121,7 @@ impl Planner<'_> {
     /// The way over some sets of parts to all of them.
     ///
     /// - `between`: a state for each set.
-    fn way(&self, sets: &[u8], between: Vec<InForce>) -> Way {
+    pub(super) fn way(&self, sets: &[u8], between: Vec<InForce>) -> Way {
         let mut before = 0;
         let mut words = Vec::new();
         for &set in sets.iter().chain([&ALL]) {
@@ -123,9 +129,10 @@ impl Planner<'_> {
             before = set;
         }
         let how = if sets.is_empty() { "one step".to_owned() } else { words.join(", then ") };
-        let ends = [&self.transition.old, &self.transition.new].map(|state| vec![state.clone()]);
-        let [first, last] = ends;
-        Way::new(how, [first, between, last].into_iter().flatten().collect())
+        let mut states = vec![self.transition.old.clone()];
+        states.extend(between);
+        states.push(self.transition.new.clone());
+        Way::new(how, states)
     }
 
     /// The state between two steps in which some parts are new.
