@@ -215,7 +215,7 @@ impl Baseline {
 
     /// Whether tables are nearly as good as those of the baseline.
     pub(super) fn matched_by(&self, kept: &Priced) -> bool {
-        self.rule.as_ref().is_some_and(|rule| kept.lost <= rule.lost + KEPT)
+        self.rule.as_ref().is_some_and(|rule| rule.matched_by(kept))
     }
 
     /// What switches and channels of now were. `None` where there are some that the baseline does not know.

@@ -123,6 +123,5 @@ fn plan(
     });
     let sls = lanes.sls;
     let plan = Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks });
-    let lost = objective.lost(&measured) + measured.detours;
-    Priced { price: objective.price(&measured, plan.vls, sls), lost, plan, legal: None }
+    Priced::new(plan, sls, objective, &measured)
 }

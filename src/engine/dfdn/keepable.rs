@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use super::Priced;
 use super::candidates::Candidate;
 use super::objective::Reference;
+use super::tuning::KEPT;
 use crate::engine::Lineage;
 use crate::fabric::Fabric;
 use crate::lanes::Lanes;
@@ -15,10 +17,10 @@ pub struct Keepable {
     pub(super) candidate: Candidate,
     /// The bandwidth that the tables lose.
     pub(super) lost: f64,
-    /// Share of the adapter pairs on detours.
-    pub(super) detours: f64,
     /// What that is measured by.
     pub(super) reference: Reference,
+    /// Share of the adapter pairs on detours.
+    pub(super) detours: f64,
     /// Their rows and SLs.
     pub(super) lanes: Lanes,
     pub(super) trees: Option<McastTrees>,
@@ -32,6 +34,13 @@ impl fmt::Debug for Keepable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rule, lost) = (self.candidate.name(), self.lost);
         f.debug_struct("Keepable").field("rule", &rule).field("lost", &lost).finish_non_exhaustive()
+    }
+}
+
+impl Keepable {
+    /// Whether tables are nearly as good as these.
+    pub(super) fn matched_by(&self, kept: &Priced) -> bool {
+        kept.lost <= self.lost + KEPT
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
-use super::tuning::KEPT;
 use super::{Priced, limit};
 use crate::engine::plan::{Parts, Plan};
 use crate::engine::{Lineage, Task};
@@ -81,7 +80,6 @@ pub(super) fn mended<'a>(
         enough: if has_layers { u64::MAX } else { rule.largest },
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
-    let is_match = |plan: &Priced| plan.lost <= rule.lost + KEPT;
     let then = Objective { task, reference: rule.reference };
     let mut best: Option<Priced> = None;
     let mut tried: Vec<(bool, Mended)> = Vec::new();
@@ -96,11 +94,14 @@ pub(super) fn mended<'a>(
         let plan = plan(before, task, (new, onto), &lids, &found.1, kept_trees);
         tried.push(found);
         let Some((plan, figures)) = plan else { continue };
-        let mut priced = Priced::new(plan, &then, &figures);
-        if !is_match(&priced) {
-            priced = Priced::new(priced.plan, &objective(), &figures);
+        let by = |objective: Objective<'_>, plan| {
+            Priced::new(plan, 1, &objective, &objective.reference.compare(&figures))
+        };
+        let mut priced = by(then, plan);
+        if !rule.matched_by(&priced) {
+            priced = by(objective(), priced.plan);
         }
-        if is_match(&priced) {
+        if rule.matched_by(&priced) {
             return Some(priced);
         }
         if best.as_ref().is_none_or(|best| priced.lost < best.lost) {
@@ -125,15 +126,6 @@ fn same_lids(old: &Fabric, new: &Fabric, onto: &Onto) -> Option<Vec<Lid>> {
     Some(lids)
 }
 
-impl Priced {
-    /// Tables with one SL, and what they come to.
-    fn new(plan: Plan, objective: &Objective<'_>, figures: &Figures) -> Self {
-        let measured = objective.reference.compare(figures);
-        let price = objective.price(&measured, plan.vls, 1);
-        Self { plan, price, lost: objective.lost(&measured) + measured.detours, legal: None }
-    }
-}
-
 /// Mended tables on the fabric of now, and what they come to.
 ///
 /// - `trees`: `None` to look for some.
@@ -151,7 +143,7 @@ fn plan(
         let entries = lft.to_mut(lid).iter_mut().zip(&onto.switches);
         entries.for_each(|(entry, was)| *entry = mended.lft.to(lid)[was.index()]);
     }
-    let figures = figures(before, (task, std::ptr::eq(task.fabric, new)), lids, mended, &lft)?;
+    let figures = figures(before, task, new, lids, mended, &lft)?;
     if figures.detours > limit(task.settings) {
         return None;
     }
@@ -194,11 +186,12 @@ fn plan(
 
 /// What mended tables come to. `None` where some switch has no path.
 ///
-/// - `is_whole`: whether the fabric of the task has all LIDs.
-/// - `lft`: the tables on the fabric of now.
+/// - `new`: the fabric of now.
+/// - `lft`: the tables on it.
 fn figures(
     before: &Before<'_>,
-    (task, is_whole): (Task<'_>, bool),
+    task: Task<'_>,
+    new: &Fabric,
     lids: &[Lid],
     mended: &Mended,
     lft: &Lft,
@@ -206,7 +199,7 @@ fn figures(
     let Task { fabric, hops, .. } = task;
     let equal = before.fabric.weights().equal() && fabric.weights().equal();
     // The known load is that of all LIDs. Paths that stay are as short as they were.
-    if !equal || before.rule.detours > 0.0 || !is_whole {
+    if !equal || before.rule.detours > 0.0 || !std::ptr::eq(fabric, new) {
         let anything = (&Rule::Any, Lookahead::Every, NoLegalPath::Break);
         let (forwarding, lost) =
             keep_paths(fabric, hops, anything.0, anything.1, anything.2, lft.clone(), false);

@@ -36,7 +36,7 @@ mod tuning;
 use std::cell::OnceCell;
 
 use self::candidates::BalanceBy;
-use self::objective::Objective;
+use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
 use self::stable::{route_stable, stable_plan};
 use self::torus::{torus_in_order, torus_plan};
@@ -184,6 +184,12 @@ fn as_good() -> f64 {
 const ANEW: &str = "balanced anew whenever the fabric changes";
 
 impl Priced {
+    /// - `measured`: what its tables come to by the objective.
+    fn new(plan: Plan, sls: u8, objective: &Objective<'_>, measured: &Measured) -> Self {
+        let price = objective.price(measured, plan.vls, sls);
+        Self { plan, price, lost: objective.lost(measured) + measured.detours, legal: None }
+    }
+
     fn because(mut self, remark: String) -> Self {
         self.plan.remarks.push(remark);
         self

@@ -105,9 +105,7 @@ impl Candidate {
         let load = largest_load(fabric, &self.plan.lft).ok()?;
         let bandwidth = quick_bisection(fabric, &self.plan.lft);
         let measured = objective.reference.compare(&Figures { load, bandwidth, detours: self.detours });
-        let (price, lost) =
-            (objective.price(&measured, self.plan.vls, self.sls), objective.lost(&measured) + self.detours);
-        Some(Priced { plan: self.plan, price, lost, legal: None })
+        Some(Priced::new(self.plan, self.sls, objective, &measured))
     }
 }
 

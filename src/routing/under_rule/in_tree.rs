@@ -11,18 +11,10 @@ use crate::tables::Lft;
 ///
 /// Cost: O(S D) with S switches and D adapters.
 pub fn base_detours(fabric: &Fabric, hops: &Hops, lft: &Lft) -> f64 {
-    let adapters = adapters_by_switch(fabric);
-    let others = adapters.iter().sum::<u64>().saturating_sub(1);
-    let mut tree = InTree::new(fabric, &adapters);
-    let (mut longer, mut pairs) = (0, 0);
-    for (_, end) in fabric.adapters() {
-        let Some((target, _)) = end.attachment else { continue };
-        if tree.read(target, lft.to(end.lid)) {
-            longer += tree.detours(hops);
-            pairs += others;
-        }
-    }
-    longer as f64 / pairs.max(1) as f64
+    let by_lid = detours_by_lid(fabric, hops, lft, fabric.adapters().map(|(_, end)| end.lid));
+    let known: Vec<u64> = by_lid.into_iter().flatten().collect();
+    let pairs = known.len() * fabric.adapters().count().saturating_sub(1);
+    known.iter().sum::<u64>() as f64 / pairs.max(1) as f64
 }
 
 /// Adapter pairs on longer paths than the shortest, to some LIDs of adapters; `None` where some switch has no path to
@@ -30,17 +22,23 @@ pub fn base_detours(fabric: &Fabric, hops: &Hops, lft: &Lft) -> f64 {
 ///
 /// Cost: O(S) for each LID, with S switches.
 pub fn detours_to(fabric: &Fabric, hops: &Hops, lft: &Lft, lids: impl Iterator<Item = Lid>) -> Option<u64> {
+    detours_by_lid(fabric, hops, lft, lids).into_iter().sum()
+}
+
+/// By LID: adapters on longer paths than the shortest; `None` where some switch has no path.
+fn detours_by_lid(
+    fabric: &Fabric,
+    hops: &Hops,
+    lft: &Lft,
+    lids: impl Iterator<Item = Lid>,
+) -> Vec<Option<u64>> {
     let adapters = adapters_by_switch(fabric);
     let mut tree = InTree::new(fabric, &adapters);
-    let mut longer = 0;
-    for lid in lids {
+    let to = |lid: Lid| {
         let (target, _) = fabric.endport(fabric.owner_of(lid)?).attachment?;
-        if !tree.read(target, lft.to(lid)) {
-            return None;
-        }
-        longer += tree.detours(hops);
-    }
-    Some(longer)
+        tree.read(target, lft.to(lid)).then(|| tree.detours(hops))
+    };
+    lids.map(to).collect()
 }
 
 /// The paths of all switches to one destination after the other, as next hops.
@@ -100,15 +98,15 @@ impl<'a> InTree<'a> {
     ///
     /// Cost: O(S).
     pub(super) fn measure(&mut self) {
-        if !self.is_sorted() {
-            self.sort();
-        }
         let channels = self.fabric.channels();
-        self.length.fill(u16::MAX);
-        self.length[self.target.index()] = 0;
-        for &s in &self.order {
-            let to = channels.get(self.next[s.index()]).to;
-            self.length[s.index()] = self.length[to.index()] + 1;
+        if self.is_sorted() {
+            self.length[self.target.index()] = 0;
+            for &s in &self.order {
+                let to = channels.get(self.next[s.index()]).to;
+                self.length[s.index()] = self.length[to.index()] + 1;
+            }
+        } else {
+            self.sort();
         }
         let end = self.lid.and_then(|lid| self.fabric.owner_of(lid));
         let (routes, times) = match end {
@@ -134,7 +132,7 @@ impl<'a> InTree<'a> {
             && self.fabric.switch_ids().all(|s| s == self.target || after_next(s))
     }
 
-    /// Sorts the switches by the lengths of their paths: that order serves all trees of shortest paths to the target.
+    /// Computes the lengths, and sorts the switches by them: that order serves all trees of shortest paths to the target.
     fn sort(&mut self) {
         const UNKNOWN: u16 = u16::MAX;
         let channels = self.fabric.channels();
