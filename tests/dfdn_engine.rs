@@ -1,6 +1,7 @@
 //! The engine `dfdn` on every kind of fabric, judged by `verify`.
 
-use dfdn::engine::{Prefer, Routed, Settings, route};
+use dfdn::engine::{Baseline, Lineage, Prefer, Routed, Settings, route, route_after};
+use dfdn::evaluate::Bounds;
 use dfdn::fabric::{
     ChannelId, Fabric, FabricBuilder, Guid, Lid, Lmc, Node, NodeKind, PortNum, PortRef, SwitchId,
 };
@@ -331,9 +332,13 @@ fn parallel_links_and_mixtures_with_meshes_are_tori() {
         (steps([8, 4], [true, false], 1), 2),
         (steps([3, 7], [false, true], 3), 2),
     ] {
+        let routed_by = routed;
         let routed = routed(&fabric, &Settings::default());
         assert!(routed.verdict.minimal, "{fabric}");
         assert_eq!((routed.verdict.vls_all, routed.verdict.sls_all), (2, sls), "{fabric}");
+        if sls > 1 {
+            assert_one_sl(&fabric, &routed_by(&fabric, &settings(Prefer::OneSl)), 3);
+        }
         // Parallel links carry about as much.
         let mut load = std::collections::BTreeMap::<_, Vec<u64>>::new();
         for (id, c) in fabric.channels().iter() {
@@ -389,6 +394,62 @@ fn damaged_tori_take_three_vls_at_most() {
             }
         }
     }
+}
+
+/// With an even number of rows, detours are as few as is proven to be possible.
+#[test]
+fn one_sl_on_tori_takes_hardly_more_detours_than_it_must() {
+    for (dims, cas, more) in [
+        ([8, 8], 1, 1.0),
+        ([7, 8], 2, 1.0),
+        ([12, 9], 1, 1.0),
+        ([16, 16], 1, 1.0),
+        ([7, 7], 1, 1.1),
+        ([9, 7], 1, 1.5),
+        ([13, 11], 1, 1.5),
+        ([15, 3], 2, 1.5),
+    ] {
+        let whole = Torus { dims: dims.to_vec(), cas }.build().expect("a torus");
+        let routed = routed(&whole, &settings(Prefer::OneSl));
+        assert_one_sl(&whole, &routed, 3);
+        assert!(routed.verdict.multicast.is_some(), "{whole}");
+        // The bound counts pairs of adapters, and none on one switch.
+        let least = Bounds::new(&whole).one_sl_longer_at_least;
+        let share = routed.detours(&whole);
+        assert!(share <= least * more + 1e-9, "{whole}: {share}, at least {least}");
+    }
+}
+
+#[test]
+fn one_sl_where_a_torus_needs_more_sls_than_there_are() {
+    let whole = Torus { dims: vec![8, 8], cas: 1 }.build().expect("a torus");
+    for (prefer, sls) in [(Prefer::Default, 2), (Prefer::Default, 1), (Prefer::Minimal, 1)] {
+        let few = Settings { sls, ..settings(prefer) };
+        assert_one_sl(&whole, &routed(&whole, &few), 3);
+    }
+    let limited = Settings { max_nonminimal: Some(0.005), ..settings(Prefer::OneSl) };
+    let several = routed(&whole, &limited);
+    assert!(several.verdict.sls > 1, "with one SL, 0.8 % of the pairs take detours at least");
+    assert!(several.detours(&whole) <= 0.005);
+}
+
+/// Lost paths move, hardly any others, and the way there is proven.
+#[test]
+fn one_sl_on_a_torus_stays_when_links_fail() {
+    let whole = Torus { dims: vec![8, 7], cas: 1 }.build().expect("a torus");
+    let one_sl = settings(Prefer::OneSl);
+    let before = routed(&whole, &one_sl);
+    let baseline = Baseline::new(&whole, &one_sl, &before).expect("later tables may keep to it");
+    let mut kept = 0;
+    for seed in 1..=8 {
+        let damaged = fail_links(&whole, 1, seed).expect("enough links");
+        let after = route_after(&damaged, &one_sl, Some(&baseline)).expect("it can be routed");
+        assert!(after.verdict.is_safe() && after.verdict.sls == 1, "{damaged}");
+        kept += usize::from(matches!(after.lineage, Lineage::Kept));
+        let back = route_after(&whole, &one_sl, Some(&baseline)).expect("it can be routed");
+        assert!(back.routes.lft == before.routes.lft && back.routes.sl2vl == before.routes.sl2vl);
+    }
+    assert!(kept >= 6, "{kept}");
 }
 
 #[test]

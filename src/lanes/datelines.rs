@@ -1,10 +1,10 @@
-//! Two VLs for dimension order on grids, and a third one for what does not begin in it.
+//! Two VLs for dimension order on grids, a third one for what does not begin in it, and three for one SL.
 
 use rayon::prelude::*;
 
 use super::{LaneLimits, Lanes, LanesError};
 use crate::fabric::{Fabric, PortNum, Sl, SwitchId, Vl};
-use crate::ordering::{Datelines, Grid};
+use crate::ordering::{Datelines, Grid, StaggeredCuts};
 use crate::tables::{PathSl, Sl2Vl, SlVlRow, SwitchPairs};
 
 /// VLs and SLs for tables in dimension order: the VL of a hop is the bit of the SL that belongs to its dimension
@@ -53,16 +53,7 @@ pub fn datelines(
     let row = |before: usize, i: usize| SlVlRow::from_vls(std::array::from_fn(|sl| vl(before, i, sl as u8)));
     let rows: Vec<Vec<SlVlRow>> =
         (0..=dimensions).map(|before| (0..dimensions).map(|i| row(before, i)).collect()).collect();
-    let mut sl2vl = Sl2Vl::new(fabric);
-    for (id, c) in fabric.channels().iter() {
-        let dimension = grid.dimension_of(fabric, id);
-        for port in (0..sl2vl.ports_of(c.from)).map(|port| PortNum(port as u8)) {
-            // Back over the link by which packets come.
-            let before = fabric.channels().at_port(c.from, port);
-            let before = before.map_or(dimensions, |before| grid.dimension_of(fabric, before));
-            sl2vl.set(c.from, port, c.out_port, rows[before][dimension]);
-        }
-    }
+    let sl2vl = by_dimension(fabric, grid, |before, dimension| rows[before.unwrap_or(dimensions)][dimension]);
     let n = fabric.num_switches();
     let mut pairs = vec![0_u8; n * n];
     pairs.par_chunks_mut(n.max(1)).enumerate().for_each(|(target, row)| {
@@ -81,10 +72,47 @@ pub fn datelines(
         }
     });
     let path_sl = match sls {
-        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
+        1 => any_sl(limits),
         _ => PathSl::BySwitchPair(SwitchPairs::new(fabric, pairs)),
     };
     Ok(Lanes { sl2vl, path_sl, vls, sls })
+}
+
+/// VLs for tables around [`StaggeredCuts`], with one SL.
+///
+/// # Errors
+/// [`LanesError::TooFewVls`].
+///
+/// Cost: O(C d) with C channels and d of a switch.
+pub fn staggered(fabric: &Fabric, grid: &Grid, limits: LaneLimits) -> Result<Lanes, LanesError> {
+    let vls = StaggeredCuts::VLS;
+    if vls > limits.vls {
+        return Err(LanesError::TooFewVls { needed: usize::from(vls), offered: limits.vls });
+    }
+    let sl2vl = by_dimension(fabric, grid, |before, dimension| {
+        SlVlRow::uniform(StaggeredCuts::vl(before, dimension))
+    });
+    Ok(Lanes { sl2vl, path_sl: any_sl(limits), vls, sls: 1 })
+}
+
+/// SL2VL tables where the VL depends on the dimensions of two steps: that before, if there was one, and the next.
+fn by_dimension(fabric: &Fabric, grid: &Grid, row: impl Fn(Option<usize>, usize) -> SlVlRow) -> Sl2Vl {
+    let mut sl2vl = Sl2Vl::new(fabric);
+    for (id, c) in fabric.channels().iter() {
+        let dimension = grid.dimension_of(fabric, id);
+        for port in (0..sl2vl.ports_of(c.from)).map(|port| PortNum(port as u8)) {
+            // Back over the link by which packets come.
+            let before = fabric.channels().at_port(c.from, port);
+            let before = before.map(|before| grid.dimension_of(fabric, before));
+            sl2vl.set(c.from, port, c.out_port, row(before, dimension));
+        }
+    }
+    sl2vl
+}
+
+/// One SL: any that may be used.
+fn any_sl(limits: LaneLimits) -> PathSl {
+    PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls)))
 }
 
 /// VLs and SLs for tables whose turns have theirs (routed by `labelled_routes`). A turn that no
@@ -129,7 +157,7 @@ pub fn labelled(
         }
     }
     let path_sl = match sls {
-        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
+        1 => any_sl(limits),
         _ => PathSl::BySwitchPair(SwitchPairs::new(fabric, pairs)),
     };
     Lanes { sl2vl, path_sl, vls, sls }

@@ -6,8 +6,8 @@
 //!   [`bfot`], [`bfot_plus`]), and [`hill_climb`], which balances the tables of any of them.
 //! - `under_rule`: P-SSSP under a [`Rule`](crate::ordering::Rule) ([`ranked_sssp`]), what a rule costs
 //!   ([`probe`]), and the search for its labels ([`search_labels`]).
-//! - `grid`: dimension order on tori and meshes, whole and damaged ([`grid_routes`],
-//!   [`labelled_routes`]).
+//! - `grid`: tori and meshes: dimension order, whole and damaged ([`grid_routes`], [`labelled_routes`]), and one SL
+//!   ([`staggered_routes`]).
 //! - `stable`: tables of which a failed link changes few entries ([`stable_sssp`]).
 //! - `mend`: earlier tables without what is gone, so that the way to them and back is free of credit loops
 //!   ([`Mending`]).
@@ -29,7 +29,7 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
-pub use grid::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes};
+pub use grid::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes, staggered_routes};
 pub use hops::Hops;
 pub use layers::{Stretch, layered};
 pub use mend::{Choice, Mended, Mending, PreparedMending, Usage};

@@ -50,7 +50,7 @@ pub struct Baseline {
     settings: Settings,
     lft: Lft,
     /// `None` for tables in dimension order on a torus: what later ones keep is that order.
-    rule: Option<Keepable>,
+    one_sl: Option<Keepable>,
     /// What packets use in the tables, once a link has failed.
     usage: Arc<OnceLock<Usage>>,
 }
@@ -61,17 +61,17 @@ impl Baseline {
     ///
     /// Cost: O(S D) bytes with S switches and D LIDs.
     pub fn new(fabric: &Fabric, settings: &Settings, routed: &Routed) -> Option<Self> {
-        let rule = match &routed.lineage {
-            Lineage::First(rule) => Some(rule.as_ref()),
+        let one_sl = match &routed.lineage {
+            Lineage::First(one_sl) => Some(one_sl.as_ref()),
             Lineage::DimensionOrder => None,
             Lineage::Single | Lineage::Kept => return None,
         };
-        let links = rule.and_then(|rule| rule.links.as_ref());
+        let links = one_sl.and_then(|one_sl| one_sl.links.as_ref());
         Some(Self {
             fabric: links.unwrap_or(fabric).clone(),
             settings: settings.clone(),
             lft: routed.routes.lft.clone(),
-            rule: rule.cloned(),
+            one_sl: one_sl.cloned(),
             usage: Arc::default(),
         })
     }
@@ -85,12 +85,12 @@ impl Baseline {
 
     /// Whether every SL is safe for every pair in its tables.
     pub(super) fn has_one_sl(&self) -> bool {
-        self.rule.is_some()
+        self.one_sl.is_some()
     }
 
     /// Whether its tables are in dimension order, and tables of now may be so too.
     pub(super) fn in_dimension_order(&self, task: Task<'_>) -> bool {
-        self.rule.is_none() && self.matching(task).is_some()
+        self.one_sl.is_none() && self.matching(task).is_some()
     }
 
     /// Tables of a fabric in which lost paths move, and few others: see [`mended`].
@@ -100,8 +100,12 @@ impl Baseline {
         objective: &dyn Fn() -> Objective<'a>,
         fabric: &Fabric,
     ) -> Option<Priced> {
-        let before =
-            Before { fabric: &self.fabric, lft: &self.lft, rule: self.rule.as_ref()?, usage: &self.usage };
+        let before = Before {
+            fabric: &self.fabric,
+            lft: &self.lft,
+            one_sl: self.one_sl.as_ref()?,
+            usage: &self.usage,
+        };
         mended(&before, task, objective, fabric, &self.matching(task)?)
     }
 
@@ -113,7 +117,7 @@ impl Baseline {
     /// loops come first. The first tables that are as good as those of the baseline are taken, else the best.
     pub(super) fn follow(&self, objective: &Objective<'_>) -> Option<Priced> {
         let task = objective.task;
-        let (candidate, before) = self.onto(self.rule.as_ref()?, task, &self.matching(task)?);
+        let (candidate, before) = self.onto(task)?;
         let mut best = None;
         let Tried { is_match, lost } = self.attempt(objective, &candidate, &before, None, &mut best);
         if is_match {
@@ -177,8 +181,8 @@ impl Baseline {
     /// Tables under the rule of new ones that keep the paths of the baseline that this rule allows.
     pub(super) fn under(&self, objective: &Objective<'_>, new: &Priced) -> Option<Priced> {
         let Lineage::First(rule) = &new.plan.lineage else { return None };
-        let candidate = &rule.candidate;
-        let (was, before) = self.onto(self.rule.as_ref()?, objective.task, &self.matching(objective.task)?);
+        let candidate = rule.candidate.as_ref()?;
+        let (was, before) = self.onto(objective.task)?;
         let mut plans = [true, false].into_iter().filter_map(|patient| {
             let (forwarding, _) = keep(objective.task, candidate, candidate.detours(), &before, patient);
             let remark = "paths stay as they were where a new rule allows them";
@@ -203,7 +207,7 @@ impl Baseline {
         if !fits || !forwarding.complete || forwarding.nonminimal_share() > limit(task.settings) {
             return None;
         }
-        objective.relieve_to(self.rule.as_ref()?.largest, &candidate, &mut forwarding);
+        objective.relieve_to(self.one_sl.as_ref()?.largest, &candidate, &mut forwarding);
         if let Some(lower) = lower {
             candidate.rule = lower_unused(task.fabric, &candidate.rule, lower, &forwarding.lft);
         }
@@ -215,7 +219,7 @@ impl Baseline {
 
     /// Whether tables are nearly as good as those of the baseline.
     pub(super) fn matched_by(&self, kept: &Priced) -> bool {
-        self.rule.as_ref().is_some_and(|rule| rule.matched_by(kept))
+        self.one_sl.as_ref().is_some_and(|before| before.matched_by(kept))
     }
 
     /// What switches and channels of now were. `None` where there are some that the baseline does not know.
@@ -240,18 +244,19 @@ impl Baseline {
         Some(Onto { switches, channels })
     }
 
-    /// The rule and the entries on the fabric of now.
+    /// The rule and the entries on the fabric of now; `None` where there is no rule.
     ///
     /// Cost: O(S D) with S switches and D LIDs, and O(C log C) with C channels.
-    fn onto(&self, kept: &Keepable, task: Task<'_>, onto: &Onto) -> (Candidate, Lft) {
+    fn onto(&self, task: Task<'_>) -> Option<(Candidate, Lft)> {
         let (old, new) = (&self.fabric, task.fabric);
-        let Onto { switches, channels } = onto;
+        let kept = self.one_sl.as_ref()?.candidate.as_ref()?;
+        let Onto { switches, channels } = &self.matching(task)?;
         let was = |s: SwitchId| switches[s.index()];
-        let Candidate { order, rule, lookahead, tree_reserved, probe, price, .. } = &kept.candidate;
+        let Candidate { order, rule, lookahead, tree_reserved, probe, price, .. } = kept;
         let rule = rule.onto(new, channels);
         let rank = order.rank.onto(new, channels);
         let tree = order.tree.onto(new, &rank, switches, channels);
-        let name = kept.candidate.name();
+        let name = kept.name();
         let (one_path, has_tree) = (order.one_path, order.has_tree);
         let order = Arc::new(LinkOrder { name, rank, tree, one_path, has_tree });
         let candidate = Candidate {
@@ -276,7 +281,7 @@ impl Baseline {
                 }
             }
         }
-        (candidate, lft)
+        Some((candidate, lft))
     }
 }
 

@@ -45,17 +45,7 @@ pub(super) fn one_sl(
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
     let largest = largest(&forwarding);
     let mut priced = plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, remarks);
-    let Plan { sl2vl, path_sl, vls, trees, .. } = &priced.plan;
-    let keepable = Keepable {
-        candidate: candidate.clone(),
-        lost: priced.lost,
-        detours: measured.detours,
-        reference: objective.reference,
-        lanes: Lanes { sl2vl: sl2vl.clone(), path_sl: path_sl.clone(), vls: *vls, sls: 1 },
-        trees: trees.clone(),
-        largest,
-        links: None,
-    };
+    let keepable = Keepable::of(objective, &priced, Some(candidate), measured.detours, largest);
     priced.plan.lineage = Lineage::First(Box::new(keepable));
     Priced { legal: Some(legal), ..priced }
 }

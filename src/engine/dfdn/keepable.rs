@@ -4,17 +4,19 @@ use std::fmt;
 
 use super::Priced;
 use super::candidates::Candidate;
-use super::objective::Reference;
+use super::objective::{Objective, Reference};
 use super::tuning::KEPT;
 use crate::engine::Lineage;
+use crate::engine::plan::Plan;
 use crate::fabric::Fabric;
 use crate::lanes::Lanes;
 use crate::multicast::McastTrees;
 
-/// The rule of tables that a [`Baseline`](super::Baseline) can be made of.
+/// What a [`Baseline`](super::Baseline) with one SL is made of, beside its tables.
 #[derive(Clone)]
 pub struct Keepable {
-    pub(super) candidate: Candidate,
+    /// The rule of the tables; `None` for those that are mended at most.
+    pub(super) candidate: Option<Candidate>,
     /// The bandwidth that the tables lose.
     pub(super) lost: f64,
     /// What that is measured by.
@@ -32,12 +34,35 @@ pub struct Keepable {
 
 impl fmt::Debug for Keepable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (rule, lost) = (self.candidate.name(), self.lost);
+        let (rule, lost) = (self.candidate.as_ref().map(Candidate::name), self.lost);
         f.debug_struct("Keepable").field("rule", &rule).field("lost", &lost).finish_non_exhaustive()
     }
 }
 
 impl Keepable {
+    /// Of tables with one SL.
+    ///
+    /// - `largest`: routes on the hottest channel.
+    pub(super) fn of(
+        objective: &Objective<'_>,
+        Priced { plan, lost, .. }: &Priced,
+        candidate: Option<&Candidate>,
+        detours: f64,
+        largest: u64,
+    ) -> Self {
+        let Plan { sl2vl, path_sl, vls, trees, .. } = plan;
+        Self {
+            candidate: candidate.cloned(),
+            lost: *lost,
+            detours,
+            reference: objective.reference,
+            lanes: Lanes { sl2vl: sl2vl.clone(), path_sl: path_sl.clone(), vls: *vls, sls: 1 },
+            trees: trees.clone(),
+            largest,
+            links: None,
+        }
+    }
+
     /// Whether tables are nearly as good as these.
     pub(super) fn matched_by(&self, kept: &Priced) -> bool {
         kept.lost <= self.lost + KEPT

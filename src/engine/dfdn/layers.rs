@@ -21,7 +21,7 @@ use crate::tables::PathSl;
 /// After a change of the fabric only lost paths move, of all LIDs, where the base LIDs lose at most [`KEPT`] of the bandwidth by
 /// that. Otherwise tables with layers are made anew.
 ///
-/// Where paths need several SLs or are in dimension order, or layers would leave multicast without a tree, all LIDs are
+/// Where paths need several SLs or are those of a torus, or layers would leave multicast without a tree, all LIDs are
 /// balanced alike, over shortest paths as far as the base LIDs have them.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub(super) fn with_layers(task: Task<'_>) -> Result<Plan, EngineError> {
         return Ok(mended.plan);
     }
     let why_not = match &base.legal {
-        None if matches!(base.plan.path_sl, PathSl::Any(_)) => "paths are in dimension order",
+        None if matches!(base.plan.path_sl, PathSl::Any(_)) => "paths are those of a torus",
         None => "paths need several SLs",
         Some(legal) => match plan(task, &base, legal) {
             Some(plan) => return Ok(plan),

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
+use super::candidates::Candidate;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
 use super::{Priced, limit};
@@ -23,7 +24,7 @@ const MOST: usize = 10_000_000;
 pub(super) struct Before<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lft: &'a Lft,
-    pub(super) rule: &'a Keepable,
+    pub(super) one_sl: &'a Keepable,
     /// What packets use in them, when that is known.
     pub(super) usage: &'a OnceLock<Usage>,
 }
@@ -53,9 +54,9 @@ pub(super) fn mended<'a>(
     new: &Fabric,
     onto: &Onto,
 ) -> Option<Priced> {
-    let &Before { fabric: old, lft, rule, usage } = before;
-    let trees = rule.trees.as_ref()?;
-    let sl = Sl(rule.lanes.path_sl.any()?.trailing_zeros() as u8);
+    let &Before { fabric: old, lft, one_sl, usage } = before;
+    let trees = one_sl.trees.as_ref()?;
+    let sl = Sl(one_sl.lanes.path_sl.any()?.trailing_zeros() as u8);
     if old.num_switches() * lft.lids() > MOST {
         return None;
     }
@@ -70,17 +71,17 @@ pub(super) fn mended<'a>(
         present: &present,
         lids: &lids,
         lft,
-        sl2vl: &rule.lanes.sl2vl,
+        sl2vl: &one_sl.lanes.sl2vl,
         sl,
-        most_vls: task.limits.vls.max(rule.lanes.vls),
-        // The paths of further LIDs leave little room.
-        may_stray: has_layers,
+        most_vls: task.limits.vls.max(one_sl.lanes.vls),
+        // The paths of further LIDs leave little room, and so do those that obey no rule.
+        may_stray: has_layers || one_sl.candidate.is_none(),
         trees: &trees.trees,
         // Nor are they to share links again.
-        enough: if has_layers { u64::MAX } else { rule.largest },
+        enough: if has_layers { u64::MAX } else { one_sl.largest },
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
-    let then = Objective { task, reference: rule.reference };
+    let then = Objective { task, reference: one_sl.reference };
     let mut best: Option<Priced> = None;
     let mut tried: Vec<(bool, Mended)> = Vec::new();
     for choice in Choice::all() {
@@ -98,10 +99,10 @@ pub(super) fn mended<'a>(
             Priced::new(plan, 1, &objective, &objective.reference.compare(&figures))
         };
         let mut priced = by(then, plan);
-        if !rule.matched_by(&priced) {
+        if !one_sl.matched_by(&priced) {
             priced = by(objective(), priced.plan);
         }
-        if rule.matched_by(&priced) {
+        if one_sl.matched_by(&priced) {
             return Some(priced);
         }
         if best.as_ref().is_none_or(|best| priced.lost < best.lost) {
@@ -137,7 +138,7 @@ fn plan(
     mended: &Mended,
     trees: Option<McastTrees>,
 ) -> Option<(Plan, Figures)> {
-    let rule = before.rule;
+    let one_sl = before.one_sl;
     let mut lft = Lft::new(new);
     for &lid in lids {
         let entries = lft.to_mut(lid).iter_mut().zip(&onto.switches);
@@ -150,11 +151,12 @@ fn plan(
     let known = mended.places.as_ref().map(|by_vl| {
         let rank = |places: &Vec<u32>| Rank::by_key(new, |c, _| places[onto.channels[c.index()].index()]);
         let ranks: Vec<Rank> = by_vl.iter().map(rank).collect();
-        let tree = &rule.candidate.order.tree;
-        let trees = vec![tree.onto(new, &ranks[0], &onto.switches, &onto.channels)];
+        let tree = one_sl.candidate.as_ref().map(Candidate::tree);
+        let trees = tree.map(|tree| tree.onto(new, &ranks[0], &onto.switches, &onto.channels));
+        let trees = trees.into_iter().collect();
         KnownOrder { lanes: VirtualChannelOrder::new(ranks), trees, suffices: false }
     });
-    let Lanes { sl2vl: rows, path_sl, vls, .. } = &rule.lanes;
+    let Lanes { sl2vl: rows, path_sl, vls, .. } = &one_sl.lanes;
     let mut rows = rows.clone();
     mended.rows.iter().for_each(|&(s, i, o, vl)| rows.set(s, i, o, SlVlRow::uniform(vl)));
     let vls = mended.rows.iter().map(|&(.., vl)| vl.0 + 1).fold(*vls, u8::max);
@@ -199,7 +201,7 @@ fn figures(
     let Task { fabric, hops, .. } = task;
     let equal = before.fabric.weights().equal() && fabric.weights().equal();
     // The known load is that of all LIDs. Paths that stay are as short as they were.
-    if !equal || before.rule.detours > 0.0 || !std::ptr::eq(fabric, new) {
+    if !equal || before.one_sl.detours > 0.0 || !std::ptr::eq(fabric, new) {
         let anything = (&Rule::Any, Lookahead::Every, NoLegalPath::Break);
         let (forwarding, lost) =
             keep_paths(fabric, hops, anything.0, anything.1, anything.2, lft.clone(), false);

@@ -1,5 +1,6 @@
 //! Tori: dimension order on two VLs, with an SL for each set of datelines.
 
+use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
 use super::tuning::{SEARCHED_TORUS, VL};
 use super::{Priced, anew, as_good};
@@ -7,10 +8,10 @@ use crate::engine::plan::{Plan, center};
 use crate::engine::{Balance, EngineError, Lineage, Prefer, Task};
 use crate::evaluate::{largest_load, quick_bisection};
 use crate::fabric::ChannelId;
-use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
+use crate::lanes::{LaneLimits, Lanes, datelines, labelled, staggered};
 use crate::multicast::{given_tree, grid_trees};
-use crate::ordering::{Datelines, Grid, Tree, up_down_rank};
-use crate::routing::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes};
+use crate::ordering::{Datelines, Grid, StaggeredCuts, Tree, up_down_rank};
+use crate::routing::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes, staggered_routes};
 
 /// The longest ring on which one VL suffices for all shortest paths.
 const SHORT_RING: usize = 4;
@@ -35,7 +36,8 @@ struct Candidate {
 /// Tables for tori with long rings; `None` where the fabric is no such torus, `balance stable` is asked for, or VLs or
 /// SLs do not suffice.
 ///
-/// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six. On damaged
+/// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six; or all pairs
+/// have one SL, if so many are not to be had, with detours on three VLs where there are two dimensions. On damaged
 /// ones there are up to three candidates, and the [objective](Objective) decides: packets that go around broken rings
 /// the other way, on two VLs; paths that begin on a third VL and go on in dimension order; and the search on small
 /// tori, with as many VLs.
@@ -56,6 +58,9 @@ pub(super) fn torus_plan<'a>(
         return None;
     }
     let torus = Torus::find(task)?;
+    if torus.grid.is_whole() && torus.is_to_have_one_sl() {
+        return torus.one_sl(objective).map(Ok);
+    }
     let mut candidates = torus.candidates();
     candidates.retain(|candidate| candidate.suffices(task));
     let free = |plan| Priced { plan, price: 0.0, lost: 0.0, legal: None };
@@ -152,6 +157,49 @@ impl<'a> Torus<'a> {
         found
     }
 
+    /// Whether all pairs are to have one SL, although dimension order would take several.
+    fn is_to_have_one_sl(&self) -> bool {
+        let Task { settings, limits, .. } = self.task;
+        self.lines.sls() > 1
+            && match settings.prefer {
+                Prefer::OneSl => true,
+                Prefer::Default => usize::from(limits.sls) < self.lines.sls(),
+                Prefer::Minimal => limits.sls == 1,
+            }
+    }
+
+    /// One SL, with detours around the cuts of the rings. Later tables may keep to these.
+    fn one_sl(&self, objective: Option<Objective<'a>>) -> Option<Priced> {
+        let task = self.task;
+        let most = task.settings.max_nonminimal.unwrap_or(1.0);
+        let found = StaggeredCuts::find(&self.grid).iter().find_map(|cuts| self.staggered(cuts))?;
+        let detours = Some(found.detours).filter(|&detours| detours <= most)?;
+        let objective = objective.unwrap_or_else(|| Objective::new(task));
+        let mut priced = found.priced(&objective)?;
+        let largest = largest_load(task.fabric, &priced.plan.lft).ok()?;
+        let keepable = Keepable::of(&objective, &priced, None, detours, largest);
+        priced.plan.lineage = Lineage::First(Box::new(keepable));
+        Some(priced)
+    }
+
+    /// The same without what later tables need.
+    fn staggered(&self, cuts: &StaggeredCuts) -> Option<Candidate> {
+        let Task { fabric, hops, limits, .. } = self.task;
+        let Lanes { sl2vl, path_sl, vls, sls } = staggered(fabric, &self.grid, limits).ok()?;
+        let routes = staggered_routes(fabric, hops, &self.grid, cuts);
+        let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
+        let lft = routes.lft;
+        let remarks = vec![
+            self.in_words((sls, vls), detours, "no path takes the three steps of a ring's cut"),
+            "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions"
+                .to_owned(),
+        ];
+        let mut plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees: None, lineage: Lineage::Single };
+        plan.find_any_trees(fabric, hops);
+        // There is no SL for multicast alone.
+        plan.serves_multicast().then_some(Candidate { plan, sls, detours })
+    }
+
     /// Paths that start on a third VL as they need it.
     ///
     /// - `limit`: SLs that may be used.
@@ -180,7 +228,7 @@ impl<'a> Torus<'a> {
         let pairs = routes.sls.clone();
         let Lanes { sl2vl, path_sl, vls, sls } =
             labelled(fabric, &self.grid, &self.lines, vl, pairs, size, limits);
-        let mut remarks = vec![self.in_words((routes.used, vls), detours)];
+        let mut remarks = vec![self.in_words((routes.used, vls), detours, self.dimension_order())];
         if sls > 1 {
             remarks.push("hosts must use the SL of the PathRecord".to_owned());
         }
@@ -206,7 +254,7 @@ impl<'a> Torus<'a> {
         let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
         let lanes = |escape_first| datelines(fabric, grid, lines, &routes.starts, escape_first, limits).ok();
         let Lanes { sl2vl, path_sl, vls, sls } = lanes(false)?;
-        let mut remarks = vec![self.in_words((sls, vls), detours)];
+        let mut remarks = vec![self.in_words((sls, vls), detours, self.dimension_order())];
         if sls > 1 {
             remarks.push("hosts must use the SL of the PathRecord".to_owned());
         }
@@ -228,7 +276,9 @@ impl<'a> Torus<'a> {
     }
 
     /// What an administrator should know of the tables.
-    fn in_words(&self, (sls, vls): (u8, u8), detours: f64) -> String {
+    ///
+    /// - `how`: why there is no credit loop.
+    fn in_words(&self, (sls, vls): (u8, u8), detours: f64, how: &str) -> String {
         let lengths: Vec<String> = self
             .grid
             .dimensions()
@@ -242,9 +292,14 @@ impl<'a> Torus<'a> {
             share => format!("{:.2} % of the adapter pairs on detours", 100.0 * share),
         };
         let number = if sls == 1 { "one SL".to_owned() } else { format!("{sls} SLs") };
-        let which =
-            if self.lines.sls() == 1 { "" } else { ", and the SL says which datelines the path crosses" };
-        format!("{number}, {vls} VLs, {detours}: dimension order{which} ({})", lengths.join(", "))
+        format!("{number}, {vls} VLs, {detours}: {how} ({})", lengths.join(", "))
+    }
+
+    fn dimension_order(&self) -> &'static str {
+        match self.lines.sls() {
+            1 => "dimension order",
+            _ => "dimension order, and the SL says which datelines the path crosses",
+        }
     }
 }
 

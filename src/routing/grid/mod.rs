@@ -3,11 +3,13 @@
 mod ascending;
 mod escape;
 mod labelled;
+mod staggered;
 
 use rayon::prelude::*;
 
 use self::escape::Escape;
 pub use self::labelled::{LabelledRoutes, labelled_routes};
+pub use self::staggered::staggered_routes;
 use super::Hops;
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
 use crate::ordering::{Datelines, Grid};
