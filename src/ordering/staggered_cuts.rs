@@ -48,7 +48,7 @@ pub struct StaggeredCuts {
     column_cuts: Vec<[usize; 2]>,
 }
 
-/// The columns that lead to a late row, for the sources in one [quadrant](Target) of a target: those at these distances
+/// The columns that lead to a late row, for the sources in one [quadrant](PathsTo) of a target: those at these distances
 /// in the row whose own cut is not in the way. In other columns, packets go on in early rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
@@ -58,13 +58,13 @@ pub struct Columns {
 
 /// The paths to one switch. A *quadrant* is all sources from which it is in the same direction in both dimensions.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct PathsTo {
     /// Its column and its row.
     place: [usize; 2],
     /// Whether half-way sources go upwards, in rows and in columns.
     halves: [bool; 2],
     /// By quadrant.
-    columns: [Columns; Target::QUADRANTS],
+    columns: [Columns; PathsTo::QUADRANTS],
 }
 
 /// A dimension of the grid.
@@ -125,21 +125,25 @@ impl StaggeredCuts {
     /// The paths to a switch, with the first of the [`choices`](Self::choices) in each quadrant.
     ///
     /// - `halves`: whether half-way sources go upwards in rows, and in columns if the cut of the target's column allows.
-    pub fn target(&self, grid: &Grid, to: SwitchId, halves: [bool; 2]) -> Target {
+    pub fn target(&self, grid: &Grid, to: SwitchId, halves: [bool; 2]) -> PathsTo {
         let place = self.place(grid, to);
         let half = Way { up: halves[1], steps: self.y.length() / 2 };
         let cut = self.y.length() % 2 == 0 && self.y.meets(place[1], half, self.column_cuts[place[0]]);
         let halves = [halves[0], halves[1] != cut];
         let none = Columns { from: 1, to: 0 };
-        let mut target = Target { place, halves, columns: [none; Target::QUADRANTS] };
-        for quadrant in 0..Target::QUADRANTS {
+        let mut target = PathsTo { place, halves, columns: [none; PathsTo::QUADRANTS] };
+        for quadrant in 0..PathsTo::QUADRANTS {
             target.columns[quadrant] = self.choices(&target, quadrant).next().unwrap_or(none);
         }
         target
     }
 
     /// The columns that may lead to late rows. Any choice is safe, and lengths are the same with all of them.
-    pub fn choices(&self, target: &Target, quadrant: usize) -> impl Iterator<Item = Columns> + Clone + use<> {
+    pub fn choices(
+        &self,
+        target: &PathsTo,
+        quadrant: usize,
+    ) -> impl Iterator<Item = Columns> + Clone + use<> {
         let up = quadrant & 1 == 0;
         let most = self.x.longest(up, target.halves[0]);
         let cut = |cuts| (CUT..=most).find(|&steps| self.x.meets(target.place[0], Way { up, steps }, cuts));
@@ -156,7 +160,7 @@ impl StaggeredCuts {
     /// The step of packets to a target: a dimension, and whether it is upwards there. `None` at the target.
     ///
     /// Cost: O(1).
-    pub fn step(&self, grid: &Grid, target: &Target, at: SwitchId) -> Option<(usize, bool)> {
+    pub fn step(&self, grid: &Grid, target: &PathsTo, at: SwitchId) -> Option<(usize, bool)> {
         let [column, row] = self.place(grid, at);
         let across = self.x.way(column, target.place[0], target.halves[0]);
         let along = self.y.way(row, target.place[1], target.halves[1]);
@@ -200,7 +204,7 @@ impl StaggeredCuts {
     }
 
     /// The late row at the end of paths in a quadrant.
-    fn late_row(&self, target: &Target, along: Way) -> usize {
+    fn late_row(&self, target: &PathsTo, along: Way) -> usize {
         let row = target.place[1];
         if self.is_late(row) { row } else { self.y.after(row, !along.up, 1) }
     }
@@ -212,7 +216,7 @@ impl StaggeredCuts {
 
     /// Whether packets that have taken a step in a row may go on in the next column: it is that of the target, or leads
     /// to a late row.
-    fn is_free_beside(&self, target: &Target, column: usize, across: Way, along: Way) -> bool {
+    fn is_free_beside(&self, target: &PathsTo, column: usize, across: Way, along: Way) -> bool {
         let next = self.x.after(column, across.up, 1);
         let closer = Way { steps: across.steps - 1, ..across };
         match closer.steps {
@@ -227,7 +231,7 @@ impl StaggeredCuts {
     }
 
     /// Whether packets in a column go on in it, to a late row.
-    fn leads_to_late_row(&self, target: &Target, column: usize, across: Way, along: Way) -> bool {
+    fn leads_to_late_row(&self, target: &PathsTo, column: usize, across: Way, along: Way) -> bool {
         let Columns { from, to } = target.columns[quadrant(across, along)];
         // The neighbour of a target whose own column is cut serves it.
         let serves = across.steps == 1 && !self.is_open(target, target.place[0], along.up);
@@ -235,7 +239,7 @@ impl StaggeredCuts {
     }
 
     /// Whether the step to a neighbouring column whose cut is not in the way is upwards.
-    fn aside(&self, target: &Target, column: usize, along: Way) -> Option<bool> {
+    fn aside(&self, target: &PathsTo, column: usize, along: Way) -> Option<bool> {
         let open = |up: &bool| {
             let next = self.x.dimension.next(column, *up);
             next.is_some_and(|next| self.is_open(target, next, along.up))
@@ -244,7 +248,7 @@ impl StaggeredCuts {
     }
 
     /// Whether no way in a column to the row of the target, from one side, meets the cut.
-    fn is_open(&self, target: &Target, column: usize, up: bool) -> bool {
+    fn is_open(&self, target: &PathsTo, column: usize, up: bool) -> bool {
         let longest = Way { up, steps: self.y.longest(up, target.halves[1]) };
         !self.y.meets(target.place[1], longest, self.column_cuts[column])
     }
@@ -254,7 +258,7 @@ impl StaggeredCuts {
     }
 }
 
-impl Target {
+impl PathsTo {
     /// Number of quadrants.
     pub const QUADRANTS: usize = 4;
 
@@ -373,7 +377,7 @@ mod tests {
     use crate::topology::Torus;
 
     /// The dimensions that a packet goes in, step by step.
-    fn path(f: &Fabric, grid: &Grid, cuts: &StaggeredCuts, target: &Target, from: SwitchId) -> Vec<usize> {
+    fn path(f: &Fabric, grid: &Grid, cuts: &StaggeredCuts, target: &PathsTo, from: SwitchId) -> Vec<usize> {
         let (mut at, mut path) = (from, Vec::new());
         while let Some((i, up)) = cuts.step(grid, target, at) {
             path.push(i);
@@ -395,7 +399,7 @@ mod tests {
                 let mut longer = 0;
                 for (to, half) in f.switch_ids().flat_map(|to| [(to, true), (to, false)]) {
                     let mut target = cuts.target(&grid, to, [half; 2]);
-                    for quadrant in 0..Target::QUADRANTS {
+                    for quadrant in 0..PathsTo::QUADRANTS {
                         let choices = cuts.choices(&target, quadrant);
                         let choice = choices.clone().nth(to.index() % choices.count()).unwrap();
                         target.choose(quadrant, choice);

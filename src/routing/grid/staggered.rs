@@ -2,7 +2,7 @@
 
 use super::{GridRoutes, HOME, Slot};
 use crate::fabric::{ChannelId, EndPort, Fabric, SwitchId};
-use crate::ordering::{Datelines, Grid, StaggeredCuts, Target};
+use crate::ordering::{Datelines, Grid, PathsTo, StaggeredCuts};
 use crate::routing::{Hops, adapters_by_switch};
 use crate::tables::Lft;
 
@@ -20,7 +20,7 @@ use crate::tables::Lft;
 pub fn staggered_routes(fabric: &Fabric, hops: &Hops, grid: &Grid, cuts: &StaggeredCuts) -> GridRoutes {
     let attached = fabric.endports().iter().filter_map(|end| Some((end, end.attachment?.0)));
     let (adapters, switches): (Vec<_>, Vec<_>) = attached.partition(|(end, _)| end.is_adapter());
-    let mut targets: Vec<Target> = adapters
+    let mut targets: Vec<PathsTo> = adapters
         .iter()
         .chain(&switches)
         .zip(0_usize..)
@@ -32,8 +32,8 @@ pub fn staggered_routes(fabric: &Fabric, hops: &Hops, grid: &Grid, cuts: &Stagge
         .collect();
     let mut balance = Balance::new(fabric, grid, cuts);
     let trees = WORK / (adapters.len() * fabric.num_switches()).max(1);
-    let choices = (trees / Target::QUADRANTS).min(MOST_CHOICES);
-    let rounds = if choices == 0 { 0 } else { (trees / (choices * Target::QUADRANTS)).min(MOST_ROUNDS) };
+    let choices = (trees / PathsTo::QUADRANTS).min(MOST_CHOICES);
+    let rounds = if choices == 0 { 0 } else { (trees / (choices * PathsTo::QUADRANTS)).min(MOST_ROUNDS) };
     for round in 0..rounds.max(1) {
         for (target, &(_, to)) in targets.iter_mut().zip(&adapters) {
             if round > 0 {
@@ -127,7 +127,7 @@ impl<'a> Balance<'a> {
     }
 
     /// Follows the paths of all adapters to a target.
-    fn grow(&mut self, target: &Target, to: SwitchId) {
+    fn grow(&mut self, target: &PathsTo, to: SwitchId) {
         let n = self.steps.len();
         self.pending.fill(0);
         for s in (0..n).map(SwitchId::at) {
@@ -183,8 +183,8 @@ impl<'a> Balance<'a> {
     /// Takes the best columns, quadrant by quadrant: those with the fewest detours, and of these the best price.
     ///
     /// - `hops`: the distances from the target.
-    fn choose(&mut self, target: &mut Target, to: SwitchId, hops: &[u8], most: usize) {
-        for quadrant in 0..Target::QUADRANTS {
+    fn choose(&mut self, target: &mut PathsTo, to: SwitchId, hops: &[u8], most: usize) {
+        for quadrant in 0..PathsTo::QUADRANTS {
             let choices = self.cuts.choices(target, quadrant);
             let every = choices.clone().count().div_ceil(most).max(1);
             let mut best = (u64::MAX, f64::INFINITY, target.columns(quadrant));
