@@ -90,6 +90,11 @@ pub(super) trait Graph {
     /// False if that would close a cycle; some may have been added then.
     fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool;
 
+    /// Number of virtual channels visited so far: the cost of additions.
+    fn visited(&self) -> usize {
+        0
+    }
+
     /// The state that [`Graph::roll_back`] restores.
     fn checkpoint(&self) -> usize {
         0
@@ -404,11 +409,6 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Number of virtual channels visited so far to maintain the order: the cost of additions.
-    pub(super) fn visited(&self) -> usize {
-        self.visited
-    }
-
     /// Changes the order so that `a` comes before `b` (Pearce and Kelly, "A Dynamic Topological Sort
     /// Algorithm for Directed Acyclic Graphs"); false if a path leads from `b` to `a`.
     fn order_before(&mut self, a: usize, b: usize) -> bool {
@@ -509,6 +509,10 @@ impl Graph for Dependencies<'_> {
             }
             ordered
         })
+    }
+
+    fn visited(&self) -> usize {
+        self.visited
     }
 
     fn checkpoint(&self) -> usize {

@@ -37,6 +37,8 @@ const BUDGET: usize = 10_000_000;
 const ORDERED_BUDGET: usize = 1_000_000;
 /// The same for a tree that fits all paths that obey the order: about a hundredth of a second.
 const ANY_PATH_BUDGET: usize = 100_000;
+/// How often the budget a single tree may take. On a Megafly of 1088 switches a tree was found with twelve times the budget.
+const BUDGETS_OF_A_TREE: usize = 16;
 /// Roots tried for a tree that serves many SLs at once: if none of these works, hardly any other will.
 const SHARED_ROOTS: usize = 8;
 
@@ -169,7 +171,7 @@ impl Roots {
                 break;
             }
             let better = |&(_, depth): &(_, u32)| best.as_ref().is_none_or(|(_, least)| depth < *least);
-            if let Some(found) = growth.grow(root, classes).filter(better) {
+            if let Some(found) = growth.grow(root, classes, usize::MAX).filter(better) {
                 best = Some(found);
             }
         }
@@ -186,10 +188,11 @@ impl Roots {
         budget: usize,
     ) -> Option<Vec<ChannelId>> {
         let tried = if classes.len() > 1 { SHARED_ROOTS } else { MAX_ROOTS };
-        let end = growth.graph.visited() + budget;
+        let start = growth.graph.visited();
+        let most = start + BUDGETS_OF_A_TREE * budget;
         self.list.iter().take(tried).find_map(|&(root, _)| {
-            let patient = growth.graph.visited() < end;
-            if patient { growth.grow(root, classes).map(|(edges, _)| edges) } else { None }
+            let patient = growth.graph.visited() < start + budget;
+            if patient { growth.grow(root, classes, most).map(|(edges, _)| edges) } else { None }
         })
     }
 }
@@ -308,7 +311,9 @@ impl<'a, G: Graph> Growth<'a, G> {
     /// Grows a tree from a root for some classes of SLs. Returns its channels away from the root in the order in which
     /// they were added, and the distance from the root to the farthest switch with adapters. The graph keeps the
     /// dependencies of the tree; without a tree it is unchanged.
-    fn grow(&mut self, root: SwitchId, classes: &[usize]) -> Option<(Vec<ChannelId>, u32)> {
+    ///
+    /// - `most`: visits of the graph after which it gives up.
+    fn grow(&mut self, root: SwitchId, classes: &[usize], most: usize) -> Option<(Vec<ChannelId>, u32)> {
         let channels = self.fabric.channels();
         let start = self.graph.checkpoint();
         let mut inside = vec![false; self.fabric.num_switches()];
@@ -317,7 +322,8 @@ impl<'a, G: Graph> Growth<'a, G> {
         let mut deepest = 0;
         let mut edges = Vec::with_capacity(inside.len());
         let mut at = 0;
-        while let Some(&(s, depth)) = queue.get(at) {
+        let mut open: Vec<usize> = self.fabric.switch_ids().map(|s| channels.out_range(s).len()).collect();
+        'tree: while let Some(&(s, depth)) = queue.get(at) {
             at += 1;
             if self.fabric.num_adapters_on(s) > 0 {
                 deepest = depth;
@@ -327,10 +333,19 @@ impl<'a, G: Graph> Growth<'a, G> {
             ahead.sort_by_key(|&id| (Reverse(channels.out_range(channels.get(id).to).len()), id));
             for id in ahead {
                 let to = channels.get(id).to;
-                if !inside[to.index()] && self.attach(id, classes) {
+                if inside[to.index()] {
+                    continue;
+                }
+                if self.attach(id, classes) {
                     inside[to.index()] = true;
                     queue.push((to, depth + 1));
                     edges.push(id);
+                    continue;
+                }
+                // No other channel to it is left.
+                open[to.index()] -= 1;
+                if open[to.index()] == 0 || self.graph.visited() > most {
+                    break 'tree;
                 }
             }
         }
