@@ -75,6 +75,20 @@ fn ibdmchk_agrees_on_every_engine() {
     assert_eq!(judged_by.len(), free, "each engine routes some of them: {judged_by:?}");
 }
 
+/// The cuts of rings keep one SL free of credit loops; on one VL there are some.
+#[test]
+fn ibdmchk_agrees_on_tori_with_one_sl() {
+    let Some(tools) = host::tools("ibdmchk on tori with one SL") else { return };
+    for dims in [[8, 8], [7, 7], [9, 7], [12, 5]] {
+        let torus = Torus { dims: dims.to_vec(), cas: 1 }.build().expect("a torus");
+        let settings = Settings { prefer: engine::Prefer::OneSl, ..Settings::default() };
+        let good = engine::route(&torus, &settings).expect("it can be routed").routes;
+        assert_eq!(judged(tools, &torus, &good), [(true, true); 2], "{torus}");
+        let one_vl = Routes { sl2vl: Sl2Vl::new(&torus), ..good };
+        assert_eq!(judged(tools, &torus, &one_vl), [(true, false); 2], "{torus} on one VL");
+    }
+}
+
 #[test]
 fn ibdmchk_agrees_on_every_family_and_on_broken_tables() {
     let Some(tools) = host::tools("ibdmchk on the files of route") else { return };

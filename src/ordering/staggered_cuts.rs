@@ -26,9 +26,10 @@ use crate::fabric::{SwitchId, Vl};
 /// Any of these may be left out. In a ring of an odd number of rows, two neighbours are late. From one to the other there
 /// is no last step. So a free step may be in the row there, and lead to a column that goes on to the other row; for some
 /// packets it is a detour, away from the other row.
-////// Early rows have their cuts half a ring away from those of late rows, and columns from
-/// those of their neighbours. No shortest path meets both cuts of such a pair. So packets go in early rows where the cuts
-/// of these are not in the way, and else in late rows; and in columns whose cut is not in the way.
+///
+/// Early rows have their cuts half a ring away from those of late rows, and columns from those of their neighbours. No
+/// shortest path meets both cuts of such a pair. So packets go in early rows where the cuts of these are not in the way,
+/// and else in late rows; and in columns whose cut is not in the way.
 ///
 /// *Why no credit loop.* First steps have VL 0, and sources alone wait for them. Steps straight on have VL 1, and the
 /// cuts leave no cycle among those of one ring. Steps after a turn have VL 2: into early rows only packets turn that have
@@ -138,7 +139,7 @@ impl StaggeredCuts {
         target
     }
 
-    /// The columns that may lead to late rows. Any choice is safe, and lengths are the same with all of them.
+    /// The columns that may lead to late rows. Any choice is safe. Lengths depend on it only where the rows are an odd ring.
     pub fn choices(
         &self,
         target: &PathsTo,
@@ -164,43 +165,54 @@ impl StaggeredCuts {
         let [column, row] = self.place(grid, at);
         let across = self.x.way(column, target.place[0], target.halves[0]);
         let along = self.y.way(row, target.place[1], target.halves[1]);
-        let (in_row, in_column) = (|up| Some((self.x.index, up)), |up| Some((self.y.index, up)));
+        let in_row = |up| (self.x.index, up);
+        let in_column = |up| (self.y.index, up);
         match (across.steps, along.steps) {
             (0, 0) => None,
-            (0, _) if !self.y.meets(target.place[1], along, self.column_cuts[column]) => in_column(along.up),
+            (0, _) if !self.y.meets(target.place[1], along, self.column_cuts[column]) => {
+                Some(in_column(along.up))
+            }
             // Beyond the cut of the column: over a neighbouring column, from an early row.
-            (0, _) if self.is_late(row) => in_column(self.free_step(row, along)),
-            (0, _) => in_row(self.aside(target, column, along)?),
-            (_, 0) => {
-                let cuts = self.row_cuts[usize::from(self.is_late(row))];
-                let meets = |way| self.x.meets(target.place[0], way, cuts);
-                let half = 2 * across.steps == self.x.length();
-                match [across, Way { up: !across.up, ..across }].into_iter().find(|&way| !meets(way)) {
-                    Some(way) if way == across || half => in_row(way.up),
-                    // Around the cut, over a neighbouring row of the other kind.
-                    _ => {
-                        let up = column / 2 % 2 == 1;
-                        let suits = |next| self.is_late(next) != self.is_late(row);
-                        in_column(up == self.y.dimension.next(row, up).is_some_and(suits))
-                    }
-                }
-            }
-            _ => {
-                let goes = self.leads_to_late_row(target, column, across, along);
-                let Columns { to, .. } = target.columns[quadrant(across, along)];
-                // Packets of columns farther away come by in the late row.
-                let stays = row == self.late_row(target, along) && (goes || across.steps <= to);
-                if stays || !goes && !self.is_late(row) {
-                    in_row(across.up)
-                } else if goes || self.free_step(row, along) == along.up {
-                    in_column(along.up)
-                } else if self.is_free_beside(target, column, across, along) {
-                    in_row(across.up)
-                } else {
-                    in_column(!along.up)
-                }
-            }
+            (0, _) if self.is_late(row) => Some(in_column(self.free_step(row, along))),
+            (0, _) => self.aside(target, column, along).map(in_row),
+            (_, 0) => Some(match self.in_own_row(target, row, across) {
+                Some(up) => in_row(up),
+                None => in_column(self.out_of_row(column, row)),
+            }),
+            _ if self.goes_in_row(target, [column, row], across, along) => Some(in_row(across.up)),
+            _ if self.leads_to_late_row(target, column, across, along) => Some(in_column(along.up)),
+            _ => Some(in_column(self.free_step(row, along))),
         }
+    }
+
+    /// In the row of the target: whether the way to it is upwards. `None` beyond the cut.
+    fn in_own_row(&self, target: &PathsTo, row: usize, across: Way) -> Option<bool> {
+        let cuts = self.row_cuts[usize::from(self.is_late(row))];
+        let other = Way { up: !across.up, ..across };
+        let half = 2 * across.steps == self.x.length();
+        let ways = std::iter::once(across).chain(half.then_some(other));
+        ways.map(|way| (way, self.x.meets(target.place[0], way, cuts)))
+            .find(|(_, meets)| !meets)
+            .map(|(way, _)| way.up)
+    }
+
+    /// Whether the step to a neighbouring row of the other kind is upwards; both ways in turn.
+    fn out_of_row(&self, column: usize, row: usize) -> bool {
+        let up = column / 2 % 2 == 1;
+        let suits = |next| self.is_late(next) != self.is_late(row);
+        up == self.y.dimension.next(row, up).is_some_and(suits)
+    }
+
+    /// Whether packets go on in their row, towards a target in another row and column.
+    fn goes_in_row(&self, target: &PathsTo, [column, row]: [usize; 2], across: Way, along: Way) -> bool {
+        let leads = self.leads_to_late_row(target, column, across, along);
+        let Columns { to, .. } = target.columns[quadrant(across, along)];
+        if row == self.late_row(target, along) && (leads || across.steps <= to) {
+            // Packets of columns farther away come by here.
+            return true;
+        }
+        let no_way_ahead = self.is_late(row) && self.free_step(row, along) != along.up;
+        !leads && (!self.is_late(row) || no_way_ahead && self.is_free_beside(target, column, across, along))
     }
 
     /// The late row at the end of paths in a quadrant.
