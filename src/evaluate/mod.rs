@@ -13,6 +13,7 @@ mod alternatives;
 mod bisection;
 mod bounds;
 mod by_role;
+mod earlier;
 mod faults;
 mod lengths;
 mod load;
@@ -35,6 +36,7 @@ pub use alternatives::{Alternatives, path_difference};
 pub use bisection::Bisection;
 pub use bounds::Bounds;
 pub use by_role::{ByRole, ClassFigures};
+pub use earlier::Earlier;
 pub use faults::FaultTolerance;
 pub use lengths::PathLengths;
 pub use load::ChannelLoad;
@@ -190,8 +192,22 @@ pub(crate) fn largest_load(fabric: &Fabric, lft: &Lft) -> Result<u64, EvaluateEr
 /// O(D S h) for the fault tolerance if there are alternatives, with routes of h channels; O(P + C)
 /// memory per thread. Drawn LIDs cost O((P + N) D h) more.
 pub fn evaluate(fabric: &Fabric, routes: &Routes, options: &Options) -> Result<Evaluation, EvaluateError> {
+    evaluate_after(fabric, routes, options, None)
+}
+
+/// The same with less work where most entries are those of earlier tables.
+pub fn evaluate_after(
+    fabric: &Fabric,
+    routes: &Routes,
+    options: &Options,
+    earlier: Option<&Earlier<'_>>,
+) -> Result<Evaluation, EvaluateError> {
     let mut paths = paths::Paths::new(fabric, &routes.lft)?;
-    let mut counts = trees::count(&paths)?;
+    let known = earlier.and_then(|earlier| earlier.counts_of(&paths));
+    let mut counts = match known {
+        Some(counts) => counts,
+        None => trees::count(&paths)?,
+    };
     if options.lids == LidChoice::Shortest {
         paths.drawn = Some(options.seed);
         counts = trees::count_drawn(&paths);

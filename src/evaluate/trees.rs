@@ -8,7 +8,8 @@ use super::EvaluateError;
 use super::paths::{Adapter, Paths, Step};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 
-/// Totals over the routes of all pairs.
+/// Totals over routes.
+#[derive(Clone, Debug)]
 pub(super) struct Counts {
     /// Number of routes on each channel.
     pub(super) load: Vec<u64>,
@@ -27,8 +28,13 @@ pub(super) struct Counts {
 ///
 /// Cost: O(S) per LID, over all cores.
 pub(super) fn count(paths: &Paths) -> Result<Counts, EvaluateError> {
-    let trees: Vec<(&Adapter, Lid)> =
-        paths.adapters.iter().flat_map(|to| to.end.lids().map(move |lid| (to, lid))).collect();
+    count_to(paths, |_| true)
+}
+
+/// The same for the routes to some LIDs.
+pub(super) fn count_to(paths: &Paths, counts: impl Fn(Lid) -> bool) -> Result<Counts, EvaluateError> {
+    let all = paths.adapters.iter().flat_map(|to| to.end.lids().map(move |lid| (to, lid)));
+    let trees: Vec<(&Adapter, Lid)> = all.filter(|&(_, lid)| counts(lid)).collect();
     let total = trees
         .par_iter()
         .enumerate()

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use self::changes::Changes;
 use self::damage::Damage;
 use crate::engine::{self, Baseline, Settings};
-use crate::evaluate::{Options, evaluate};
+use crate::evaluate::{Earlier, Options, evaluate_after};
 use crate::fabric::Fabric;
 use crate::reconfigure::{self, plan};
 use crate::tables::{Routes, Transition};
@@ -124,8 +124,13 @@ impl WhatIf<'_> {
     /// # Panics
     /// If the tables were made for another fabric.
     pub fn row(&self, failure: &Failure) -> Row {
+        self.row_after(failure, None)
+    }
+
+    /// - `earlier`: the tables before, if their routes have been counted.
+    fn row_after(&self, failure: &Failure, earlier: Option<&Earlier<'_>>) -> Row {
         let damage = Damage::of(self.fabric, failure);
-        let (figures, error) = match self.figures(&damage) {
+        let (figures, error) = match self.figures(&damage, earlier) {
             Ok(figures) => (Some(figures), None),
             Err(error) => (None, Some(error)),
         };
@@ -139,14 +144,15 @@ impl WhatIf<'_> {
         }
     }
 
-    fn figures(&self, damage: &Damage) -> Result<Figures, String> {
+    fn figures(&self, damage: &Damage, earlier: Option<&Earlier<'_>>) -> Result<Figures, String> {
         let left = damage.fabric.as_ref().map_err(ToString::to_string)?;
         let routed =
             engine::route_after(left, self.settings, self.baseline).map_err(|error| error.to_string())?;
         if !routed.verdict.is_safe() {
             return Err(format!("{} may deadlock", self.settings.engine));
         }
-        let measured = evaluate(left, &routed.routes, &self.options).map_err(|error| error.to_string())?;
+        let measured = evaluate_after(left, &routed.routes, &self.options, earlier);
+        let measured = measured.map_err(|error| error.to_string())?;
         let changes = Changes::between(self.before, left, &routed.routes, &damage.switches);
         Ok(Figures {
             vls: routed.verdict.vls,
@@ -176,6 +182,7 @@ impl WhatIf<'_> {
         stop: &(dyn Fn() -> bool + Sync),
         done: &(dyn Fn() + Sync),
     ) -> Result<Vec<Option<Row>>, ThreadPoolBuildError> {
+        let earlier = Earlier::new(self.fabric, &self.before.lft);
         let threads = rayon::current_num_threads();
         let workers = threads.min(failures.len()).max(1);
         // A pool for each worker: a thread of a common pool that waits for a part of its own work would begin
@@ -189,7 +196,7 @@ impl WhatIf<'_> {
                 .and_then(|at| Some((at, failures.get(at)?)))
                 .filter(|_| !stop())
             {
-                let row = pool.install(|| self.row(failure));
+                let row = pool.install(|| self.row_after(failure, earlier.as_ref()));
                 rows.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(row);
                 done();
             }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::engine::{Routed, route};
+use crate::evaluate::evaluate;
 use crate::fabric::{Lid, NodeKind, SwitchId};
 use crate::tables::Lft;
 use crate::topology::{Dragonfly, FatTree, Mesh, Ring, Torus, fail_links, small_members};
