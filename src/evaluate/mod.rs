@@ -195,7 +195,10 @@ pub fn evaluate(fabric: &Fabric, routes: &Routes, options: &Options) -> Result<E
     evaluate_after(fabric, routes, options, None)
 }
 
-/// The same with less work where most entries are those of earlier tables.
+/// As [`evaluate`], with less work where most entries are those of earlier tables.
+///
+/// # Errors
+/// Those of [`evaluate`].
 pub fn evaluate_after(
     fabric: &Fabric,
     routes: &Routes,
