@@ -119,7 +119,8 @@ pub struct WhatIf<'a> {
 impl WhatIf<'_> {
     /// What one failure costs.
     ///
-    /// Cost: that of [`route_after`](engine::route_after) and [`evaluate`](crate::evaluate::evaluate()), and O(D S) with D LIDs and S switches.
+    /// Cost: that of [`route_after`](engine::route_after) and [`evaluate`](crate::evaluate::evaluate()), and O(D S) with D
+    /// LIDs and S switches.
     ///
     /// # Panics
     /// If the tables were made for another fabric.
