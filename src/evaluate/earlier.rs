@@ -1,8 +1,8 @@
 //! What is known of earlier tables, for those that follow them.
 
-use super::paths::Paths;
+use super::paths::{Adapter, Paths};
 use super::trees::{Counts, count, count_to};
-use crate::fabric::{ChannelId, Fabric, Lid};
+use crate::fabric::{Fabric, Lid};
 use crate::tables::Lft;
 
 /// Tables with the totals of their routes. Of later tables only the routes to LIDs whose entries differ are counted:
@@ -27,11 +27,13 @@ impl<'a> Earlier<'a> {
     /// Cost: O(D S) for a comparison of bytes, and O(S) for each LID whose entries differ.
     pub(super) fn counts_of(&self, now: &Paths<'_>) -> Option<Counts> {
         let (before, fabric) = (self.paths.fabric, now.fabric);
-        let switches = |f: &Fabric| f.switch_ids().map(|s| f.switch(s).guid).collect::<Vec<_>>();
-        let ends = |paths: &Paths<'_>| -> Vec<_> {
-            paths.adapters.iter().map(|a| (a.end.guid, a.end.lid, a.end.lmc, a.switch, a.port)).collect()
-        };
-        if switches(before) != switches(fabric) || ends(&self.paths) != ends(now) {
+        let switch = |f: &Fabric, s| f.switch(s).guid;
+        let ids = before.switch_ids().map(|s| switch(before, s));
+        if !ids.eq(fabric.switch_ids().map(|s| switch(fabric, s))) {
+            return None;
+        }
+        let end = |a: &Adapter| (a.end.guid, a.end.lid, a.end.lmc, a.switch, a.port);
+        if !self.paths.adapters.iter().map(end).eq(now.adapters.iter().map(end)) {
             return None;
         }
         let differs = |lid: Lid| self.paths.lft.to(lid) != now.lft.to(lid);
@@ -40,8 +42,11 @@ impl<'a> Earlier<'a> {
         let mut load = new.load;
         for (id, c) in before.channels().iter() {
             let stays = self.counts.load[id.index()] - gone.load[id.index()];
-            let now: Option<ChannelId> = fabric.channels().at_port(c.from, c.out_port);
-            match now.filter(|&now| fabric.channels().get(now).to == c.to) {
+            match fabric
+                .channels()
+                .at_port(c.from, c.out_port)
+                .filter(|&now| fabric.channels().get(now).to == c.to)
+            {
                 Some(now) => load[now.index()] += stays,
                 // Some route that is said to stay takes a channel that is gone.
                 None if stays > 0 => return None,

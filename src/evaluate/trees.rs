@@ -9,7 +9,6 @@ use super::paths::{Adapter, Paths, Step};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 
 /// Totals over routes.
-#[derive(Clone, Debug)]
 pub(super) struct Counts {
     /// Number of routes on each channel.
     pub(super) load: Vec<u64>,

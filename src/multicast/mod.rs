@@ -37,7 +37,8 @@ const BUDGET: usize = 10_000_000;
 const ORDERED_BUDGET: usize = 1_000_000;
 /// The same for a tree that fits all paths that obey the order: about a hundredth of a second.
 const ANY_PATH_BUDGET: usize = 100_000;
-/// How often the budget a single tree may take. On a Megafly of 1088 switches a tree was found with twelve times the budget.
+/// How often the budget a single tree may take. On a Megafly of 1,088 switches one was found with twelve times the
+/// budget.
 const BUDGETS_OF_A_TREE: usize = 16;
 /// Roots tried for a tree that serves many SLs at once: if none of these works, hardly any other will.
 const SHARED_ROOTS: usize = 8;
@@ -322,6 +323,7 @@ impl<'a, G: Graph> Growth<'a, G> {
         let mut deepest = 0;
         let mut edges = Vec::with_capacity(inside.len());
         let mut at = 0;
+        // By switch: channels by which the tree may still reach it.
         let mut open: Vec<usize> = self.fabric.switch_ids().map(|s| channels.out_range(s).len()).collect();
         'tree: while let Some(&(s, depth)) = queue.get(at) {
             at += 1;
@@ -342,7 +344,6 @@ impl<'a, G: Graph> Growth<'a, G> {
                     edges.push(id);
                     continue;
                 }
-                // No other channel to it is left.
                 open[to.index()] -= 1;
                 if open[to.index()] == 0 || self.graph.visited() > most {
                     break 'tree;

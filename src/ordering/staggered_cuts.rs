@@ -139,7 +139,8 @@ impl StaggeredCuts {
         target
     }
 
-    /// The columns that may lead to late rows. Any choice is safe. Lengths depend on it only where the rows are an odd ring.
+    /// The columns that may lead to late rows. Any choice is safe. Lengths depend on it only where the rows are an odd
+    /// ring.
     pub fn choices(
         &self,
         target: &PathsTo,
@@ -179,21 +180,22 @@ impl StaggeredCuts {
                 Some(up) => in_row(up),
                 None => in_column(self.out_of_row(column, row)),
             }),
-            _ if self.goes_in_row(target, [column, row], across, along) => Some(in_row(across.up)),
-            _ if self.leads_to_late_row(target, column, across, along) => Some(in_column(along.up)),
-            _ => Some(in_column(self.free_step(row, along))),
+            _ => Some(self.towards(target, [column, row], across, along)),
         }
     }
 
     /// In the row of the target: whether the way to it is upwards. `None` beyond the cut.
     fn in_own_row(&self, target: &PathsTo, row: usize, across: Way) -> Option<bool> {
         let cuts = self.row_cuts[usize::from(self.is_late(row))];
-        let other = Way { up: !across.up, ..across };
+        let is_open = |up| !self.x.meets(target.place[0], Way { up, ..across }, cuts);
         let half = 2 * across.steps == self.x.length();
-        let ways = std::iter::once(across).chain(half.then_some(other));
-        ways.map(|way| (way, self.x.meets(target.place[0], way, cuts)))
-            .find(|(_, meets)| !meets)
-            .map(|(way, _)| way.up)
+        if is_open(across.up) {
+            Some(across.up)
+        } else if half && is_open(!across.up) {
+            Some(!across.up)
+        } else {
+            None
+        }
     }
 
     /// Whether the step to a neighbouring row of the other kind is upwards; both ways in turn.
@@ -203,16 +205,22 @@ impl StaggeredCuts {
         up == self.y.dimension.next(row, up).is_some_and(suits)
     }
 
-    /// Whether packets go on in their row, towards a target in another row and column.
-    fn goes_in_row(&self, target: &PathsTo, [column, row]: [usize; 2], across: Way, along: Way) -> bool {
+    /// The step to a target in another row and column.
+    fn towards(&self, target: &PathsTo, [column, row]: [usize; 2], across: Way, along: Way) -> (usize, bool) {
         let leads = self.leads_to_late_row(target, column, across, along);
         let Columns { to, .. } = target.columns[quadrant(across, along)];
-        if row == self.late_row(target, along) && (leads || across.steps <= to) {
-            // Packets of columns farther away come by here.
-            return true;
+        // In the last row, packets of columns farther away come by.
+        let is_last = row == self.late_row(target, along) && (leads || across.steps <= to);
+        let (in_row, in_column) = ((self.x.index, across.up), (self.y.index, along.up));
+        if is_last || !leads && !self.is_late(row) {
+            in_row
+        } else if leads || self.free_step(row, along) == along.up {
+            in_column
+        } else if self.is_free_beside(target, column, across, along) {
+            in_row
+        } else {
+            (self.y.index, !along.up)
         }
-        let no_way_ahead = self.is_late(row) && self.free_step(row, along) != along.up;
-        !leads && (!self.is_late(row) || no_way_ahead && self.is_free_beside(target, column, across, along))
     }
 
     /// The late row at the end of paths in a quadrant.
@@ -364,7 +372,7 @@ fn column_cuts(x: Ring, y: Ring) -> Option<Vec<[usize; 2]>> {
     if x.dimension.ring {
         ends[0] = (0..rows).map(|row| suits(row, early[0])).collect();
     }
-    for left in 1..columns {
+    for left in 1..columns - 1 {
         let goes_on = |row| early.iter().any(|&next| suits(row, next) && ends[left - 1][next]);
         ends.push((0..rows).map(goes_on).collect());
     }
@@ -379,7 +387,7 @@ fn column_cuts(x: Ring, y: Ring) -> Option<Vec<[usize; 2]>> {
     }
     // Half-way packets must find one of their ways open, so both cuts are in one place there.
     let down = |up: usize| if y.is_odd() { rows - 1 - up } else { (up + CUT + 1) % rows };
-    (ends[columns - 1][early[0]]).then(|| cuts.iter().map(|&up| [up, down(up)]).collect())
+    Some(cuts.iter().map(|&up| [up, down(up)]).collect())
 }
 
 #[cfg(test)]

@@ -15,6 +15,10 @@ use crate::ordering::Rule;
 use crate::routing::{Forwarding, sssp};
 use crate::tables::{Lft, PathSl};
 
+/// What is remarked of tables with one SL.
+pub(super) const ONE_SL_SUFFICES: &str =
+    "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
+
 /// One SL for all pairs.
 ///
 /// - `measured`: the forwarding.
@@ -92,7 +96,10 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
     Ok(plan(objective, (lft, Measured::REFERENCE), lanes, None, remark, Vec::new()))
 }
 
-fn plan(
+/// Tables with their multicast trees.
+///
+/// - `remark`, `more`: what an administrator should know of them.
+pub(super) fn plan(
     objective: &Objective<'_>,
     (lft, measured): (Lft, Measured),
     lanes: Lanes,
@@ -103,8 +110,7 @@ fn plan(
     let task = objective.task;
     let mut remarks = vec![remark];
     if let PathSl::Any(_) = lanes.path_sl {
-        let text = "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions";
-        remarks.push(text.to_owned());
+        remarks.push(ONE_SL_SUFFICES.to_owned());
     }
     remarks.extend(more);
     let known = candidate.and_then(|candidate| {

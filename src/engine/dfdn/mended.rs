@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
+use super::build::ONE_SL_SUFFICES;
 use super::candidates::Candidate;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
@@ -171,7 +172,7 @@ fn plan(
     let detours = 100.0 * figures.detours;
     let remarks = vec![
         format!("one SL, {vls} VLs, {detours:.2} % of the adapter pairs on detours"),
-        "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions".to_owned(),
+        ONE_SL_SUFFICES.to_owned(),
         "paths stay as they were, but for those that failed links took".to_owned(),
     ];
     let path_sl = path_sl.clone();

@@ -21,11 +21,12 @@ use super::estimate::Budget;
 use super::tuning::{DETOURS, GAIN, VL};
 use crate::engine::Task;
 use crate::engine::Traffic;
-use crate::evaluate::quick_bisection;
+use crate::evaluate::{largest_load, quick_bisection};
 use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath, Relief, ranked_sssp, relieve};
+use crate::tables::Lft;
 
 /// The objective for one fabric, with the reference.
 #[derive(Clone, Copy)]
@@ -57,6 +58,13 @@ pub(super) struct Figures {
 }
 
 impl Figures {
+    /// `None` where some path is not complete.
+    ///
+    /// Cost: that of [`quick_bisection`], and O(D S) with D LIDs and S switches.
+    pub(super) fn of_tables(fabric: &Fabric, lft: &Lft, detours: f64) -> Option<Self> {
+        Some(Self { load: largest_load(fabric, lft).ok()?, bandwidth: quick_bisection(fabric, lft), detours })
+    }
+
     /// Cost: that of [`quick_bisection`].
     pub(super) fn of(fabric: &Fabric, forwarding: &Forwarding) -> Self {
         let bandwidth = quick_bisection(fabric, &forwarding.lft);

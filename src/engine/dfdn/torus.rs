@@ -1,12 +1,12 @@
 //! Tori: dimension order on two VLs, with an SL for each set of datelines.
 
+use super::build::plan;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
 use super::tuning::{SEARCHED_TORUS, VL};
 use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
 use crate::engine::{Balance, EngineError, Lineage, Prefer, Task};
-use crate::evaluate::{largest_load, quick_bisection};
 use crate::fabric::ChannelId;
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled, staggered};
 use crate::multicast::{given_tree, grid_trees};
@@ -106,10 +106,8 @@ impl Candidate {
 
     /// `None` where paths are not complete.
     fn priced(self, objective: &Objective<'_>) -> Option<Priced> {
-        let fabric = objective.task.fabric;
-        let load = largest_load(fabric, &self.plan.lft).ok()?;
-        let bandwidth = quick_bisection(fabric, &self.plan.lft);
-        let measured = objective.reference.compare(&Figures { load, bandwidth, detours: self.detours });
+        let figures = Figures::of_tables(objective.task.fabric, &self.plan.lft, self.detours)?;
+        let measured = objective.reference.compare(&figures);
         Some(Priced::new(self.plan, self.sls, objective, &measured))
     }
 }
@@ -168,36 +166,35 @@ impl<'a> Torus<'a> {
             }
     }
 
-    /// One SL, with detours around the cuts of the rings. Later tables may keep to these.
+    /// One SL, with detours around the cuts of the rings.
     fn one_sl(&self, objective: Option<Objective<'a>>) -> Option<Priced> {
-        let task = self.task;
-        let most = task.settings.max_nonminimal.unwrap_or(1.0);
-        let found = StaggeredCuts::find(&self.grid).iter().find_map(|cuts| self.staggered(cuts))?;
-        let detours = Some(found.detours).filter(|&detours| detours <= most)?;
-        let objective = objective.unwrap_or_else(|| Objective::new(task));
-        let mut priced = found.priced(&objective)?;
-        let largest = largest_load(task.fabric, &priced.plan.lft).ok()?;
-        let keepable = Keepable::of(&objective, &priced, None, detours, largest);
-        priced.plan.lineage = Lineage::First(Box::new(keepable));
-        Some(priced)
+        let Task { fabric, limits, .. } = self.task;
+        let lanes = staggered(fabric, &self.grid, limits).ok()?;
+        let all = StaggeredCuts::find(&self.grid);
+        if all.is_empty() {
+            return None;
+        }
+        let objective = objective.unwrap_or_else(|| Objective::new(self.task));
+        all.iter().find_map(|cuts| self.around(cuts, &objective, lanes.clone()))
     }
 
-    /// The same without what later tables need.
-    fn staggered(&self, cuts: &StaggeredCuts) -> Option<Candidate> {
-        let Task { fabric, hops, limits, .. } = self.task;
-        let Lanes { sl2vl, path_sl, vls, sls } = staggered(fabric, &self.grid, limits).ok()?;
+    /// `None` where too many pairs take detours, or there is no multicast tree: no SL is left for one alone. Later tables
+    /// may keep to these.
+    fn around(&self, cuts: &StaggeredCuts, objective: &Objective<'a>, lanes: Lanes) -> Option<Priced> {
+        let Task { fabric, hops, settings, .. } = self.task;
         let routes = staggered_routes(fabric, hops, &self.grid, cuts);
         let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
-        let lft = routes.lft;
-        let remarks = vec![
-            self.in_words((sls, vls), detours, "no path takes the three steps of a ring's cut"),
-            "one SL suffices: no host has to query PathRecords, every SL is safe, in both directions"
-                .to_owned(),
-        ];
-        let mut plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees: None, lineage: Lineage::Single };
-        plan.find_any_trees(fabric, hops);
-        // There is no SL for multicast alone.
-        plan.serves_multicast().then_some(Candidate { plan, sls, detours })
+        if detours > settings.max_nonminimal.unwrap_or(1.0) {
+            return None;
+        }
+        let figures = Figures::of_tables(fabric, &routes.lft, detours)?;
+        let measured = objective.reference.compare(&figures);
+        let how = "no path takes the three steps of a ring's cut";
+        let remark = self.in_words((lanes.sls, lanes.vls), detours, how);
+        let mut priced = plan(objective, (routes.lft, measured), lanes, None, remark, Vec::new());
+        let keepable = Keepable::of(objective, &priced, None, detours, figures.load);
+        priced.plan.lineage = Lineage::First(Box::new(keepable));
+        priced.plan.serves_multicast().then_some(priced)
     }
 
     /// Paths that start on a third VL as they need it.

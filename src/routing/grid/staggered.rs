@@ -33,18 +33,16 @@ pub fn staggered_routes(fabric: &Fabric, hops: &Hops, grid: &Grid, cuts: &Stagge
     let mut balance = Balance::new(fabric, grid, cuts);
     let trees = WORK / (adapters.len() * fabric.num_switches()).max(1);
     let choices = (trees / PathsTo::QUADRANTS).min(MOST_CHOICES);
-    let rounds = if choices == 0 { 0 } else { (trees / (choices * PathsTo::QUADRANTS)).min(MOST_ROUNDS) };
-    for round in 0..rounds.max(1) {
+    let rounds = trees.checked_div(choices * PathsTo::QUADRANTS).unwrap_or(0).min(MOST_ROUNDS);
+    for round in 0..rounds {
         for (target, &(_, to)) in targets.iter_mut().zip(&adapters) {
             if round > 0 {
                 balance.grow(target, to);
-                balance.remove();
+                balance.change_load(|load, routes| load - routes);
             }
-            if rounds > 0 {
-                balance.choose(target, to, hops.row(to), choices);
-            }
+            balance.choose(target, to, hops.row(to), choices);
             balance.grow(target, to);
-            balance.add();
+            balance.change_load(|load, routes| load + routes);
         }
     }
     let mut lft = Lft::new(fabric);
@@ -84,7 +82,7 @@ struct Balance<'a> {
     /// By switch: its step, the adapters whose packets it sends, and steps to the target.
     steps: Vec<Slot>,
     flow: Vec<u64>,
-    length: Vec<u8>,
+    length: Vec<u16>,
     /// By switch: neighbours that send to it.
     pending: Vec<u8>,
     /// The switches, each before the one that it sends to.
@@ -153,18 +151,11 @@ impl<'a> Balance<'a> {
         }
     }
 
-    fn add(&mut self) {
+    /// - `change`: adds the routes of the tree to a load, or takes them away.
+    fn change_load(&mut self, change: impl Fn(u64, u64) -> u64) {
         for s in (0..self.steps.len()).map(SwitchId::at) {
             if let Some(slot) = self.slot(s) {
-                self.load[slot] += self.flow[s.index()];
-            }
-        }
-    }
-
-    fn remove(&mut self) {
-        for s in (0..self.steps.len()).map(SwitchId::at) {
-            if let Some(slot) = self.slot(s) {
-                self.load[slot] -= self.flow[s.index()];
+                self.load[slot] = change(self.load[slot], self.flow[s.index()]);
             }
         }
     }
@@ -209,7 +200,7 @@ impl<'a> Balance<'a> {
             let s = self.order[i];
             let next = self.slot(s).and_then(|slot| self.next[slot]);
             self.length[s.index()] = next.map_or(0, |next| self.length[next.index()] + 1);
-            if self.length[s.index()] > hops[s.index()] {
+            if self.length[s.index()] > u16::from(hops[s.index()]) {
                 detours += self.adapters[s.index()];
             }
         }
