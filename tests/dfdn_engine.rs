@@ -212,7 +212,7 @@ fn one_vl_for_a_grid_with_any_guids() {
     assert!(verdict.minimal && verdict.vls_all == 1 && verdict.sls_all == 1);
 }
 
-/// `ci/measures` prints one line per fabric.
+/// `ci/measures` prints one line per fabric in each of its two tables.
 #[test]
 fn the_script_of_the_measures() {
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/measures");
@@ -221,11 +221,23 @@ fn the_script_of_the_measures() {
     let output = run.expect("bash runs it");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let rows: Vec<Vec<&str>> = text.lines().skip(2).map(|l| l.split('|').map(str::trim).collect()).collect();
-    assert_eq!(rows.len(), 3, "{text}");
-    assert!(rows.iter().all(|row| row.len() == 10), "{text}");
-    assert_eq!((rows[1][2], rows[1][3]), ("1/1", "0.000"), "a hypercube: {text}");
-    assert!(rows[2][7].ends_with('%'), "a ring has a lower bound: {text}");
+    let (measures, preferences) = text.split_once("\n\n").expect("two tables");
+    let rows = |table: &str| -> Vec<Vec<String>> {
+        let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect();
+        table.lines().skip(2).map(cells).collect()
+    };
+    let (measures, preferences) = (rows(measures), rows(preferences));
+    assert_eq!((measures.len(), preferences.len()), (3, 3), "{text}");
+    assert!(
+        measures.iter().all(|row| row.len() == 17) && preferences.iter().all(|row| row.len() == 8),
+        "{text}"
+    );
+    let hypercube = &measures[1];
+    assert_eq!((&hypercube[3][..], &hypercube[4][..], &hypercube[15][..]), ("1/1", "0.000", ""), "{text}");
+    let load: f64 = hypercube[5].parse().expect("a load");
+    assert!(load < 0.9, "dimension order loads the channels evenly: {text}");
+    assert!(measures[2][15].starts_with("SLs 2"), "a ring needs two: {text}");
+    assert!(preferences[2][4].ends_with('%'), "a ring has a lower bound: {text}");
 }
 
 #[test]

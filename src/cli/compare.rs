@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use dfdn::engine::{self, ENGINES};
-use dfdn::evaluate::evaluate;
+use dfdn::evaluate::{Shift, evaluate};
 use dfdn::fabric::Fabric;
 use dfdn::formats::{self, FormatError};
 use dfdn::tables::Routes;
@@ -111,9 +111,11 @@ fn row(args: &Args, fabric: &Fabric, subject: &Subject) -> Result<Value, Failure
 
 fn measured(args: &Args, fabric: &Fabric, routes: &Routes, verdict: &Verdict) -> Result<Value, Failure> {
     let mut row = as_json(&evaluate(fabric, routes, &args.patterns.options())?)?;
-    let judged = verdict.to_json(fabric);
-    if let (Some(row), Some(judged)) = (row.as_object_mut(), judged.as_object()) {
-        row.extend(judged.clone());
+    let shift = serde_json::to_value(Shift::new(fabric, routes)?)?;
+    for more in [shift, verdict.to_json(fabric)] {
+        if let (Some(row), Value::Object(more)) = (row.as_object_mut(), more) {
+            row.extend(more);
+        }
     }
     row["remarks"] = routes.remarks.clone().into();
     Ok(row)
@@ -123,13 +125,23 @@ fn table(out: &mut dyn Write, fabric: &Fabric, rows: &[Value]) -> io::Result<()>
     writeln!(out, "{fabric}\n")?;
     writeln!(
         out,
-        "{:<18} {:>4} {:>4} {:>9} {:>9} {:>8} {:>10} {:>9} {:>15} {:>8}",
-        "engine", "VLs", "SLs", "deadlock-", "longer", "stretch", "mean", "edge fwd", "eBB", "seconds"
+        "{:<18} {:>4} {:>4} {:>9} {:>9} {:>8} {:>10} {:>9} {:>15} {:>6} {:>8}",
+        "engine",
+        "VLs",
+        "SLs",
+        "deadlock-",
+        "longer",
+        "stretch",
+        "mean",
+        "edge fwd",
+        "eBB",
+        "shift",
+        "seconds"
     )?;
     writeln!(
         out,
-        "{:<18} {:>4} {:>4} {:>9} {:>9} {:>8} {:>10} {:>9} {:>15} {:>8}",
-        "", "", "", "free", "pairs %", "", "hops", "index", "(95 %)", ""
+        "{:<18} {:>4} {:>4} {:>9} {:>9} {:>8} {:>10} {:>9} {:>15} {:>6} {:>8}",
+        "", "", "", "free", "pairs %", "", "hops", "index", "(95 %)", "mean", ""
     )?;
     for row in rows {
         let name = row["engine"].as_str().unwrap_or_default();
@@ -147,13 +159,14 @@ fn table(out: &mut dyn Write, fabric: &Fabric, rows: &[Value]) -> io::Result<()>
         let ebb = format!("{:.4}±{:.4}", number("ebb"), (number("ebb_high") - number("ebb_low")) / 2.0);
         writeln!(
             out,
-            "{name:<18} {:>4} {:>4} {free:>9} {:>9.3} {:>8.4} {:>10.3} {:>9} {ebb:>15} {seconds:>8}",
+            "{name:<18} {:>4} {:>4} {free:>9} {:>9.3} {:>8.4} {:>10.3} {:>9} {ebb:>15} {:>6.4} {seconds:>8}",
             row["vls"].to_string(),
             row["sls"].to_string(),
             100.0 * number("nonminimal_share"),
             number("mean_stretch"),
             number("mean_hops"),
             row["edge_forwarding_index"].to_string(),
+            number("shift_mean"),
         )?;
     }
     Ok(())
