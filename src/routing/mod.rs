@@ -39,8 +39,9 @@ pub use textbook::{
     minhop, p2sssp, sssp, sssp_of_any_length, updn_roots, updn_trees, updn_trees_from,
 };
 pub use under_rule::{
-    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, Relief, base_detours, detours_to, keep_paths,
-    lower_unused, probe, probe_all, raise_unused, ranked_sssp, relieve, search_labels, search_rank,
+    Forwarding, Hot, LabelSearch, Lookahead, NoLegalPath, Probe, Relief, base_detours, detours_to,
+    keep_paths, lower_unused, probe, probe_all, raise_unused, ranked_sssp, relieve, search_labels,
+    search_rank,
 };
 
 /// Why a fabric cannot be routed.

@@ -38,9 +38,9 @@ use std::cell::OnceCell;
 use self::candidates::BalanceBy;
 use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
-use self::stable::{route_stable, stable_plan};
+use self::stable::{lasting_plan, stable_plan, stable_tables};
 use self::torus::{torus_in_order, torus_plan};
-use self::tuning::{KEPT, STABILITY, VL};
+use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings, Task};
 
@@ -104,9 +104,9 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     let objective = || *known.get_or_init(|| Objective::new(task));
     let mut new = None;
     if let Some(mended) = baseline.mend(task, &objective, task.fabric) {
-        let suffices = |lost: f64| mended.lost <= lost + KEPT;
+        let costs_little = |lost: f64| mended.lost <= lost + KEPT;
         if baseline.matched_by(&mended)
-            || new.insert(anew(task, Some(objective()))).as_ref().is_ok_and(|new| suffices(new.lost))
+            || new.insert(anew(task, Some(objective()))).as_ref().is_ok_and(|new| costs_little(new.lost))
         {
             return Ok(mended);
         }
@@ -136,35 +136,51 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
 fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
     let Task { fabric, settings, .. } = task;
     let detours = limit(settings);
-    let stable = || match settings.balance {
+    let mut tables = stable_tables(task, detours);
+    let first = || match settings.balance {
         Balance::Full => Err("not asked for".to_owned()),
         Balance::Auto if Dimensions::find(fabric).is_some() => Err("a grid has fewer VLs so".to_owned()),
-        Balance::Stable | Balance::Auto => route_stable(task, detours),
+        Balance::Stable | Balance::Auto => tables.next().expect("tables, or why there are none"),
     };
-    let (objective, stable) = rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), stable);
-    let stable = stable.and_then(|stable| stable_plan(&objective, stable, detours));
+    let (objective, first) = rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), first);
     match settings.balance {
         Balance::Full => searched_plan(&objective, BalanceBy::Load),
-        Balance::Stable => stable.or_else(|why_not| {
-            let searched = searched_plan(&objective, BalanceBy::ExpectedLoad)?;
-            Ok(searched.because(format!("a failed link may bring another order of the links ({why_not})")))
-        }),
-        Balance::Auto => stable_or_searched(&objective, stable),
+        Balance::Stable => {
+            stable_anyway(&objective, lasting_plan(&objective, std::iter::once(first).chain(tables), detours))
+        }
+        Balance::Auto => {
+            stable_or_searched(&objective, first.and_then(|first| stable_plan(&objective, first, detours)))
+        }
     }
 }
 
-/// Stable tables unless searched ones are better by more than [`STABILITY`].
-///
-/// Where stable tables are as good as P-SSSP there is no search, and none where no tables can be better by so much.
+/// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
+/// load too.
+fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> Result<Priced, EngineError> {
+    let (kept, why_not) = match stable {
+        Ok(stable) if stable.lasts_well() => return Ok(stable),
+        Ok(stable) => (Some(stable), "those that last are worth less".to_owned()),
+        Err(why_not) => (None, why_not),
+    };
+    match (searched_plan(objective, BalanceBy::ExpectedLoad), kept) {
+        (Ok(searched), Some(kept)) if !searched.outdoes(&kept) => Ok(kept),
+        (Err(_), Some(kept)) => Ok(kept),
+        (searched, _) => {
+            Ok(searched?.because(format!("a failed link may bring another order of the links ({why_not})")))
+        }
+    }
+}
+
+/// Stable tables unless searched ones [outdo](Priced::outdoes) them. There is no search where stable tables lose next to
+/// nothing.
 fn stable_or_searched(
     objective: &Objective<'_>,
     stable: Result<Priced, String>,
 ) -> Result<Priced, EngineError> {
     let why_not = match stable {
-        Ok(stable) if stable.price <= as_good() => return Ok(stable),
-        Ok(stable) if stable.price <= objective.least_price() + STABILITY => return Ok(stable),
+        Ok(stable) if stable.price <= as_good() + STABLE_LOST => return Ok(stable),
         Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
-            Ok(searched) if searched.price + STABILITY < stable.price => {
+            Ok(searched) if searched.outdoes(&stable) => {
                 let loss = 100.0 * (stable.price - searched.price);
                 return Ok(searched.because(format!("{ANEW} (balance stable: worth {loss:.1} % less)")));
             }
@@ -188,6 +204,18 @@ impl Priced {
     fn new(plan: Plan, sls: u8, objective: &Objective<'_>, measured: &Measured) -> Self {
         let price = objective.price(measured, plan.vls, sls);
         Self { plan, price, lost: objective.lost(measured) + measured.detours, legal: None }
+    }
+
+    /// Whether these are worth giving up stable tables for: [`STABILITY`] more in all, or [`STABLE_LOST`] more in
+    /// bandwidth.
+    fn outdoes(&self, stable: &Self) -> bool {
+        self.price + STABILITY < stable.price
+            || self.price < stable.price && self.lost + STABLE_LOST < stable.lost
+    }
+
+    /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.
+    fn lasts_well(&self) -> bool {
+        self.price <= as_good() + STABILITY && self.lost <= STABLE_LOST
     }
 
     fn because(mut self, remark: String) -> Self {

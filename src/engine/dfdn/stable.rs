@@ -1,7 +1,8 @@
 //! Stable tables: a failed link changes few of them.
 //!
 //! They use the first candidate that is good enough, not the best of many. Taking the best would switch rules
-//! after small failures and change most tables; a good enough rule usually survives.
+//! after small failures and change most tables; a good enough rule usually survives. Only where none is, the best one
+//! is taken.
 
 use std::sync::Arc;
 
@@ -19,31 +20,54 @@ use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, probe, sea
 
 const BY: BalanceBy = BalanceBy::ExpectedLoad;
 
+/// Why there are no stable tables.
+const NO_RULE: &str = "no rule lasts";
+
 /// A candidate that is good enough, and tables by it.
 pub(super) struct Stable {
     candidate: Candidate,
     forwarding: Forwarding,
 }
 
-/// Routes by the first candidate that is good enough, on one SL.
+/// Tables of each candidate that leaves nearly all adapter pairs a legal minimal path, on one SL, in a fixed sequence;
+/// or why it has none, in words. Each is made when it is requested.
 ///
 /// - `limit`: the largest share of the adapter pairs that may take a detour.
+pub(super) fn stable_tables(task: Task<'_>, limit: f64) -> impl Iterator<Item = Result<Stable, String>> {
+    let routed = good_enough(task).filter_map(move |mut candidate| {
+        let forwarding = route(task, &mut candidate, limit)?;
+        Some(fits(&forwarding, limit).map(|()| Stable { candidate, forwarding }))
+    });
+    routed.chain(std::iter::once_with(|| Err(NO_RULE.to_owned())))
+}
+
+/// Plans for stable tables: the first one that [lasts well](Priced::lasts_well), else the cheapest.
 ///
 /// # Errors
-/// Why there are no such tables, in words.
-pub(super) fn route_stable(task: Task<'_>, limit: f64) -> Result<Stable, String> {
-    for mut candidate in good_enough(task) {
-        let Some(forwarding) = route(task, &mut candidate, limit) else { continue };
-        fits(&forwarding, limit)?;
-        return Ok(Stable { candidate, forwarding });
+/// Why there is none, in words: the first reason.
+pub(super) fn lasting_plan(
+    objective: &Objective<'_>,
+    tables: impl Iterator<Item = Result<Stable, String>>,
+    limit: f64,
+) -> Result<Priced, String> {
+    let mut best: Result<Priced, String> = Err(NO_RULE.to_owned());
+    for found in tables {
+        let plan = found.and_then(|stable| stable_plan(objective, stable, limit));
+        best = match (plan, best) {
+            (Ok(plan), _) if plan.lasts_well() => return Ok(plan),
+            (Ok(new), Ok(old)) if old.price <= new.price => Ok(old),
+            (Ok(new), _) => Ok(new),
+            (Err(_), old @ Ok(_)) => old,
+            (Err(new), Err(old)) => Err(if old == NO_RULE { new } else { old }),
+        };
     }
-    Err("no rule lasts".to_owned())
+    best
 }
 
 /// Relieves the hot channels of stable tables, and reserves the tree where multicast needs it.
 ///
 /// # Errors
-/// As for [`route_stable`].
+/// Why they do not fit, in words.
 pub(super) fn stable_plan(objective: &Objective<'_>, stable: Stable, limit: f64) -> Result<Priced, String> {
     let plan = |candidate: &Candidate, mut forwarding: Forwarding| {
         objective.relieve(candidate, BY, &mut forwarding);

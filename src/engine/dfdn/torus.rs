@@ -6,7 +6,7 @@ use super::objective::{Figures, Objective};
 use super::tuning::{SEARCHED_TORUS, VL};
 use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
-use crate::engine::{Balance, EngineError, Lineage, Prefer, Task};
+use crate::engine::{EngineError, Lineage, Prefer, Task};
 use crate::fabric::ChannelId;
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled, staggered};
 use crate::multicast::{given_tree, grid_trees};
@@ -33,8 +33,8 @@ struct Candidate {
     detours: f64,
 }
 
-/// Tables for tori with long rings; `None` where the fabric is no such torus, `balance stable` is asked for, or VLs or
-/// SLs do not suffice.
+/// Tables for tori with long rings; `None` where the fabric is no such torus, or VLs or SLs do not suffice. A failed link
+/// changes few of them, so they serve `balance stable` too.
 ///
 /// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six; or all pairs
 /// have one SL, if so many are not to be had, with detours on three VLs where there are two dimensions. On damaged
@@ -53,10 +53,6 @@ pub(super) fn torus_plan<'a>(
     task: Task<'a>,
     objective: Option<Objective<'a>>,
 ) -> Option<Result<Priced, EngineError>> {
-    let settings = task.settings;
-    if settings.balance == Balance::Stable {
-        return None;
-    }
     let torus = Torus::find(task)?;
     if torus.grid.is_whole() && torus.is_to_have_one_sl() {
         return torus.one_sl(objective).map(Ok);

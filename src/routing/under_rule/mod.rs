@@ -18,4 +18,4 @@ pub use label_search::{LabelSearch, search_labels, search_rank};
 pub use load_walk::Lookahead;
 pub use probe::{Probe, probe, probe_all};
 pub use ranked_sssp::{Forwarding, NoLegalPath, ranked_sssp};
-pub use relieve::{Relief, relieve};
+pub use relieve::{Hot, Relief, relieve};

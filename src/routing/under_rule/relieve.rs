@@ -15,11 +15,21 @@ pub struct Relief {
     pub goal: u64,
     /// Passes over the destinations of hot channels, at most.
     pub passes: usize,
+    /// Which channels are hot.
+    pub hot: Hot,
+}
+
+/// The channels that [`relieve`] moves routes off, of those above the goal.
+#[derive(Clone, Copy, Debug)]
+pub enum Hot {
+    /// Those in the upper half between the mean and the largest load: few routes move, and the largest load falls.
+    UpperHalf,
+    /// Those above the mean: the load gets level, for random bisections, and many routes move.
+    AboveMean,
 }
 
 /// Moves routes to adapters off the channels that carry more than the goal, as far as the rule allows it.
 ///
-/// A channel is hot if its load is above the goal, and in the upper half between the mean and the largest load.
 /// Destination by destination, of those with routes over a hot channel, the switch at its beginning tries its
 /// other channels: those that lead to the destination over no more hops, by the paths that the next switches have,
 /// and that leave its own path and those over it legal. The best one is taken if it lowers the sum over all channels
@@ -44,7 +54,10 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
         let load = &mut forwarding.load;
         let largest = load.iter().copied().max().unwrap_or(0);
         let mean = load.iter().sum::<u64>() / (load.len() as u64).max(1);
-        let warm = relief.goal.max(mean + (largest - mean) / 2);
+        let warm = match relief.hot {
+            Hot::UpperHalf => relief.goal.max(mean + (largest - mean) / 2),
+            Hot::AboveMean => relief.goal.max(mean),
+        };
         let hot: Vec<ChannelId> =
             (0..load.len()).map(ChannelId::at).filter(|c| load[c.index()] > warm).collect();
         tree.scale = 1.0 / largest.max(1) as f64;
@@ -247,14 +260,16 @@ mod tests {
                         continue;
                     }
                     let (before, detours) = (largest(&forwarding), forwarding.detours);
-                    relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4 }, &mut forwarding);
-                    assert!(largest(&forwarding) <= before, "{name}");
-                    assert!(forwarding.detours <= detours, "{name}");
-                    assert!(
-                        walked(&f, &hops, &forwarding) == (forwarding.load.clone(), forwarding.detours),
-                        "{name}"
-                    );
-                    assert!(paths_are_legal(&f, &rule, &forwarding), "{name}");
+                    for hot in [Hot::UpperHalf, Hot::AboveMean] {
+                        relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4, hot }, &mut forwarding);
+                        assert!(largest(&forwarding) <= before, "{name}");
+                        assert!(forwarding.detours <= detours, "{name}");
+                        assert!(
+                            walked(&f, &hops, &forwarding) == (forwarding.load.clone(), forwarding.detours),
+                            "{name}"
+                        );
+                        assert!(paths_are_legal(&f, &rule, &forwarding), "{name}");
+                    }
                 }
             }
         }
@@ -272,7 +287,7 @@ mod tests {
         let mut tables = stable_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Detour(None));
         let before = tables.lft.clone();
         assert!(10 * largest(&tables) > 13 * goal);
-        relieve(&f, &hops, &rule, Relief { goal, passes: 4 }, &mut tables);
+        relieve(&f, &hops, &rule, Relief { goal, passes: 4, hot: Hot::UpperHalf }, &mut tables);
         assert!(largest(&tables) <= goal);
         let entries = |f: &Fabric| f.adapters().count() * f.num_switches();
         let moved = f.adapters().flat_map(|(_, end)| before.to(end.lid).iter().zip(tables.lft.to(end.lid)));
@@ -280,7 +295,7 @@ mod tests {
         assert!(moved > 0 && 20 * moved < entries(&f), "{moved} of {}", entries(&f));
         // Nothing is above the goal any more.
         let after = tables.lft.clone();
-        relieve(&f, &hops, &rule, Relief { goal, passes: 4 }, &mut tables);
+        relieve(&f, &hops, &rule, Relief { goal, passes: 4, hot: Hot::UpperHalf }, &mut tables);
         assert!(tables.lft == after);
     }
 
@@ -293,7 +308,7 @@ mod tests {
         let broken: HashSet<Lid> = tables.broken.iter().map(|&(_, lid)| lid).collect();
         assert!(!broken.is_empty());
         let before = tables.lft.clone();
-        relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4 }, &mut tables);
+        relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4, hot: Hot::UpperHalf }, &mut tables);
         assert!(broken.iter().all(|&lid| before.to(lid) == tables.lft.to(lid)));
     }
 }
