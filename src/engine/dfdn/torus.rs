@@ -173,7 +173,7 @@ impl<'a> Torus<'a> {
     fn one_sl(&self, objective: Option<Objective<'a>>) -> Option<Priced> {
         let Task { fabric, limits, .. } = self.task;
         let n = fabric.num_switches();
-        let adapters = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0);
+        let adapters = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).min().unwrap_or(0);
         let mut best: Option<(StaggeredRoutes, StaggeredCuts)> = None;
         let orders = StaggeredCuts::find(&self.grid, limits.vls.min(ONE_SL_VLS));
         for cuts in orders.into_iter().take((COMPARED_PAIRS / (n * n)).max(1)) {
