@@ -79,7 +79,7 @@ fn ibdmchk_agrees_on_every_engine() {
 #[test]
 fn ibdmchk_agrees_on_tori_with_one_sl() {
     let Some(tools) = host::tools("ibdmchk on tori with one SL") else { return };
-    for dims in [[8, 8], [7, 7], [9, 7], [12, 5]] {
+    for dims in [&[8, 8][..], &[7, 7], &[9, 7], &[12, 5], &[4, 8], &[5, 3, 7], &[4, 6, 7]] {
         let torus = Torus { dims: dims.to_vec(), cas: 1 }.build().expect("a torus");
         let settings = Settings { prefer: engine::Prefer::OneSl, ..Settings::default() };
         let good = engine::route(&torus, &settings).expect("it can be routed").routes;

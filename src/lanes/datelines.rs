@@ -1,4 +1,4 @@
-//! Two VLs for dimension order on grids, a third one for what does not begin in it, and three for one SL.
+//! Two VLs for dimension order on grids, a third one for what does not begin in it, and three or more for one SL.
 
 use rayon::prelude::*;
 
@@ -84,14 +84,18 @@ pub fn datelines(
 /// [`LanesError::TooFewVls`].
 ///
 /// Cost: O(C d) with C channels and d of a switch.
-pub fn staggered(fabric: &Fabric, grid: &Grid, limits: LaneLimits) -> Result<Lanes, LanesError> {
-    let vls = StaggeredCuts::VLS;
+pub fn staggered(
+    fabric: &Fabric,
+    grid: &Grid,
+    cuts: &StaggeredCuts,
+    limits: LaneLimits,
+) -> Result<Lanes, LanesError> {
+    let vls = cuts.vls();
     if vls > limits.vls {
         return Err(LanesError::TooFewVls { needed: usize::from(vls), offered: limits.vls });
     }
-    let sl2vl = by_dimension(fabric, grid, |before, dimension| {
-        SlVlRow::uniform(StaggeredCuts::vl(before, dimension))
-    });
+    let row = |before, dimension| SlVlRow::uniform(cuts.vl(before, dimension));
+    let sl2vl = by_dimension(fabric, grid, row);
     Ok(Lanes { sl2vl, path_sl: any_sl(limits), vls, sls: 1 })
 }
 

@@ -1,8 +1,8 @@
-//! Multicast trees on whole grids, one for each SL of dimension order.
+//! Multicast trees on whole grids: one for each SL of dimension order, or one around staggered cuts.
 
 use super::{McastTrees, everyone};
 use crate::fabric::{ChannelId, Fabric, Sl};
-use crate::ordering::{Datelines, Grid};
+use crate::ordering::{Datelines, Grid, SpanningTree, StaggeredCuts};
 use crate::tables::McastGroup;
 
 /// A tree for each SL of [`Datelines`]: all paths of the last dimension, those of the dimension before where the last
@@ -63,6 +63,22 @@ fn edges(
     }
     debug_assert_eq!(edges.len() + 1, fabric.num_switches(), "a spanning tree");
     Some(edges)
+}
+
+/// One tree for all SLs beside paths around staggered cuts: a [`SpanningTree`].
+///
+/// `None` if there is none, or a step that it needs is missing.
+///
+/// Cost: O(S D) with S switches and D dimensions.
+pub fn staggered_tree(fabric: &Fabric, grid: &Grid, cuts: &StaggeredCuts) -> Option<McastTrees> {
+    let tree = SpanningTree::new(cuts)?;
+    let places = cuts.places(grid, fabric.switch_ids());
+    let towards = fabric.switch_ids().zip(places).filter_map(|(s, place)| {
+        let (axis, up) = tree.next(place)?;
+        grid.channels(s, cuts.axes()[axis].index(), up).first()
+    });
+    let edges: Vec<ChannelId> = towards.map(|&channel| fabric.channels().get(channel).reverse).collect();
+    (edges.len() + 1 == fabric.num_switches()).then(|| given_tree(fabric, &edges, u16::MAX))
 }
 
 /// One tree for some SLs, from its channels away from the root.

@@ -17,7 +17,7 @@ mod ascending;
 mod dependencies;
 mod grid;
 
-pub use self::grid::{given_tree, grid_trees};
+pub use self::grid::{given_tree, grid_trees, staggered_tree};
 
 use self::ascending::Ascending;
 use self::dependencies::{Dependencies, Graph, SlClasses};

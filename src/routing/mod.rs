@@ -29,7 +29,7 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
-pub use grid::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes, staggered_routes};
+pub use grid::{GridRoutes, LabelledRoutes, StaggeredRoutes, grid_routes, labelled_routes, staggered_routes};
 pub use hops::Hops;
 pub use layers::{Stretch, layered};
 pub use mend::{Choice, Mended, Mending, PreparedMending, Usage};

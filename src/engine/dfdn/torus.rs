@@ -1,17 +1,19 @@
 //! Tori: dimension order on two VLs, with an SL for each set of datelines.
 
-use super::build::plan;
+use super::build::{ONE_SL_SUFFICES, plan};
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
-use super::tuning::{SEARCHED_TORUS, VL};
+use super::tuning::{COMPARED_PAIRS, ONE_SL_VLS, SEARCHED_TORUS, VL};
 use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
 use crate::engine::{EngineError, Lineage, Prefer, Task};
 use crate::fabric::ChannelId;
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled, staggered};
-use crate::multicast::{given_tree, grid_trees};
+use crate::multicast::{given_tree, grid_trees, staggered_tree};
 use crate::ordering::{Datelines, Grid, StaggeredCuts, Tree, up_down_rank};
-use crate::routing::{GridRoutes, LabelledRoutes, grid_routes, labelled_routes, staggered_routes};
+use crate::routing::{
+    GridRoutes, LabelledRoutes, StaggeredRoutes, grid_routes, labelled_routes, staggered_routes,
+};
 
 /// The longest ring on which one VL suffices for all shortest paths.
 const SHORT_RING: usize = 4;
@@ -37,10 +39,10 @@ struct Candidate {
 /// changes few of them, so they serve `balance stable` too.
 ///
 /// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six; or all pairs
-/// have one SL, if so many are not to be had, with detours on three VLs where there are two dimensions. On damaged
-/// ones there are up to three candidates, and the [objective](Objective) decides: packets that go around broken rings
-/// the other way, on two VLs; paths that begin on a third VL and go on in dimension order; and the search on small
-/// tori, with as many VLs.
+/// have one SL, if so many are not to be had, with few detours: on three VLs where there are two dimensions, on four
+/// where there are three. On damaged ones there are up to three candidates, and the [objective](Objective) decides:
+/// packets that go around broken rings the other way, on two VLs; paths that begin on a third VL and go on in dimension
+/// order; and the search on small tori, with as many VLs.
 ///
 /// - `objective`: of the task, where it is known already.
 ///
@@ -162,33 +164,59 @@ impl<'a> Torus<'a> {
             }
     }
 
-    /// One SL, with detours around the cuts of the rings.
+    /// One SL, with detours around the cuts of the rings. Orders of the dimensions are tried until one takes no more
+    /// detours than it must, or has the fewest, then the least load; on large tori the first one only.
     fn one_sl(&self, objective: Option<Objective<'a>>) -> Option<Priced> {
         let Task { fabric, limits, .. } = self.task;
-        let lanes = staggered(fabric, &self.grid, limits).ok()?;
-        let all = StaggeredCuts::find(&self.grid);
-        if all.is_empty() {
-            return None;
+        let n = fabric.num_switches();
+        let adapters = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).min().unwrap_or(0);
+        let mut best: Option<(StaggeredRoutes, StaggeredCuts)> = None;
+        let orders = StaggeredCuts::find(&self.grid, limits.vls.min(ONE_SL_VLS));
+        for cuts in orders.into_iter().take((COMPARED_PAIRS / (n * n)).max(1)) {
+            let least = (cuts.inevitable() * adapters * adapters) as u64;
+            let Some(routes) = staggered_routes(fabric, &self.grid, &cuts) else { continue };
+            let key = |routes: &StaggeredRoutes| (routes.detours, routes.largest);
+            if best.as_ref().is_none_or(|(best, _)| key(&routes) < key(best)) {
+                best = Some((routes, cuts));
+            }
+            if best.as_ref().is_some_and(|(best, _)| best.detours <= least) {
+                break;
+            }
         }
-        let objective = objective.unwrap_or_else(|| Objective::new(self.task));
-        all.iter().find_map(|cuts| self.around(cuts, &objective, lanes.clone()))
+        let (routes, cuts) = best?;
+        self.around(&cuts, objective, routes)
     }
 
     /// `None` where too many pairs take detours, or there is no multicast tree: no SL is left for one alone. Later tables
     /// may keep to these.
-    fn around(&self, cuts: &StaggeredCuts, objective: &Objective<'a>, lanes: Lanes) -> Option<Priced> {
-        let Task { fabric, hops, settings, .. } = self.task;
-        let routes = staggered_routes(fabric, hops, &self.grid, cuts);
+    fn around(
+        &self,
+        cuts: &StaggeredCuts,
+        objective: Option<Objective<'a>>,
+        routes: StaggeredRoutes,
+    ) -> Option<Priced> {
+        let Task { fabric, settings, limits, .. } = self.task;
         let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
         if detours > settings.max_nonminimal.unwrap_or(1.0) {
             return None;
         }
+        let lanes = staggered(fabric, &self.grid, cuts, limits).ok()?;
         let figures = Figures::of_tables(fabric, &routes.lft, detours)?;
+        let objective = objective.unwrap_or_else(|| Objective::new(self.task));
         let measured = objective.reference.compare(&figures);
         let how = "no path takes the three steps of a ring's cut";
         let remark = self.in_words((lanes.sls, lanes.vls), detours, how);
-        let mut priced = plan(objective, (routes.lft, measured), lanes, None, remark, Vec::new());
-        let keepable = Keepable::of(objective, &priced, None, detours, figures.load);
+        let mut priced = match staggered_tree(fabric, &self.grid, cuts) {
+            None => plan(&objective, (routes.lft, measured), lanes, None, remark, Vec::new()),
+            trees => {
+                let Lanes { sl2vl, path_sl, vls, sls } = lanes;
+                let remarks = vec![remark, ONE_SL_SUFFICES.to_owned()];
+                let lineage = Lineage::Single;
+                let plan = Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage };
+                Priced::new(plan, sls, &objective, &measured)
+            }
+        };
+        let keepable = Keepable::of(&objective, &priced, None, detours, figures.load);
         priced.plan.lineage = Lineage::First(Box::new(keepable));
         priced.plan.serves_multicast().then_some(priced)
     }

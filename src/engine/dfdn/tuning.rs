@@ -33,6 +33,10 @@ pub(super) const VL_PRICE: f64 = 0.0003;
 /// it needs several and more VLs.
 pub(super) const SEARCHED_TORUS: usize = 64;
 
+/// Pairs of switches, over all orders of dimensions that are tried for one SL on a torus: about three seconds. Tori of
+/// two or three odd rings are the ones that need more than one order.
+pub(super) const COMPARED_PAIRS: usize = 5_000_000;
+
 // Rules for stable tables (`stable.rs`).
 
 /// Share of the pairs without a legal minimal path up to which detours will do.

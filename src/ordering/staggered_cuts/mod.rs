@@ -1,0 +1,457 @@
+//! Staggered cuts: a torus with one SL, and hardly more detours than one SL must have.
+
+mod places;
+mod tree;
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashSet;
+
+use self::places::{column_starts, offsets};
+pub use self::tree::SpanningTree;
+use super::grid::{Dimension, Grid};
+use crate::fabric::{SwitchId, Vl};
+
+/// An order of the virtual channels of a torus of two dimensions or more, or of a mixture of torus and mesh, for one SL.
+///
+/// *Why detours.* With one SL, the VL of a packet depends on the ports by which it comes and leaves. So all packets that
+/// go straight on at a switch have the same VL there. If every three consecutive steps of a ring are part of a path, in
+/// one direction, they close a credit loop on any number of VLs. So each ring has a *cut* in each direction: three steps
+/// that no path takes one after the other. Two switches of one ring whose shortest path meets the cut need a detour,
+/// unless they are half a ring apart. `evaluate --bounds` proves that fewer are impossible. All other pairs have a
+/// shortest path here if at most one ring has an odd length, and not less than a quarter of that of the others.
+///
+/// *How the others go around the cuts.* An *axis* is a dimension. The axes are in an order, from the *inner* ones to the
+/// *outer* ones. A *line* is a ring or path of one axis. The *core* is the innermost axis, or all paths if there are
+/// any. All other axes are *outer*. The lines of an outer axis are *early* or *late*: a line and its neighbours along
+/// the axes inside are of different kinds, but where a ring of an odd number of lines closes. A packet that has steps in
+/// an outer axis and in axes inside it takes:
+///
+/// 1. a free step in an axis inside, to an early line, if it begins in a late one;
+/// 2. steps in the early line;
+/// 3. steps in the axes inside, again in this way;
+/// 4. steps in a late line: that of the target, or one next to it;
+/// 5. a last step in an axis inside.
+///
+/// Any of these may be left out. In the core, packets take the shortest way, in dimension order if these are paths. For
+/// two axes, the lines of the outer one are rows, early and late in turn, and the core is the columns.
+///
+/// Late lines have their cuts half a ring away from early ones, and lines from their neighbours along outer axes. No
+/// shortest path meets both cuts of such a pair. So packets go in early lines where the cuts of these are not in the
+/// way, and else in late ones. And they take the steps inside at a position of the outer axis where no cut is in the
+/// way.
+///
+/// *Why no credit loop.* First steps have VL 0, and sources alone wait for them. Steps straight on have VL 1, and the cuts
+/// leave no cycle among those of one ring. Steps from an inner axis into an outer one have VL 2. Steps from an outer
+/// axis into an inner one have a VL for each outer axis, from 2 on. [`position`](Self::position) has the order of
+/// all these virtual channels, axis by axis from the outermost: early lines, then steps out of them, then all of the
+/// inner axes; then from the innermost axis outwards: late lines, and last steps out of them. Every path ascends in it
+/// from its second step on.
+///
+/// Which of the legal paths packets take is left to the routing.
+#[derive(Clone, Debug)]
+pub struct StaggeredCuts {
+    /// From the innermost to the outermost.
+    axes: Vec<Axis>,
+    /// Number of axes of the core.
+    core: usize,
+    /// By place and axis: where the cut of its line begins, upwards and downwards.
+    cuts: Vec<[u8; 2]>,
+    /// By place: the axes whose lines are early there, as bits.
+    early: Vec<u8>,
+    /// By place, axis, direction and the axis of the step before: see [`position`](Self::position).
+    positions: Vec<u32>,
+}
+
+/// A dimension of the grid.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    /// Which one.
+    index: usize,
+    dimension: Dimension,
+    /// Of a place, for one step upwards.
+    stride: usize,
+}
+
+/// The steps of a cut.
+const CUT: usize = 3;
+
+impl StaggeredCuts {
+    /// Places the cuts, with each order of the axes that makes a difference, the most promising first. None if the grid
+    /// has one dimension, or more axes than VLs.
+    ///
+    /// Where a ring is odd, its first and last lines are of one kind. That harms no outermost ring, and an innermost one
+    /// least. The cuts of an innermost ring are in the most places, which longer rings need more.
+    ///
+    /// - `most`: VLs that there may be.
+    ///
+    /// Cost: O(S D^2 + D L^3) for each order, with S switches, D dimensions and the greatest length L.
+    pub fn find(grid: &Grid, most: u8) -> Vec<Self> {
+        let axis = |(index, &dimension): (usize, &Dimension)| Axis { index, dimension, stride: 1 };
+        let (rings, paths): (Vec<Axis>, Vec<Axis>) =
+            grid.dimensions().iter().enumerate().map(axis).partition(|axis| axis.dimension.ring);
+        let mut orders = orders(&rings);
+        let odd = |axis: &Axis| axis.is_odd();
+        orders.sort_by_key(|order| {
+            let inside: Vec<bool> = order.iter().rev().skip(1).map(odd).collect();
+            let odd_core = paths.is_empty() && order.first().is_some_and(odd);
+            let lengths: Vec<Reverse<usize>> = order.iter().map(|axis| Reverse(axis.length())).collect();
+            (inside.iter().filter(|&&odd| odd).count(), odd_core, inside, lengths)
+        });
+        let build =
+            |order: Vec<Axis>| Self::new(paths.iter().copied().chain(order).collect(), paths.len().max(1));
+        let found = orders.into_iter().filter(|order| order.len() + paths.len() > 1).filter_map(build);
+        found.filter(|cuts| cuts.vls() <= most).collect()
+    }
+
+    fn new(mut axes: Vec<Axis>, core: usize) -> Option<Self> {
+        let mut switches = 1;
+        for axis in &mut axes {
+            axis.stride = switches;
+            switches *= axis.length();
+        }
+        let mut cuts = Self { axes, core, cuts: Vec::new(), early: Vec::new(), positions: Vec::new() };
+        cuts.early = (0..switches).map(|place| cuts.early_axes(place)).collect();
+        cuts.cuts = cuts.place_cuts(switches)?;
+        cuts.positions = cuts.order(switches);
+        Some(cuts)
+    }
+
+    /// The axes, the innermost first.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// The number of axes of the core, which come first.
+    pub fn core(&self) -> usize {
+        self.core
+    }
+
+    /// The VLs that the paths need: one for first steps, one for steps straight on, and one for each outer axis.
+    pub fn vls(&self) -> u8 {
+        2 + (self.axes.len() - self.core) as u8
+    }
+
+    /// The VL of a step in a dimension of the grid.
+    ///
+    /// - `before`: the dimension of the step before it, if there was one.
+    pub fn vl(&self, before: Option<usize>, dimension: usize) -> Vl {
+        let level = |dimension: usize| {
+            self.level(self.axes.iter().position(|axis| axis.index == dimension).expect("each has an axis"))
+        };
+        let Some(before) = before else { return Vl(0) };
+        let (before, level) = (level(before), level(dimension));
+        match before.cmp(&level) {
+            Ordering::Equal => Vl(1),
+            Ordering::Less => Vl(2),
+            Ordering::Greater => Vl(before as u8 + 1),
+        }
+    }
+
+    /// The switch numbers by place. A *place* is a number made of the positions of a switch: each times the
+    /// [`stride`](Axis::stride) of its axis.
+    pub fn places(&self, grid: &Grid, switches: impl Iterator<Item = SwitchId>) -> Vec<usize> {
+        let place = |s: SwitchId| -> usize {
+            self.axes.iter().map(|axis| usize::from(grid.place(s)[axis.index]) * axis.stride).sum()
+        };
+        switches.map(place).collect()
+    }
+
+    /// The position of a place in an axis.
+    pub fn at(&self, place: usize, axis: usize) -> usize {
+        let axis = &self.axes[axis];
+        place / axis.stride % axis.length()
+    }
+
+    /// The next place in an axis.
+    pub fn next(&self, place: usize, axis: usize, up: bool) -> Option<usize> {
+        let at = self.at(place, axis);
+        let axis = &self.axes[axis];
+        axis.dimension.next(at, up).map(|next| place + next * axis.stride - at * axis.stride)
+    }
+
+    /// Whether the line of an outer axis at a place is early.
+    pub fn is_early(&self, place: usize, axis: usize) -> bool {
+        self.early[place] >> axis & 1 == 1
+    }
+
+    /// The steps of the shortest way to a place that takes all of the cut of a line, if there is one.
+    ///
+    /// - `line`: a place on it.
+    /// - `to`: a position.
+    pub fn first_cut(&self, line: usize, axis: usize, up: bool, to: usize) -> Option<usize> {
+        let Axis { dimension: Dimension { length, ring }, .. } = self.axes[axis];
+        let cut = usize::from(self.cuts[line * self.axes.len() + axis][usize::from(!up)]);
+        let steps = if up { to + length - cut } else { cut + length - to } % length;
+        (ring && steps >= CUT).then_some(steps)
+    }
+
+    /// The position of a virtual channel: that of the step from a place, after a step in another or the same axis.
+    /// Paths ascend from their second step on.
+    #[inline]
+    pub fn position(&self, place: usize, axis: usize, up: bool, before: usize) -> u32 {
+        let axes = self.axes.len();
+        self.positions[((place * axes + axis) * 2 + usize::from(!up)) * axes + before]
+    }
+
+    /// The pairs of one target that need a detour with any routing, at least: in each ring and direction all pairs
+    /// that one cut separates.
+    pub fn inevitable(&self) -> usize {
+        let pairs = |length: usize| (CUT..length.div_ceil(2)).map(|steps| steps - CUT + 1).sum::<usize>();
+        let rings = self.axes.iter().filter(|axis| axis.dimension.ring);
+        let switches = self.early.len();
+        rings.map(|ring| 2 * pairs(ring.length()) * (switches / ring.length())).sum()
+    }
+
+    /// 0 for the core, then one more for each axis.
+    fn level(&self, axis: usize) -> usize {
+        (axis + 1).saturating_sub(self.core)
+    }
+
+    /// The axes whose lines are early at a place, as bits: those where the positions in the axes inside have an even
+    /// sum. In an innermost ring of an odd number of lines, two neighbours are late; elsewhere some neighbours are of
+    /// one kind, early or late.
+    fn early_axes(&self, place: usize) -> u8 {
+        let mut sum = 0;
+        let mut early = 0;
+        for axis in 0..self.axes.len() {
+            let two_late = axis == 1 && self.core == 1 && self.axes[0].is_odd();
+            if axis >= self.core && (sum + usize::from(two_late)) % 2 == 0 {
+                early |= 1 << axis;
+            }
+            sum += self.at(place, axis);
+        }
+        early
+    }
+
+    /// Where the cuts begin, upwards and downwards, by place and axis. `None` if the lines are too few in some ring to
+    /// be apart from each other.
+    ///
+    /// Half-way packets must find one of their ways open, so both cuts of a line are in one place. Those of the core
+    /// begin in early lines of the next axis: the free step of a packet that cannot pass the cut must not lead beyond
+    /// its begin.
+    fn place_cuts(&self, switches: usize) -> Option<Vec<[u8; 2]>> {
+        let axes = self.axes.len();
+        // By axis and outer axis: how far the cuts are moved, by position in the outer axis.
+        let mut moves: Vec<Vec<Vec<usize>>> = Vec::with_capacity(axes);
+        for (i, axis) in self.axes.iter().enumerate() {
+            let outside = &self.axes[(i + 1).min(axes)..];
+            moves.push(match (axis.dimension.ring, i < self.core) {
+                (false, _) => Vec::new(),
+                (true, in_core) => {
+                    let of = |outer: &Axis| offsets(outer.dimension, axis.length(), in_core);
+                    outside.iter().map(of).collect::<Option<_>>()?
+                }
+            });
+        }
+        let cut = |place: usize, i: usize| {
+            let length = self.axes[i].length();
+            let moved: usize = moves[i].iter().zip(i + 1..).map(|(moves, k)| moves[self.at(place, k)]).sum();
+            let (up, down) = if i < self.core {
+                column_starts(moved, length)
+            } else {
+                let up = (moved + if self.is_early(place, i) { 0 } else { length / 2 }) % length;
+                (up, (up + CUT) % length)
+            };
+            [up as u8, down as u8]
+        };
+        Some(
+            (0..switches)
+                .flat_map(|place| (0..axes).map(move |i| (place, i)))
+                .map(|(p, i)| cut(p, i))
+                .collect(),
+        )
+    }
+
+    fn order(&self, switches: usize) -> Vec<u32> {
+        let axes = self.axes.len();
+        let mut positions = Vec::with_capacity(switches * axes * 2 * axes);
+        for place in 0..switches {
+            for (axis, up) in (0..axes).flat_map(|axis| [(axis, true), (axis, false)]) {
+                positions.extend((0..axes).map(|before| self.place_in_order(place, axis, up, before)));
+            }
+        }
+        positions
+    }
+
+    /// The position of a virtual channel as a number: of its phase, of its axis in the core, and of its step in a ring.
+    fn place_in_order(&self, place: usize, axis: usize, up: bool, before: usize) -> u32 {
+        let outermost = self.axes.len() - self.core;
+        let (level, from) = (self.level(axis), self.level(before));
+        // Three phases before the core and three after it, for each outer axis.
+        let early = |level: usize| 3 * (outermost - level);
+        let late = |level: usize| 3 * outermost + 1 + 3 * (level - 1);
+        let is_early = |axis: usize| self.is_early(place, axis);
+        let phase = if level == 0 && from == 0 {
+            3 * outermost
+        } else if level >= from {
+            let straight = usize::from(level == from);
+            (if is_early(axis) { early(level) } else { late(level) }) + straight
+        } else {
+            let next = self.next(place, axis, up);
+            let is_last = !is_early(before) && next.is_some_and(|next| self.is_early(next, before));
+            (if is_last { late(from) } else { early(from) }) + 2
+        };
+        let Axis { dimension: Dimension { length, ring }, .. } = self.axes[axis];
+        let at = self.at(place, axis);
+        // The first step of a cut may come before its second one, and the third before all others.
+        let step = match (level == from, ring, up) {
+            (false, ..) => 0,
+            (_, false, true) => at,
+            (_, false, false) => length - 1 - at,
+            (_, true, _) => {
+                let cut = usize::from(self.cuts[place * self.axes.len() + axis][usize::from(!up)]);
+                let last = CUT - 1;
+                (if up { at + 2 * length - cut - last } else { cut + 2 * length - last - at }) % length
+            }
+        };
+        (phase << 16 | axis << 8 | step) as u32
+    }
+}
+
+impl Axis {
+    /// The dimension of the grid.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The dimension of the grid.
+    pub fn dimension(&self) -> Dimension {
+        self.dimension
+    }
+
+    /// Of a place, for one step upwards.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    fn length(&self) -> usize {
+        self.dimension.length
+    }
+
+    /// Whether it is a ring of an odd length.
+    fn is_odd(&self) -> bool {
+        self.dimension.ring && self.length() % 2 == 1
+    }
+}
+
+/// All orders of rings, one of those that differ in rings of the same length only.
+fn orders(rings: &[Axis]) -> Vec<Vec<Axis>> {
+    if rings.is_empty() {
+        return vec![Vec::new()];
+    }
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    for (i, &ring) in rings.iter().enumerate() {
+        if !seen.insert(ring.length()) {
+            continue;
+        }
+        let others: Vec<Axis> = rings.iter().enumerate().filter(|&(j, _)| j != i).map(|(_, &r)| r).collect();
+        let with = |order: Vec<Axis>| std::iter::once(ring).chain(order).collect();
+        found.extend(orders(&others).into_iter().map(with));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::topology::Torus;
+
+    fn found(dims: &[u32]) -> Vec<StaggeredCuts> {
+        let f = Torus { dims: dims.to_vec(), cas: 1 }.build().unwrap();
+        StaggeredCuts::find(&Grid::find(&f).unwrap(), 15)
+    }
+
+    const TORI: [&[u32]; 12] = [
+        &[8, 8],
+        &[7, 8],
+        &[5, 16],
+        &[9, 9],
+        &[16, 11],
+        &[4, 12],
+        &[8, 8, 8],
+        &[7, 7, 7],
+        &[5, 8, 9],
+        &[10, 3, 6],
+        &[4, 8, 7],
+        &[5, 3, 7, 3],
+    ];
+
+    /// Lines of one outer axis that are early and late, and those next to each other in an axis outside.
+    #[test]
+    fn cuts_of_neighbours_are_never_both_in_the_way() {
+        for cuts in TORI.into_iter().flat_map(found) {
+            let axes = cuts.axes.len();
+            for (place, axis) in
+                (0..cuts.early.len()).flat_map(|place| (0..axes).map(move |axis| (place, axis)))
+            {
+                let length = cuts.axes[axis].length();
+                let blocked = |line: usize, up: bool, to: usize| {
+                    cuts.first_cut(line, axis, up, to).is_some_and(|steps| steps <= length / 2)
+                };
+                for beside in 0..axes {
+                    let Some(next) = cuts.next(place, beside, true).filter(|_| beside != axis) else {
+                        continue;
+                    };
+                    let other_kind = beside < axis && cuts.is_early(place, axis) != cuts.is_early(next, axis);
+                    for (up, to) in (0..length).flat_map(|to| [(true, to), (false, to)]) {
+                        if beside > axis || other_kind {
+                            assert!(!blocked(place, up, to) || !blocked(next, up, to), "{:?}", cuts.axes);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A virtual channel has one position, whatever step came before.
+    #[test]
+    fn positions_are_those_of_virtual_channels() {
+        for cuts in TORI.into_iter().flat_map(found) {
+            let axes = cuts.axes.len();
+            let index = |axis: usize| cuts.axes[axis].index;
+            let mut positions = HashMap::new();
+            for (place, axis) in
+                (0..cuts.early.len()).flat_map(|place| (0..axes).map(move |axis| (place, axis)))
+            {
+                for (up, before) in (0..axes).flat_map(|before| [(true, before), (false, before)]) {
+                    let vl = cuts.vl(Some(index(before)), index(axis));
+                    assert!(vl.0 > 0 && vl.0 < cuts.vls());
+                    let position = cuts.position(place, axis, up, before);
+                    assert_eq!(*positions.entry((place, axis, up, vl)).or_insert(position), position);
+                }
+            }
+            assert_eq!(cuts.vl(None, index(0)), Vl(0));
+        }
+    }
+
+    #[test]
+    fn there_are_orders_within_the_vls() {
+        let f = Torus { dims: vec![8, 7, 6], cas: 1 }.build().unwrap();
+        let grid = Grid::find(&f).unwrap();
+        assert_eq!(StaggeredCuts::find(&grid, 4).len(), 6);
+        assert!(StaggeredCuts::find(&grid, 3).is_empty());
+        // A ring of four is two paths, which are one core. Rings of one length are interchangeable.
+        assert_eq!(found(&[4, 8, 8]).iter().map(StaggeredCuts::vls).collect::<Vec<_>>(), [4]);
+        assert_eq!(found(&[4, 12]).iter().map(StaggeredCuts::vls).collect::<Vec<_>>(), [3]);
+        assert!(found(&[12]).is_empty());
+    }
+
+    #[test]
+    fn a_tree_spans_all_places() {
+        for cuts in TORI.into_iter().flat_map(found) {
+            let Some(tree) = SpanningTree::new(&cuts) else { continue };
+            for start in 0..cuts.early.len() {
+                let (mut at, mut steps) = (start, 0);
+                while let Some((axis, up)) = tree.next(at) {
+                    at = cuts.next(at, axis, up).expect("a step");
+                    steps += 1;
+                    assert!(steps <= cuts.early.len(), "{:?}: a loop", cuts.axes);
+                }
+                assert_eq!(at, tree.root);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! One SL on tori: paths around staggered cuts, balanced by load.
+
+mod ports;
+mod slices;
+mod space;
+mod target;
+mod tree;
+
+use rayon::prelude::*;
+
+use self::ports::Ports;
+use self::space::Space;
+use self::target::Target;
+use self::tree::Tree;
+use crate::fabric::{EndPort, Fabric};
+use crate::ordering::{Grid, StaggeredCuts};
+use crate::routing::adapters_by_switch;
+use crate::tables::Lft;
+
+/// Forwarding tables around [`StaggeredCuts`].
+#[derive(Clone, Debug)]
+pub struct StaggeredRoutes {
+    /// The tables.
+    pub lft: Lft,
+    /// Pairs of adapters on detours.
+    pub detours: u64,
+    /// Ordered pairs of adapters.
+    pub pairs: u64,
+    /// Routes on the most loaded channel, times its weight.
+    pub largest: u64,
+}
+
+/// Routes around [`StaggeredCuts`]. One adapter port after the other gets the slices that make the sum of the fourth
+/// powers of all loads least, and paths of little load within these; later rounds choose again. The fourth power is near
+/// the greatest load and still sees the others.
+///
+/// All LIDs of a port have the same paths. On large tori all adapters of a switch have, and port 0 always has those of an
+/// adapter on its switch. `None` where some switch finds no path.
+///
+/// - `grid`: of this fabric, and whole.
+///
+/// Cost: O(S D^2) time and 5 S bytes for each tree, with S switches and D dimensions, on all cores. There is one for each
+/// switch, and beyond these so many for its further adapters and for later rounds that all have `WORK` steps at most.
+pub fn staggered_routes(fabric: &Fabric, grid: &Grid, cuts: &StaggeredCuts) -> Option<StaggeredRoutes> {
+    let space = Space::new(fabric, grid, cuts);
+    let n = fabric.num_switches();
+    let adapters = adapters_by_switch(fabric);
+    let all: u64 = adapters.iter().sum();
+    let groups = groups(fabric, &space, (WORK / (n * n)).max(1));
+    let rounds = (WORK / (groups.len() * n).max(1)).clamp(1, MOST_ROUNDS);
+    let by_place = space.by_place(&adapters);
+    let mut load = vec![0_u64; n * space.steps()];
+    let mut trees: Vec<Option<Tree>> = groups.iter().map(|_| None).collect();
+    let batch = (groups.len() / BATCHES).max(1);
+    for _ in 0..rounds {
+        for (groups, trees) in groups.chunks(batch).zip(trees.chunks_mut(batch)) {
+            for (group, tree) in groups.iter().zip(trees.iter().flatten()) {
+                tree.change_load(&mut load, |load, routes| load - routes * group.weight());
+            }
+            let grown: Vec<Option<Tree>> =
+                groups.par_iter().map(|group| grow(&space, &by_place, group, &load)).collect();
+            for ((group, tree), grown) in groups.iter().zip(trees).zip(grown) {
+                let grown = grown?;
+                grown.change_load(&mut load, |load, routes| load + routes * group.weight());
+                *tree = Some(grown);
+            }
+        }
+    }
+    let mut ports = Ports::new(fabric, grid, &space);
+    let mut lft = Lft::new(fabric);
+    let mut detours = 0;
+    for (group, tree) in groups.iter().zip(trees.iter().flatten()) {
+        for end in &group.ends {
+            ports.set(tree, end, &mut lft);
+        }
+        detours += group.weight() * tree.detours(&by_place);
+    }
+    Some(StaggeredRoutes { lft, detours, pairs: all * all.saturating_sub(1), largest: ports.largest() })
+}
+
+/// Steps of the trees that are grown beyond the least number.
+const WORK: usize = 30_000_000;
+/// Rounds of choices: the second brings a tenth less load, the third a few percent, later ones nothing.
+const MOST_ROUNDS: usize = 3;
+/// Trees of one batch do not see each other's load, so that all cores have work. So many batches at least make that
+/// little of all load.
+const BATCHES: usize = 256;
+/// Other slices that are tried for a target that some switch does not reach: on tori of three odd rings, one target in a
+/// thousand needs them.
+const MOST_ATTEMPTS: usize = 16;
+
+/// Ports with one tree.
+struct Group<'a> {
+    place: usize,
+    /// Its number on the switch.
+    number: usize,
+    ends: Vec<&'a EndPort>,
+}
+
+impl Group<'_> {
+    /// Adapters.
+    fn weight(&self) -> u64 {
+        self.ends.iter().filter(|end| end.is_adapter()).count() as u64
+    }
+}
+
+/// Groups of the ports on a switch, in the order of ports: adapters in turn, and port 0 with the first ones.
+///
+/// - `most`: groups of a switch.
+fn groups<'a>(fabric: &'a Fabric, space: &Space<'_>, most: usize) -> Vec<Group<'a>> {
+    let mut by_switch: Vec<Vec<&EndPort>> = vec![Vec::new(); fabric.num_switches()];
+    for end in fabric.endports() {
+        if let Some((s, _)) = end.attachment {
+            by_switch[s.index()].push(end);
+        }
+    }
+    let mut found = Vec::new();
+    for (s, ends) in fabric.switch_ids().zip(by_switch) {
+        let (adapters, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(|end| end.is_adapter());
+        let place = space.place_of(s);
+        let first = found.len();
+        for number in 0..adapters.len().clamp(1, most) {
+            let ends = adapters.iter().skip(number).step_by(most).copied().collect();
+            found.push(Group { place, number, ends });
+        }
+        found[first].ends.extend(others);
+    }
+    found
+}
+
+/// `None` where some switch finds no path.
+fn grow(space: &Space<'_>, adapters: &[u64], group: &Group<'_>, load: &[u64]) -> Option<Tree> {
+    (0..MOST_ATTEMPTS).find_map(|attempt| {
+        let mut target = Target::new(space, group.place, group.number);
+        slices::choose(&mut target, load, attempt);
+        Tree::grow(space, &target, adapters, load)
+    })
+}
