@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::Options;
+use super::earlier::Later;
 use super::paths::{Adapter, Paths, Step};
 use crate::fabric::{ChannelId, Lid, SwitchId};
 
@@ -41,16 +42,23 @@ pub struct Bisection {
 }
 
 impl Bisection {
-    /// `paths`: tables that lead every adapter to every other.
+    /// - `paths`: tables that lead every adapter to every other.
+    /// - `later`: what is known of these from earlier tables.
     ///
     /// Cost: O(P h + C) per pattern with routes of h channels, over all cores; the P h steps are
-    /// scattered reads of the LFTs.
-    pub(super) fn new(paths: &Paths, options: &Options) -> Self {
+    /// scattered reads of the LFTs where nothing is known.
+    pub(super) fn new(paths: &Paths, options: &Options, later: Option<&Later<'_>>) -> Self {
         let patterns = options.patterns.get();
-        let shares: Vec<f64> = (0..patterns)
-            .into_par_iter()
-            .map_init(|| Simulation::new(paths), |simulation, n| simulation.share(options.seed, n))
-            .collect();
+        let times = later.map(|later| later.patterns.times(paths, &later.was)).unwrap_or_default();
+        let share = |simulation: &mut Simulation<'_>, n: u32| {
+            let known = later.and_then(|later| Some((later.patterns.of(options.seed, n)?, later)));
+            match known {
+                Some((pattern, later)) => simulation.share_after(pattern, later, &times),
+                None => simulation.share(options.seed, n),
+            }
+        };
+        let shares: Vec<f64> =
+            (0..patterns).into_par_iter().map_init(|| Simulation::new(paths), share).collect();
         let mean = shares.iter().sum::<f64>() / f64::from(patterns);
         let (deviation, margin) = if patterns == 1 {
             (0.0, 1.0)
@@ -112,7 +120,7 @@ impl<'a> Simulation<'a> {
             order: Vec::new(),
             under_way: Vec::new(),
             trail: Vec::new(),
-            congestion: vec![0; paths.fabric.channels().len()],
+            congestion: Vec::new(),
             worst: Vec::new(),
         }
     }
@@ -144,7 +152,8 @@ impl<'a> Simulation<'a> {
         });
         self.under_way.clear();
         self.under_way.extend(routes.filter(|stream| stream.at != stream.to.switch));
-        self.congestion.fill(0);
+        self.congestion.clear();
+        self.congestion.resize(paths.fabric.channels().len(), 0);
         self.trail.clear();
         // All streams take one step before any takes the next: the reads of a round are
         // independent, unlike those along one route.
@@ -160,13 +169,132 @@ impl<'a> Simulation<'a> {
             });
         }
         self.worst.clear();
-        let ends = senders.iter().zip(receivers);
-        self.worst.extend(ends.map(|(&a, &b)| times.adapter(a as usize).max(times.adapter(b as usize))));
+        self.worst.extend(ends_of(paths, senders, receivers));
         for &(stream, channel) in &self.trail {
             let worst = &mut self.worst[stream as usize];
             *worst = (f64::from(self.congestion[channel.index()]) * times.channel(channel)).max(*worst);
         }
         self.worst.iter().map(|&worst| 1.0 / worst).sum::<f64>() / streams as f64
+    }
+}
+
+/// By stream: what a byte takes at its sender and its receiver.
+fn ends_of(paths: &Paths<'_>, senders: &[u32], receivers: &[u32]) -> impl Iterator<Item = f64> {
+    let time = |number: &u32| paths.times.adapter(*number as usize);
+    senders.iter().zip(receivers).map(move |(a, b)| time(a).max(time(b)))
+}
+
+/// The routes of earlier tables under random bisect patterns.
+#[derive(Default)]
+pub(super) struct Patterns {
+    seed: u64,
+    list: Vec<Pattern>,
+    channels: usize,
+}
+
+/// The routes under one pattern.
+pub(super) struct Pattern {
+    /// Senders, then receivers.
+    order: Vec<u32>,
+    /// By stream: the end of its route.
+    end: Vec<u32>,
+    /// The routes, one after the other.
+    routes: Vec<ChannelId>,
+    /// Streams on each channel.
+    congestion: Vec<u32>,
+}
+
+impl Patterns {
+    /// The first ones, as many as take no more room than the tables.
+    ///
+    /// - `paths`: tables that lead every adapter to every other, to base LIDs.
+    ///
+    /// Cost: O(P h + C) for each, with routes of h channels, over all cores. Memory: four bytes for each entry of the
+    /// tables, about.
+    pub(super) fn new(paths: &Paths<'_>, options: &Options) -> Self {
+        let channels = paths.fabric.channels().len();
+        let (entries, room) = (paths.lft.lids() * paths.senders.len(), paths.adapters.len() + channels);
+        let most = u32::try_from(entries / room).unwrap_or(u32::MAX);
+        let patterns = (0..options.patterns.get().min(most)).into_par_iter();
+        let list = patterns.map(|n| Pattern::new(paths, options.seed, n)).collect();
+        Self { seed: options.seed, list, channels }
+    }
+
+    /// Pattern number `n`, if it is there.
+    pub(super) fn of(&self, seed: u64, n: u32) -> Option<&Pattern> {
+        self.list.get(n as usize).filter(|_| self.seed == seed)
+    }
+
+    /// By channel of the earlier fabric: what a byte takes now.
+    ///
+    /// - `was`: by channel of now, the one of the earlier fabric.
+    fn times(&self, now: &Paths<'_>, was: &[ChannelId]) -> Vec<f64> {
+        let mut times = vec![0.0; self.channels];
+        let now = was.iter().enumerate().map(|(id, was)| (was, now.times.channel(ChannelId::at(id))));
+        now.for_each(|(was, time)| times[was.index()] = time);
+        times
+    }
+}
+
+impl Pattern {
+    fn new(paths: &Paths<'_>, seed: u64, n: u32) -> Self {
+        let mut order = Vec::new();
+        draw(&mut order, paths.adapters.len(), seed, n);
+        let (senders, receivers) = order.split_at(order.len() / 2);
+        let (mut end, mut routes) = (Vec::new(), Vec::new());
+        let mut congestion = vec![0; paths.fabric.channels().len()];
+        for (&from, &to) in senders.iter().zip(receivers) {
+            let (from, to) = (&paths.adapters[from as usize], &paths.adapters[to as usize]);
+            routes.extend(paths.walk(from.switch, to, to.end.lid));
+            end.push(routes.len() as u32);
+        }
+        routes.iter().for_each(|channel: &ChannelId| congestion[channel.index()] += 1);
+        Self { order, end, routes, congestion }
+    }
+
+    /// The route of a stream.
+    fn route(&self, stream: usize) -> &[ChannelId] {
+        let first = stream.checked_sub(1).map_or(0, |before| self.end[before]);
+        &self.routes[first as usize..self.end[stream] as usize]
+    }
+}
+
+impl Simulation<'_> {
+    /// The share of a pattern whose routes are known for earlier tables.
+    ///
+    /// - `times`: as [`Patterns::times`] says.
+    fn share_after(&mut self, pattern: &Pattern, later: &Later<'_>, times: &[f64]) -> f64 {
+        let paths = self.paths;
+        let (senders, receivers) = pattern.order.split_at(pattern.order.len() / 2);
+        self.congestion.clear();
+        self.congestion.extend_from_slice(&pattern.congestion);
+        // The new routes, by channels of the earlier fabric.
+        self.trail.clear();
+        for (number, (&from, &to)) in senders.iter().zip(receivers).enumerate() {
+            if later.differs[to as usize] {
+                let (from, to) = (&paths.adapters[from as usize], &paths.adapters[to as usize]);
+                pattern.route(number).iter().for_each(|channel| self.congestion[channel.index()] -= 1);
+                let route = paths.walk(from.switch, to, to.end.lid).map(|channel| later.was[channel.index()]);
+                self.trail.extend(route.map(|channel| (number as u32, channel)));
+            }
+        }
+        self.trail.iter().for_each(|(_, channel)| self.congestion[channel.index()] += 1);
+        let slow = |congestion: &[u32], channel: ChannelId| {
+            f64::from(congestion[channel.index()]) * times[channel.index()]
+        };
+        self.worst.clear();
+        self.worst.extend(ends_of(paths, senders, receivers));
+        for (number, (worst, to)) in self.worst.iter_mut().zip(receivers).enumerate() {
+            if !later.differs[*to as usize] {
+                let route = pattern.route(number).iter();
+                *worst = route.fold(*worst, |worst, &channel| slow(&self.congestion, channel).max(worst));
+            }
+        }
+        for &(stream, channel) in &self.trail {
+            let worst = &mut self.worst[stream as usize];
+            *worst = slow(&self.congestion, channel).max(*worst);
+        }
+        self.worst.iter().map(|&worst| 1.0 / worst).sum::<f64>() / senders.len() as f64
     }
 }
 

@@ -206,20 +206,21 @@ pub fn evaluate_after(
     earlier: Option<&Earlier<'_>>,
 ) -> Result<Evaluation, EvaluateError> {
     let mut paths = paths::Paths::new(fabric, &routes.lft)?;
-    let known = earlier.and_then(|earlier| earlier.counts_of(&paths));
-    let mut counts = match known {
-        Some(counts) => counts,
+    let later = earlier.and_then(|earlier| earlier.later(&paths));
+    let mut counts = match &later {
+        Some(later) => later.counts.clone(),
         None => trees::count(&paths)?,
     };
     if options.lids == LidChoice::Shortest {
         paths.drawn = Some(options.seed);
         counts = trees::count_drawn(&paths);
     }
+    let later = later.filter(|_| options.lids == LidChoice::Base);
     let faults = FaultTolerance::new(&paths, &counts.load);
     Ok(Evaluation {
         load: ChannelLoad::new(fabric.weights(), counts.load),
         lengths: PathLengths::new(counts.hops),
-        bisection: Bisection::new(&paths, options),
+        bisection: Bisection::new(&paths, options, later.as_ref()),
         faults,
     })
 }

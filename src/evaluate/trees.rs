@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use rayon::prelude::*;
 
 use super::EvaluateError;
-use super::paths::{Adapter, Paths, Step};
+use super::paths::{Adapter, Paths};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 
 /// Totals over routes.
+#[derive(Clone)]
 pub(super) struct Counts {
     /// Number of routes on each channel.
     pub(super) load: Vec<u64>,
@@ -27,13 +28,8 @@ pub(super) struct Counts {
 ///
 /// Cost: O(S) per LID, over all cores.
 pub(super) fn count(paths: &Paths) -> Result<Counts, EvaluateError> {
-    count_to(paths, |_| true)
-}
-
-/// The same for the routes to some LIDs.
-pub(super) fn count_to(paths: &Paths, counts: impl Fn(Lid) -> bool) -> Result<Counts, EvaluateError> {
-    let all = paths.adapters.iter().flat_map(|to| to.end.lids().map(move |lid| (to, lid)));
-    let trees: Vec<(&Adapter, Lid)> = all.filter(|&(_, lid)| counts(lid)).collect();
+    let trees = paths.adapters.iter().flat_map(|to| to.end.lids().map(move |lid| (to, lid)));
+    let trees: Vec<(&Adapter, Lid)> = trees.collect();
     let total = trees
         .par_iter()
         .enumerate()
@@ -96,6 +92,8 @@ struct Pass {
     hops: Vec<u64>,
     /// The first tree in which some adapter does not arrive.
     broken: usize,
+    /// By slot: the channel out of it, and the switch that this leads to.
+    ahead: Vec<Option<(ChannelId, SwitchId)>>,
     /// The next switch of each switch; `None` where the path ends.
     next: Vec<Option<(ChannelId, SwitchId)>>,
     /// By switch: number of unvisited switches that send to it.
@@ -112,11 +110,16 @@ struct Pass {
 
 impl Pass {
     fn new(paths: &Paths) -> Self {
-        let switches = paths.fabric.num_switches();
+        let (switches, channels) = (paths.fabric.num_switches(), paths.fabric.channels());
+        let mut ahead = vec![None; channels.num_slots()];
+        for (id, c) in channels.iter() {
+            ahead[channels.first_slot(c.from) + c.out_port.index()] = Some((id, c.to));
+        }
         Self {
-            load: vec![0; paths.fabric.channels().len()],
+            load: vec![0; channels.len()],
             hops: vec![0; switches],
             broken: usize::MAX,
+            ahead,
             next: vec![None; switches],
             pending: vec![0; switches],
             order: Vec::with_capacity(switches),
@@ -140,12 +143,12 @@ impl Pass {
     /// Sorts the switches and forwards the packets of all adapters except `to`; returns whether all
     /// arrive.
     fn follow(&mut self, paths: &Paths, to: &Adapter, lid: Lid) -> bool {
-        let ports = paths.lft.to(lid);
-        for s in paths.fabric.switch_ids() {
-            self.next[s.index()] = match paths.step(s, ports[s.index()], to) {
-                Step::Over(channel, next) => Some((channel, next)),
-                Step::Home | Step::Lost => None,
-            };
+        let (ports, channels) = (paths.lft.to(lid), paths.fabric.channels());
+        // No channel leaves by the port to an adapter.
+        for ((s, next), &port) in paths.fabric.switch_ids().zip(&mut self.next).zip(ports) {
+            let port = usize::from(port);
+            let is_there = port < channels.slots_of(s);
+            *next = if is_there { self.ahead[channels.first_slot(s) + port] } else { None };
         }
         if !self.is_sorted() {
             self.sort(paths.fabric);

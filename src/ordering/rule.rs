@@ -185,9 +185,10 @@ impl Rule {
         let mut sl2vl = Sl2Vl::new(fabric);
         let channels = fabric.channels();
         for (first, c) in channels.iter() {
+            let ports = sl2vl.ports_of(c.to);
+            let rows = &mut sl2vl.of_mut(c.to)[c.in_port.index() * ports..][..ports];
             for (second, d) in channels.out(c.to) {
-                let label = self.label(first, second);
-                sl2vl.set(c.to, c.in_port, d.out_port, SlVlRow::uniform(Vl(label)));
+                rows[d.out_port.index()] = SlVlRow::uniform(Vl(self.label(first, second)));
             }
         }
         sl2vl

@@ -24,13 +24,13 @@ impl Moves {
                 moves.entries.extend(differ.map(|s| (lid, SwitchId::at(s))));
             }
         }
-        if before.sl2vl != after.sl2vl {
-            for s in fabric.switch_ids() {
-                let ports = after.sl2vl.ports_of(s) as u8;
-                let turns = (0..ports).flat_map(|i| (0..ports).map(move |o| (PortNum(i), PortNum(o))));
-                let differ = turns.filter(|&(i, o)| before.sl2vl.row(s, i, o) != after.sl2vl.row(s, i, o));
-                moves.rows.extend(differ.map(|(i, o)| (s, i, o)));
-            }
+        let rows_differ = before.sl2vl != after.sl2vl;
+        let differs = |s: &SwitchId| rows_differ && before.sl2vl.of(*s) != after.sl2vl.of(*s);
+        for s in fabric.switch_ids().filter(differs) {
+            let ports = after.sl2vl.ports_of(s) as u8;
+            let turns = (0..ports).flat_map(|i| (0..ports).map(move |o| (PortNum(i), PortNum(o))));
+            let differ = turns.filter(|&(i, o)| before.sl2vl.row(s, i, o) != after.sl2vl.row(s, i, o));
+            moves.rows.extend(differ.map(|(i, o)| (s, i, o)));
         }
         moves
     }

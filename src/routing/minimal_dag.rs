@@ -90,15 +90,20 @@ impl MinimalDag {
             self.order[*index as usize] = SwitchId::at(s);
             *index += 1;
         }
-        self.first.clear();
-        self.next_hops.clear();
-        for s in &self.order {
-            self.first.push(self.next_hops.len() as u32);
+        self.first.resize(row.len() + 1, 0);
+        self.next_hops.resize(self.by_switch.len(), NextHop::NONE);
+        let mut last = 0;
+        for (first, s) in self.first.iter_mut().zip(&self.order) {
+            *first = last;
             let range = &self.first_by_switch[s.index()..][..2];
-            self.next_hops.extend_from_slice(&self.by_switch[range[0] as usize..range[1] as usize]);
+            let from = &self.by_switch[range[0] as usize..range[1] as usize];
+            // Most lists are short: copying one by one is faster than a call.
+            for (next_hop, hop) in self.next_hops[last as usize..].iter_mut().zip(from) {
+                *next_hop = *hop;
+            }
+            last += from.len() as u32;
         }
-        self.first.push(self.next_hops.len() as u32);
-        self.find_predecessors();
+        self.first[row.len()] = last;
     }
 
     /// Lists the next hops once more, by the switch that they lead to.
@@ -163,6 +168,12 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 ///
 /// Cost: O(C + T S + E) with T the targets and E the next hops of all their DAGs.
 fn build(dags: &mut Vec<MinimalDag>, fabric: &Fabric, hops: &Hops, targets: &[SwitchId]) {
+    build_ahead(dags, fabric, hops, targets);
+    dags.iter_mut().for_each(MinimalDag::find_predecessors);
+}
+
+/// The same without predecessors.
+fn build_ahead(dags: &mut Vec<MinimalDag>, fabric: &Fabric, hops: &Hops, targets: &[SwitchId]) {
     dags.resize_with(targets.len(), MinimalDag::new);
     let mut near = vec![[0_u64; CHUNK / 8]; fabric.num_switches()];
     for (i, (dag, &target)) in dags.iter_mut().zip(targets).enumerate() {
@@ -239,6 +250,20 @@ pub(super) fn for_each_target_here(
     let mut dags = Vec::new();
     for targets in targets.chunks(CHUNK) {
         build(&mut dags, fabric, hops, targets);
+        dags.iter().for_each(&mut visit);
+    }
+}
+
+/// As [`for_each_target_here`], with DAGs that have no predecessors.
+pub(super) fn for_each_target_ahead(
+    fabric: &Fabric,
+    hops: &Hops,
+    targets: &[SwitchId],
+    mut visit: impl FnMut(&MinimalDag),
+) {
+    let mut dags = Vec::new();
+    for targets in targets.chunks(CHUNK) {
+        build_ahead(&mut dags, fabric, hops, targets);
         dags.iter().for_each(&mut visit);
     }
 }

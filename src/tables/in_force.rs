@@ -23,15 +23,11 @@ impl InForce {
     /// Tables on the fabric that they were made for.
     ///
     /// - `lids`: number of LIDs of the table, LID 0 included; the further ones have no entry.
-    fn of(fabric: &Fabric, routes: &Routes, lids: usize) -> Self {
-        let mut lft = Lft::with_lids(fabric, lids);
-        for lid in all_lids(routes.lft.lids()) {
-            lft.to_mut(lid).copy_from_slice(routes.lft.to(lid));
-        }
+    fn of(routes: &Routes, lids: usize) -> Self {
         let mut multicast = routes.multicast.clone();
         multicast.retain(|group| !group.ports.is_empty());
         multicast.sort_by_key(|group| group.mlid);
-        Self { lft, sl2vl: routes.sl2vl.clone(), multicast }
+        Self { lft: routes.lft.with_room(lids), sl2vl: routes.sl2vl.clone(), multicast }
     }
 
     /// The tables on the way to `target`: entries, rows and trees are those in force, the rest is that of the target.
@@ -127,13 +123,21 @@ impl Transition {
             (Some(a), Some(b)) => a != b,
             _ => false,
         };
-        let (mut old, mut new) = (match_up.carry(old, lids), InForce::of(new_fabric, new, lids));
+        let (mut old, mut new) = (match_up.carry(old, lids), InForce::of(new, lids));
         either_sls(&mut old.multicast, &mut new.multicast);
         let opened = match_up.rows_without_cable(&new.sl2vl, &mut old.sl2vl);
+        if old.sl2vl == new.sl2vl {
+            // What shares its rows is compared at once.
+            old.sl2vl = new.sl2vl.clone();
+        }
         let (before, after) = (cables(old_fabric), cables(new_fabric));
-        let without = |some: &Cables, others: &Cables| {
-            let ends = some.iter().filter(|(end, peer)| others.get(*end) != Some(*peer));
-            ends.map(|(end, _)| *end).collect()
+        let without = |some: &[Cable], others: &[Cable]| {
+            let mut others = others.iter().peekable();
+            let gone = some.iter().filter(|cable| {
+                while others.next_if(|other| other < cable).is_some() {}
+                others.peek() != Some(cable)
+            });
+            gone.map(|(end, _)| *end).collect()
         };
         let moved_lids = all_lids(lids).filter(moved).collect();
         let (failed, returned) = (without(&before, &after), without(&after, &before));
@@ -141,16 +145,17 @@ impl Transition {
     }
 }
 
-type Cables = BTreeMap<(Guid, u8), (Guid, u8)>;
+/// A (switch, port), and what is at the other end of its cable: a port of a switch, or an end port.
+type Cable = ((Guid, u8), (Guid, u8));
 
-/// What is at the other end of each cable that carries packets: by (switch, port) a port of a switch, or an end port.
-fn cables(fabric: &Fabric) -> Cables {
+/// The cables that carry packets, in order.
+fn cables(fabric: &Fabric) -> Vec<Cable> {
     let end = |s: SwitchId, port: PortNum| (fabric.switch(s).guid, port.0);
     let channels = fabric.channels().as_slice().iter();
-    let mut cables: BTreeMap<_, _> =
-        channels.map(|c| (end(c.from, c.out_port), end(c.to, c.in_port))).collect();
+    let mut cables: Vec<Cable> = channels.map(|c| (end(c.from, c.out_port), end(c.to, c.in_port))).collect();
     let hosts = fabric.adapters().filter_map(|(_, host)| Some((host.attachment?, host.guid)));
     cables.extend(hosts.map(|((s, port), guid)| (end(s, port), (guid, 0))));
+    cables.sort();
     cables
 }
 
@@ -205,14 +210,23 @@ impl<'a> Matching<'a> {
     /// The old tables on the new fabric.
     fn carry(&self, routes: &Routes, lids: usize) -> InForce {
         let pairs = || self.new.switch_ids().filter_map(|s| Some((s, self.switch[s.index()]?)));
-        let mut lft = Lft::with_lids(self.new, lids);
-        for lid in all_lids(routes.lft.lids()) {
-            let (from, to) = (routes.lft.to(lid), lft.to_mut(lid));
-            pairs().for_each(|(s, was)| to[s.index()] = from[was.index()]);
-        }
+        let lft = if self.switch.iter().copied().eq(self.old.switch_ids().map(Some)) {
+            routes.lft.with_room(lids)
+        } else {
+            let mut lft = Lft::with_lids(self.new, lids);
+            for lid in all_lids(routes.lft.lids()) {
+                let (from, to) = (routes.lft.to(lid), lft.to_mut(lid));
+                pairs().for_each(|(s, was)| to[s.index()] = from[was.index()]);
+            }
+            lft
+        };
         let mut sl2vl = Sl2Vl::new(self.new);
         sl2vl.set_adapters(routes.sl2vl.adapters());
         for (s, was) in pairs() {
+            if sl2vl.ports_of(s) == routes.sl2vl.ports_of(was) {
+                sl2vl.of_mut(s).copy_from_slice(routes.sl2vl.of(was));
+                continue;
+            }
             let ports = sl2vl.ports_of(s).min(routes.sl2vl.ports_of(was)) as u8;
             for (i, o) in (0..ports).flat_map(|i| (0..ports).map(move |o| (PortNum(i), PortNum(o)))) {
                 sl2vl.set(s, i, o, routes.sl2vl.row(was, i, o));
@@ -241,12 +255,17 @@ impl<'a> Matching<'a> {
         let mut opened = Vec::new();
         for s in self.new.switch_ids() {
             let was = self.switch[s.index()].map_or(&[][..], |was| &were[was.index()]);
-            let both = |used: &[bool], i: u8, o: u8| {
-                let of = |port: u8| used.get(usize::from(port)).copied().unwrap_or(false);
-                of(i) && of(o)
-            };
+            let of = |used: &[bool], port: u8| used.get(usize::from(port)).copied().unwrap_or(false);
+            let both = |used: &[bool], i: u8, o: u8| of(used, i) && of(used, o);
             let ports = new.ports_of(s) as u8;
-            for (i, o) in (0..ports).flat_map(|i| (0..ports).map(move |o| (i, o))) {
+            let stays = |port: u8| of(&are[s.index()], port) && of(was, port);
+            let changed: Vec<u8> = (0..ports).filter(|&port| !stays(port)).collect();
+            // Rows between ports that are in use before and after stay as they are.
+            let turns = (0..ports).flat_map(|i| {
+                let outs = if stays(i) { changed.clone() } else { (0..ports).collect() };
+                outs.into_iter().map(move |o| (i, o))
+            });
+            for (i, o) in turns {
                 let (now, before) = (both(&are[s.index()], i, o), both(was, i, o));
                 let row = new.row(s, PortNum(i), PortNum(o));
                 if now && !before && old.row(s, PortNum(i), PortNum(o)) != row {

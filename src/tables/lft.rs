@@ -1,5 +1,7 @@
 //! Linear forwarding tables.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
@@ -8,11 +10,11 @@ use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
 /// switches bytes.
 ///
 /// Destination-major: computing and checking a routing both work on one destination at a time, and
-/// then the ports of all switches are adjacent.
+/// then the ports of all switches are adjacent. Copies share the entries until one of them changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lft {
     switches: usize,
-    ports: Vec<u8>,
+    ports: Arc<Vec<u8>>,
 }
 
 impl Lft {
@@ -27,7 +29,19 @@ impl Lft {
     /// The same for a number of LIDs, LID 0 included: a table may know LIDs that the fabric does not have.
     pub fn with_lids(fabric: &Fabric, lids: usize) -> Self {
         let switches = fabric.num_switches();
-        Self { switches, ports: vec![Self::NO_PATH; lids * switches] }
+        Self { switches, ports: Arc::new(vec![Self::NO_PATH; lids * switches]) }
+    }
+
+    /// A copy with a number of LIDs, LID 0 included; those that it did not have are unreachable.
+    pub fn with_room(&self, lids: usize) -> Self {
+        let bytes = lids * self.switches;
+        if bytes == self.ports.len() {
+            return self.clone();
+        }
+        let mut ports = Vec::with_capacity(bytes);
+        ports.extend_from_slice(&self.ports[..bytes.min(self.ports.len())]);
+        ports.resize(bytes, Self::NO_PATH);
+        Self { switches: self.switches, ports: Arc::new(ports) }
     }
 
     /// Number of LIDs, LID 0 included: [`Fabric::lid_table_len`] in the tables of an engine.
@@ -60,12 +74,12 @@ impl Lft {
 
     /// The out ports to a LID of the fabric by switch, mutable.
     pub fn to_mut(&mut self, lid: Lid) -> &mut [u8] {
-        &mut self.ports[lid.index() * self.switches..][..self.switches]
+        &mut Arc::make_mut(&mut self.ports)[lid.index() * self.switches..][..self.switches]
     }
 
     /// The out ports by switch of every LID, LID 0 included, mutable: one slice each, for many threads.
     pub fn all_mut(&mut self) -> impl IndexedParallelIterator<Item = &mut [u8]> {
-        self.ports.par_chunks_mut(self.switches.max(1))
+        Arc::make_mut(&mut self.ports).par_chunks_mut(self.switches.max(1))
     }
 
     /// The table of one switch by LID, as it is programmed; [`Lft::NO_PATH`] if unreachable.
@@ -139,7 +153,7 @@ mod tests {
                 _ => Ring { switches, cas }.build().unwrap(),
             };
             let mut lft = Lft::new(&f);
-            for (i, port) in lft.ports.iter_mut().enumerate() {
+            for (i, port) in Arc::make_mut(&mut lft.ports).iter_mut().enumerate() {
                 *port = (i * 31 % 251) as u8;
             }
             let lids = f.lid_table_len();

@@ -91,7 +91,9 @@ impl Step {
             }
         }
         step.lft.sort_unstable();
-        for s in fabric.switch_ids() {
+        let rows_differ = before.sl2vl != after.sl2vl;
+        let differs = |s: &SwitchId| rows_differ && before.sl2vl.of(*s) != after.sl2vl.of(*s);
+        for s in fabric.switch_ids().filter(differs) {
             let ports = after.sl2vl.ports_of(s) as u8;
             for (i, o) in (0..ports).flat_map(|i| (0..ports).map(move |o| (i, o))) {
                 let row = after.sl2vl.row(s, PortNum(i), PortNum(o));

@@ -1,5 +1,7 @@
 //! SL to VL mapping tables.
 
+use std::sync::Arc;
+
 use crate::fabric::{Channels, Fabric, PortNum, Sl, SwitchId, Vl};
 
 /// The VLs of the sixteen SLs for one (in port, out port), four bits each: SL 0 in the highest.
@@ -49,12 +51,12 @@ impl SlVlRow {
 
 /// For each switch and each of its (in port, out port), port 0 included, a row of VLs by SL: one
 /// dense array of 8 bytes x sum over switches of (ports + 1)^2. Adapters and routers share one row
-/// for what they send. A new table maps everything to VL 0.
+/// for what they send. A new table maps everything to VL 0. Copies share the rows until one of them changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sl2Vl {
     first: Vec<usize>,
     side: Vec<usize>,
-    rows: Vec<SlVlRow>,
+    rows: Arc<Vec<SlVlRow>>,
     adapters: SlVlRow,
 }
 
@@ -69,7 +71,7 @@ impl Sl2Vl {
             first.push(len);
             len += n * n;
         }
-        Self { first, side, rows: vec![SlVlRow::default(); len], adapters: SlVlRow::default() }
+        Self { first, side, rows: Arc::new(vec![SlVlRow::default(); len]), adapters: SlVlRow::default() }
     }
 
     /// Index of (switch, in port, out port) among all rows.
@@ -90,7 +92,20 @@ impl Sl2Vl {
     /// Replaces the row of (switch, in port, out port).
     pub fn set(&mut self, switch: SwitchId, in_port: PortNum, out_port: PortNum, row: SlVlRow) {
         let i = self.index(switch, in_port, out_port);
-        self.rows[i] = row;
+        self.rows_mut()[i] = row;
+    }
+
+    /// The rows of a switch: those of in port 0 by out port, then those of in port 1, and so on.
+    pub fn of(&self, switch: SwitchId) -> &[SlVlRow] {
+        let side = self.side[switch.index()];
+        &self.rows[self.first[switch.index()]..][..side * side]
+    }
+
+    /// The rows of a switch, mutable.
+    pub fn of_mut(&mut self, switch: SwitchId) -> &mut [SlVlRow] {
+        let side = self.side[switch.index()];
+        let first = self.first[switch.index()];
+        &mut self.rows_mut()[first..][..side * side]
     }
 
     /// All rows, indexed by [`Sl2Vl::index`].
@@ -100,7 +115,7 @@ impl Sl2Vl {
 
     /// All rows, indexed by [`Sl2Vl::index`], mutable.
     pub fn rows_mut(&mut self) -> &mut [SlVlRow] {
-        &mut self.rows
+        Arc::make_mut(&mut self.rows).as_mut_slice()
     }
 
     /// The row of every adapter and router. A packet's VL on its way into the first switch cannot

@@ -7,25 +7,33 @@
 //! II). Without a cycle no set of packets can wait for itself (Dally and Seitz).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use rayon::prelude::*;
 
-use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
+use crate::fabric::{Channel, ChannelId, Fabric, SwitchId, Vl};
 
 use super::Turns;
 
 /// Number of vertices of a component from which the search for the shortest cycle starts.
 const SEARCHES: usize = 64;
 
+/// Cells in a word.
+const CELLS: usize = 4;
+
+/// Bit 0 of each cell of a word.
+const EACH: u64 = 0x0001_0001_0001_0001;
+
 /// Virtual channels and dependencies found so far. The order in which threads add to it does not
 /// matter.
 pub(super) struct Graph {
     lanes: usize,
-    /// By turn x VL of the second channel: the VLs of the first.
-    waits: Vec<AtomicU16>,
+    /// By turn x VL of the second channel, a cell: the VLs of the first. [`CELLS`] in a word, the first in its lowest
+    /// bits.
+    waits: Vec<AtomicU64>,
     /// By slot: VLs used on the channel out of it.
     used: Vec<AtomicU16>,
     /// VLs that packets between adapters use on channels.
@@ -45,27 +53,45 @@ pub(super) struct Cycles {
 /// The graph, taken apart from its beginnings.
 struct Peeled {
     dependencies: usize,
-    /// The virtual channels outside of cycles and not behind them, each before those that it waits for.
-    order: Vec<usize>,
-    /// The others, ascending: those in cycles, and those that they wait for, directly or not.
+    /// The virtual channels outside of cycles and not behind them, each before those that it waits for. By slot x VL.
+    order: Vec<u32>,
+    /// The others, ascending: those in cycles, and those that they wait for, directly or not. By channel x VL.
     left: Vec<usize>,
+}
+
+/// Where the cells of all turns behind a channel are.
+#[derive(Clone)]
+struct Behind {
+    cells: Range<usize>,
+    /// The slot of port 0 of the switch that the channel leads to.
+    first_slot: usize,
+    /// The VLs on which packets on the channel wait for others.
+    waiting: u16,
 }
 
 impl Clone for Graph {
     fn clone(&self) -> Self {
-        let copy = |list: &[AtomicU16]| -> Vec<AtomicU16> {
-            list.iter().map(|x| AtomicU16::new(x.load(Ordering::Relaxed))).collect()
-        };
-        let by_adapters = AtomicU16::new(self.used_by_adapters());
-        Self { lanes: self.lanes, waits: copy(&self.waits), used: copy(&self.used), by_adapters }
+        let waits = self.waits.iter().map(|word| AtomicU64::new(word.load(Ordering::Relaxed)));
+        let used = self.used.iter().map(|vls| AtomicU16::new(vls.load(Ordering::Relaxed)));
+        Self {
+            lanes: self.lanes,
+            waits: waits.collect(),
+            used: used.collect(),
+            by_adapters: AtomicU16::new(self.used_by_adapters()),
+        }
     }
 }
 
 impl Graph {
     /// `lanes`: one more than the highest VL that can occur.
     pub(super) fn new(lanes: usize, turns: usize, slots: usize) -> Self {
-        let zeros = |n| (0..n).map(|_| AtomicU16::new(0)).collect();
-        Self { lanes, waits: zeros(turns * lanes), used: zeros(slots), by_adapters: AtomicU16::new(0) }
+        let words = (turns * lanes).div_ceil(CELLS);
+        Self {
+            lanes,
+            waits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            used: (0..slots).map(|_| AtomicU16::new(0)).collect(),
+            by_adapters: AtomicU16::new(0),
+        }
     }
 
     /// One more than the highest VL that can occur.
@@ -81,7 +107,34 @@ impl Graph {
     /// Records that packets on the first channel of a turn, on any VL in `from`, wait for the
     /// cell's VL of the second.
     pub(super) fn depend(&self, cell: usize, from: u16) {
-        set(&self.waits[cell], from);
+        let (word, bits) = (&self.waits[cell / CELLS], u64::from(from) << (cell % CELLS * 16));
+        // They are nearly always set already; then this only reads.
+        if word.load(Ordering::Relaxed) & bits != bits {
+            word.fetch_or(bits, Ordering::Relaxed);
+        }
+    }
+
+    /// The VLs that a cell records.
+    fn wait(&self, cell: usize) -> u16 {
+        (self.waits[cell / CELLS].load(Ordering::Relaxed) >> (cell % CELLS * 16)) as u16
+    }
+
+    /// Calls `each` with the number of every cell of a range in which some VLs are set, and with these.
+    ///
+    /// - `vls`: the VLs to look at, in each cell of a word.
+    fn for_each_cell(&self, cells: Range<usize>, vls: u64, mut each: impl FnMut(usize, u16)) {
+        let words = cells.start / CELLS..cells.end.div_ceil(CELLS);
+        for (at, word) in words.clone().zip(&self.waits[words]) {
+            let mut left = word.load(Ordering::Relaxed) & vls;
+            while left != 0 {
+                let place = left.trailing_zeros() as usize / 16;
+                let (cell, shift) = (at * CELLS + place, place * 16);
+                if cells.contains(&cell) {
+                    each(cell - cells.start, (left >> shift) as u16);
+                }
+                left &= !(0xffff << shift);
+            }
+        }
     }
 
     /// Records that packets use these VLs of the channel out of a slot.
@@ -121,13 +174,13 @@ impl Graph {
     /// Cost: that of [`Graph::is_acyclic`].
     pub(super) fn order(&self, fabric: &Fabric, turns: &Turns) -> Option<Vec<(ChannelId, Vl)>> {
         let Peeled { order, left, .. } = self.peel(fabric, turns);
-        let named = |v: usize| (ChannelId::at(v / self.lanes), Vl((v % self.lanes) as u8));
-        let used = |&(channel, vl): &(ChannelId, Vl)| {
-            let c = fabric.channels().get(channel);
-            let slot = fabric.channels().first_slot(c.from) + c.out_port.index();
-            self.used(slot) >> vl.0 & 1 != 0
+        let mut channel = vec![None; self.used.len()];
+        fabric.channels().iter().for_each(|(id, c)| channel[slot_of(fabric, c)] = Some(id));
+        let named = |v: u32| {
+            let (slot, vl) = (v as usize / self.lanes, v as usize % self.lanes);
+            (self.used(slot) >> vl & 1 != 0).then_some((channel[slot]?, Vl(vl as u8)))
         };
-        left.is_empty().then(|| order.into_iter().map(named).filter(used).collect())
+        left.is_empty().then(|| order.into_iter().filter_map(named).collect())
     }
 
     /// Searches for cycles and splits them, if there are any, into strongly connected components.
@@ -173,53 +226,84 @@ impl Graph {
         let (first, vl) = (channels.get(ChannelId::at(v / lanes)), v % lanes);
         channels.out(first.to).flat_map(move |(c, second)| {
             let turn = turns.at(first.to.index(), second.out_port.0, first.in_port.0);
-            let cells = self.waits[turn * lanes..][..lanes].iter().enumerate();
-            let waits = cells.filter(move |(_, cell)| cell.load(Ordering::Relaxed) >> vl & 1 != 0);
-            waits.map(move |(vl, _)| c.index() * lanes + vl)
+            let waits = (0..lanes).filter(move |to| self.wait(turn * lanes + to) >> vl & 1 != 0);
+            waits.map(move |to| c.index() * lanes + to)
         })
     }
 
     /// Repeatedly removes the virtual channels that no remaining one waits for (Kahn).
     fn peel(&self, fabric: &Fabric, turns: &Turns) -> Peeled {
-        let channels = fabric.channels();
-        let lanes = self.lanes;
-        let vertices = channels.len() * lanes;
-        // Every port by which a channel leaves is also a port by which a channel arrives.
-        let into = |s: SwitchId| {
-            let mut waiting = vec![0_u32; channels.out_range(s).len() * lanes];
-            for (_, first) in channels.out(s) {
-                for (counts, (_, second)) in waiting.chunks_mut(lanes).zip(channels.out(s)) {
-                    let turn = turns.at(s.index(), second.out_port.0, first.out_port.0);
-                    for (count, cell) in counts.iter_mut().zip(&self.waits[turn * lanes..]) {
-                        *count += cell.load(Ordering::Relaxed).count_ones();
-                    }
-                }
+        let (channels, lanes) = (fabric.channels(), self.lanes);
+        let counted = (0..fabric.num_switches()).into_par_iter();
+        let counted = counted.map(|s| self.waiting_at(fabric, turns, SwitchId::at(s)));
+        let counted: Vec<(Vec<u16>, Vec<u16>)> = counted.collect();
+        let mut waiting = Vec::with_capacity(channels.num_slots() * lanes);
+        counted.iter().for_each(|(counts, _)| waiting.extend_from_slice(counts));
+        let behind = |c: &Channel| {
+            let (to, in_port) = (c.to.index(), c.in_port.0);
+            let first = turns.at(to, 0, in_port) * lanes;
+            Behind {
+                cells: first..first + turns.side[to] * lanes,
+                first_slot: channels.first_slot(c.to),
+                waiting: counted[to].1[usize::from(in_port)],
             }
-            waiting
         };
-        let switches = (0..fabric.num_switches()).into_par_iter();
-        let mut waiting: Vec<u32> = switches.flat_map_iter(|s| into(SwitchId::at(s))).collect();
-        let dependencies = waiting.iter().map(|&n| n as usize).sum();
+        let mut ahead = vec![None; channels.num_slots()];
+        channels.as_slice().iter().for_each(|c| ahead[slot_of(fabric, c)] = Some(behind(c)));
+        let slots = || channels.as_slice().iter().map(|c| slot_of(fabric, c));
+        let dependencies = slots().flat_map(|slot| &waiting[slot * lanes..][..lanes]);
+        let dependencies = dependencies.map(|&n| usize::from(n)).sum();
 
-        let mut free: Vec<usize> = (0..vertices).filter(|&v| waiting[v] == 0).collect();
-        let mut order = Vec::with_capacity(vertices);
+        let vertices = slots().flat_map(|slot| slot * lanes..(slot + 1) * lanes);
+        let mut free: Vec<u32> = vertices.filter(|&v| waiting[v] == 0).map(|v| v as u32).collect();
+        let mut order = Vec::with_capacity(channels.len() * lanes);
         while let Some(v) = free.pop() {
+            let (slot, vl) = (v as usize / lanes, v as usize % lanes);
+            let Some(behind) = &ahead[slot] else { continue };
             order.push(v);
-            // Faster than a loop, which would take the iterator step by step.
-            self.after(fabric, turns, v).for_each(|w| {
-                waiting[w] -= 1;
-                if waiting[w] == 0 {
-                    free.push(w);
+            if behind.waiting >> vl & 1 == 0 {
+                continue;
+            }
+            let first = behind.first_slot * lanes;
+            self.for_each_cell(behind.cells.clone(), EACH << vl, |cell, _| {
+                waiting[first + cell] -= 1;
+                if waiting[first + cell] == 0 {
+                    free.push((first + cell) as u32);
                 }
             });
         }
-        let left = if order.len() == vertices {
-            Vec::new()
-        } else {
-            (0..vertices).filter(|&v| waiting[v] > 0).collect()
-        };
+        let mut left = Vec::new();
+        if order.len() < channels.len() * lanes {
+            let of_channel =
+                slots().enumerate().flat_map(|(c, slot)| (0..lanes).map(move |vl| (c, slot, vl)));
+            let is_left = of_channel.filter(|(_, slot, vl)| waiting[slot * lanes + vl] > 0);
+            left.extend(is_left.map(|(c, _, vl)| c * lanes + vl));
+        }
         Peeled { dependencies, order, left }
     }
+
+    /// By port of a switch x VL: how many virtual channels wait for it. By port: the VLs of the channel into it that
+    /// wait for others.
+    fn waiting_at(&self, fabric: &Fabric, turns: &Turns, s: SwitchId) -> (Vec<u16>, Vec<u16>) {
+        let side = turns.side[s.index()];
+        let (mut counts, mut waiting) = (vec![0_u16; side * self.lanes], vec![0; side]);
+        // Every port by which a channel leaves is also a port by which a channel arrives.
+        for (_, back) in fabric.channels().out(s) {
+            let in_port = back.out_port;
+            let first = turns.at(s.index(), 0, in_port.0) * self.lanes;
+            self.for_each_cell(first..first + counts.len(), u64::MAX, |cell, vls| {
+                // At most 254 ports of 15 VLs.
+                counts[cell] += vls.count_ones() as u16;
+                waiting[in_port.index()] |= vls;
+            });
+        }
+        (counts, waiting)
+    }
+}
+
+/// The slot of the port by which a channel leaves its switch.
+fn slot_of(fabric: &Fabric, c: &Channel) -> usize {
+    fabric.channels().first_slot(c.from) + c.out_port.index()
 }
 
 /// The bits are nearly always set already; then this only reads.

@@ -50,7 +50,8 @@ fn lft_blocks(before: &Lft, fabric: &Fabric, after: &Lft, switches: &[SwitchId])
 
 fn sl2vl_rows(before: &Routes, fabric: &Fabric, after: &Routes, switches: &[SwitchId]) -> u64 {
     let mut rows = 0;
-    for (s, &was) in fabric.switch_ids().zip(switches) {
+    let pairs = fabric.switch_ids().zip(switches);
+    for (s, &was) in pairs.filter(|(s, was)| before.sl2vl.of(**was) != after.sl2vl.of(*s)) {
         let ports = &fabric.switch(s).ports;
         let up =
             |port: &usize| *port == 0 || ports[*port].peer.is_some() && ports[*port].state != LinkState::Down;

@@ -183,7 +183,7 @@ impl WhatIf<'_> {
         stop: &(dyn Fn() -> bool + Sync),
         done: &(dyn Fn() + Sync),
     ) -> Result<Vec<Option<Row>>, ThreadPoolBuildError> {
-        let earlier = Earlier::new(self.fabric, &self.before.lft);
+        let earlier = Earlier::new(self.fabric, &self.before.lft, &self.options);
         let threads = rayon::current_num_threads();
         let workers = threads.min(failures.len()).max(1);
         // A pool for each worker: a thread of a common pool that waits for a part of its own work would begin

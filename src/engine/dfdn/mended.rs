@@ -163,6 +163,10 @@ fn plan(
     let vls = mended.rows.iter().map(|&(.., vl)| vl.0 + 1).fold(*vls, u8::max);
     let mut sl2vl = Sl2Vl::new(new);
     for (s, &was) in new.switch_ids().zip(&onto.switches) {
+        if sl2vl.ports_of(s) == rows.ports_of(was) {
+            sl2vl.of_mut(s).copy_from_slice(rows.of(was));
+            continue;
+        }
         let ports = sl2vl.ports_of(s).min(rows.ports_of(was)) as u8;
         for (i, o) in (0..ports).flat_map(|i| (0..ports).map(move |o| (PortNum(i), PortNum(o)))) {
             sl2vl.set(s, i, o, rows.row(was, i, o));

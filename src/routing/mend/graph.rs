@@ -9,10 +9,16 @@ pub(super) struct Graph<'a> {
     fabric: &'a Fabric,
     usage: &'a Usage,
     pub(super) all: Dependencies,
-    /// By switch: the channels by which it may forward to the present destination.
-    hops: Vec<Vec<ChannelId>>,
-    /// By channel: VLs of packets to the present destination.
-    load: Vec<u16>,
+    /// By switch: the channel by which it forwards to the present destination at first.
+    laid: Vec<Option<ChannelId>>,
+    /// By switch: further ones by which it may.
+    more: Vec<Vec<ChannelId>>,
+    /// Switches that have had further ones for the present destination.
+    have_more: Vec<SwitchId>,
+    /// By channel: VLs of packets to the present destination, if they have been looked up for it.
+    load: Vec<(u32, u16)>,
+    /// The number of the present destination.
+    destination: u32,
     journal: Vec<Change>,
 }
 
@@ -29,8 +35,11 @@ impl<'a> Graph<'a> {
             fabric,
             usage,
             all,
-            hops: vec![Vec::new(); fabric.num_switches()],
-            load: vec![0; fabric.channels().len()],
+            laid: vec![None; fabric.num_switches()],
+            more: vec![Vec::new(); fabric.num_switches()],
+            have_more: Vec::new(),
+            load: vec![(0, 0); fabric.channels().len()],
+            destination: 0,
             journal: Vec::new(),
         }
     }
@@ -42,30 +51,51 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// The next destination.
-    pub(super) fn begin(&mut self) {
+    /// The next destination. Some switches forward to it as in the earlier tables. The dependencies of these packets are
+    /// in the graph already, and nobody else does so yet.
+    ///
+    /// - `without`: the switches that do not forward.
+    ///
+    /// Cost: a copy of `next`. What packets use is looked up where it is asked for.
+    pub(super) fn begin(&mut self, next: &[Option<ChannelId>], without: &[SwitchId]) {
         self.journal.clear();
-        self.hops.iter_mut().for_each(Vec::clear);
-        self.load.fill(0);
+        self.have_more.drain(..).for_each(|s| self.more[s.index()].clear());
+        self.destination = self.destination.checked_add(1).unwrap_or_else(|| {
+            self.load.fill((0, 0));
+            1
+        });
+        self.laid.copy_from_slice(next);
+        without.iter().for_each(|s| self.laid[s.index()] = None);
     }
 
-    /// Some switches forward to the present destination as in the earlier tables. The dependencies of these packets are
-    /// in the graph already, and nobody else does so yet.
-    pub(super) fn lay(&mut self, next: &[Option<ChannelId>], takes_part: impl Fn(SwitchId) -> bool) {
-        let Self { fabric, usage, all, hops, load, .. } = self;
-        for (s, channel) in fabric.switch_ids().zip(next).filter(|(s, _)| takes_part(*s)) {
-            hops[s.index()].extend(channel);
+    /// The VLs of packets to the present destination on a channel.
+    fn load(&mut self, channel: ChannelId) -> u16 {
+        let (destination, load) = self.load[channel.index()];
+        if destination == self.destination {
+            return load;
         }
-        for s in fabric.switch_ids() {
-            let Some(&(mut channel)) = hops[s.index()].first() else { continue };
-            let mut vls = usage.injected[channel.index()];
-            while vls & !load[channel.index()] != 0 {
-                load[channel.index()] |= vls;
-                let Some(&second) = hops[fabric.channels().get(channel).to.index()].first() else { break };
-                vls = all.vls_after[usage.turns.of(channel, second)];
-                channel = second;
+        let channels = self.fabric.channels();
+        let from = channels.get(channel).from;
+        let mut vls = 0;
+        if self.laid[from.index()] == Some(channel) {
+            vls = self.usage.injected[channel.index()];
+            for (_, back) in channels.out(from) {
+                let first = back.reverse;
+                let is_used =
+                    |graph: &mut Self| graph.usage.injected[first.index()] != 0 || graph.load(first) != 0;
+                // Turns that packets take keep their VLs.
+                if self.laid[back.to.index()] == Some(first) && is_used(self) {
+                    vls |= self.all.vls_after[self.usage.turns.of(first, channel)];
+                }
             }
         }
+        self.load[channel.index()] = (self.destination, vls);
+        vls
+    }
+
+    /// The channels by which a switch may forward to the present destination.
+    fn hops(&self, s: SwitchId) -> impl Iterator<Item = ChannelId> {
+        self.laid[s.index()].into_iter().chain(self.more[s.index()].iter().copied())
     }
 
     pub(super) fn mark(&self) -> usize {
@@ -76,9 +106,9 @@ impl<'a> Graph<'a> {
         while self.journal.len() > mark {
             match self.journal.pop() {
                 Some(Change::Added(added)) => self.all.take_back(added),
-                Some(Change::Load(channel, vls)) => self.load[channel.index()] = vls,
+                Some(Change::Load(channel, vls)) => self.load[channel.index()].1 = vls,
                 Some(Change::Hop(s)) => {
-                    self.hops[s.index()].pop();
+                    self.more[s.index()].pop();
                 }
                 Some(Change::VlAfter(turn, vls)) => self.all.vls_after[turn] = vls,
                 None => {}
@@ -91,11 +121,14 @@ impl<'a> Graph<'a> {
     /// - `other`: by turn, the VLs on which somebody takes it elsewhere.
     pub(super) fn choose(&mut self, channel: ChannelId, vl: u8, other: &[u16]) {
         let c = self.fabric.channels().get(channel);
-        let into = self.fabric.channels().out(c.from).map(|(_, back)| back.reverse);
-        let before = into.filter(|first| self.load[first.index()] != 0);
-        let before = before.map(|first| self.usage.turns.of(first, channel));
-        let behind = self.hops[c.to.index()].iter().map(|&second| self.usage.turns.of(channel, second));
-        for turn in before.chain(behind).collect::<Vec<_>>() {
+        let mut turns = Vec::new();
+        for (_, back) in self.fabric.channels().out(c.from) {
+            if self.load(back.reverse) != 0 {
+                turns.push(self.usage.turns.of(back.reverse, channel));
+            }
+        }
+        turns.extend(self.hops(c.to).map(|second| self.usage.turns.of(channel, second)));
+        for turn in turns {
             if self.all.waiting[turn] | other[turn] == 0 && self.all.vls_after[turn] != 1 << vl {
                 self.journal.push(Change::VlAfter(turn, self.all.vls_after[turn]));
                 self.all.vls_after[turn] = 1 << vl;
@@ -108,36 +141,37 @@ impl<'a> Graph<'a> {
     ///
     /// - `more`: by turn, further VLs after it, if any.
     pub(super) fn add(&mut self, s: SwitchId, channel: ChannelId, more: &[u16]) -> bool {
-        if self.hops[s.index()].contains(&channel) {
+        if self.hops(s).any(|known| known == channel) {
             return true;
         }
-        self.hops[s.index()].push(channel);
+        self.more[s.index()].push(channel);
+        self.have_more.push(s);
         self.journal.push(Change::Hop(s));
         let more = |turn: usize| more.get(turn).copied().unwrap_or(0);
         let mut vls = self.usage.injected[channel.index()];
         for (_, back) in self.fabric.channels().out(s) {
             let first = back.reverse;
-            if self.load[first.index()] == 0 {
+            let load = self.load(first);
+            if load == 0 {
                 continue;
             }
             let turn = self.usage.turns.of(first, channel);
-            if !self.depend(first, self.load[first.index()], channel, more(turn)) {
+            if !self.depend(first, load, channel, more(turn)) {
                 return false;
             }
             vls |= self.all.vls_after[turn] | more(turn);
         }
         let mut open = vec![(channel, vls)];
         while let Some((channel, vls)) = open.pop() {
-            let load = self.load[channel.index()];
+            let load = self.load(channel);
             let new = vls & !load;
             if new == 0 {
                 continue;
             }
             self.journal.push(Change::Load(channel, load));
-            self.load[channel.index()] = load | vls;
+            self.load[channel.index()].1 = load | vls;
             let to = self.fabric.channels().get(channel).to;
-            for i in 0..self.hops[to.index()].len() {
-                let second = self.hops[to.index()][i];
+            for second in self.laid[to.index()].into_iter().chain(self.more[to.index()].clone()) {
                 let turn = self.usage.turns.of(channel, second);
                 if !self.depend(channel, new, second, more(turn)) {
                     return false;

@@ -134,14 +134,13 @@ impl PreparedMending<'_> {
         let mut load = self.load.clone();
         let mut lft = mending.lft.clone();
         for (place, &lid) in order.iter().enumerate() {
-            let Some(next) = mending.route(lid, &mut graphs, &load, choice, demand) else {
+            let old = mending.all_next(lid);
+            let Some(next) = mending.route(lid, &old, &mut graphs, &mut load, choice, demand) else {
                 return Some(Err(place));
             };
             count(mending.fabric, lid, &next, demand, &mut load, |s| mending.present[s.index()]);
-            for (s, channel) in
-                mending.fabric.switch_ids().zip(&next).filter(|(s, _)| mending.present[s.index()])
-            {
-                if let &Some(channel) = channel {
+            for ((s, channel), was) in mending.fabric.switch_ids().zip(next).zip(old) {
+                if let Some(channel) = channel.filter(|_| channel != was) {
                     lft.set(s, lid, mending.fabric.channels().get(channel).out_port);
                 }
             }

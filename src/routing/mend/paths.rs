@@ -14,26 +14,32 @@ impl Mending<'_> {
     /// had.
     /// Where the switches that have lost their paths find none, all may move. Where they still find none and the
     /// destination may [stray](Mending::may_stray), the new paths have to fit into `ends` alone.
+    ///
+    /// - `old`: the next hops before.
+    /// - `load`: by channel; the same again afterwards.
     pub(super) fn route(
         &self,
         lid: Lid,
+        old: &[Option<ChannelId>],
         graphs: &mut [Graph<'_>; 2],
-        load: &[u64],
+        load: &mut [u64],
         choice: Choice,
         demand: &Demand<'_>,
     ) -> Option<Vec<Option<ChannelId>>> {
         let target = self.target(lid)?;
-        let old: Vec<Option<ChannelId>> = self.fabric.switch_ids().map(|s| self.next(s, lid)).collect();
-        let left = self.hops_left(target, &old);
-        let mut nothing = vec![None; left.len()];
-        nothing[target.index()] = Some(0);
+        let lost = self.without_path(lid, old);
+        let present = |s: &SwitchId| self.present[s.index()];
+        let all = || self.fabric.switch_ids().filter(present).filter(|&s| s != target).collect::<Vec<_>>();
         let owner = self.fabric.endport(self.fabric.owner_of(lid)?);
         let routes = if owner.is_adapter() { Some(demand.to(owner)) } else { None };
         let strays = if self.may_stray { &[false, true][..] } else { &[false] };
-        let attempts = strays.iter().flat_map(|&strays| [(&left, strays), (&nothing, strays)]);
-        attempts.into_iter().find_map(|(hops, strays)| {
-            graphs.iter_mut().for_each(Graph::begin);
-            let next = self.search(&old, hops.clone(), graphs, load.to_vec(), (choice, strays, routes));
+        let attempts = strays.iter().flat_map(|&strays| [(false, strays), (true, strays)]);
+        attempts.into_iter().find_map(|(all_move, strays)| {
+            let moving = if all_move { all() } else { lost.clone() };
+            let lengths = Lengths::new(self, target, old, &moving);
+            let mut added = Vec::new();
+            let next = self.search(&moving, lengths, graphs, (load, &mut added), (choice, strays, routes));
+            added.into_iter().for_each(|(channel, routes): (ChannelId, u64)| load[channel.index()] -= routes);
             if next.is_none() {
                 graphs.iter_mut().for_each(|graph| graph.back_to(0));
             }
@@ -41,21 +47,23 @@ impl Mending<'_> {
         })
     }
 
-    /// - `hops`: of the paths that stay.
+    /// - `moving`: the switches that get new paths.
+    /// - `load`: by channel, and what is added to it.
     /// - `strays`: whether new entries need not fit into `rest`.
     /// - `routes`: from each switch, and how often they count.
-    pub(super) fn search(
+    fn search(
         &self,
-        old: &[Option<ChannelId>],
-        mut hops: Vec<Option<u32>>,
+        moving: &[SwitchId],
+        mut hops: Lengths<'_>,
         [ends, rest]: &mut [Graph<'_>; 2],
-        mut load: Vec<u64>,
+        (load, added): (&mut [u64], &mut Vec<(ChannelId, u64)>),
         (choice, strays, routes): (Choice, bool, Option<(&[u64], u64)>),
     ) -> Option<Vec<Option<ChannelId>>> {
+        let old = hops.old;
         let channels = self.fabric.channels();
         let weights = self.fabric.weights().by_channel();
-        ends.lay(old, |s| !self.present[s.index()] || hops[s.index()].is_some());
-        rest.lay(old, |_| true);
+        ends.begin(old, moving);
+        rest.begin(old, &[]);
         let mut next = old.to_vec();
         // The largest load on the way to the target, and the sum of all.
         let cost = |next: &[Option<ChannelId>], load: &[u64], channel: ChannelId| {
@@ -69,16 +77,16 @@ impl Mending<'_> {
             let cost = cost(next, load, channel);
             Reverse((length + 1, is_new && !choice.by_load, cost, is_new, from, channel))
         };
-        for from in self.fabric.switch_ids().filter(|s| hops[s.index()].is_none()) {
+        for &from in moving {
             for (channel, c) in channels.out(from).filter(|(channel, _)| self.alive[channel.index()]) {
-                open.extend(hops[c.to.index()].map(|length| candidate(length, &next, &load, from, channel)));
+                open.extend(hops.of(c.to).map(|length| candidate(length, &next, load, from, channel)));
             }
         }
         while let Some(Reverse((length, first, price, is_new, from, channel))) = open.pop() {
-            if hops[from.index()].is_some() {
+            if hops.of(from).is_some() {
                 continue;
             }
-            let now = cost(&next, &load, channel);
+            let now = cost(&next, load, channel);
             if now > price {
                 open.push(Reverse((length, first, now, is_new, from, channel)));
                 continue;
@@ -110,23 +118,72 @@ impl Mending<'_> {
             if !(on_some_vl(false) || choice.late && is_left && on_some_vl(true)) {
                 continue;
             }
-            hops[from.index()] = Some(length);
+            hops.set(from, length);
             next[from.index()] = Some(channel);
             if let Some((routes, times)) = routes {
                 let mut at = Some(channel);
                 while let Some(channel) = at {
                     let weight = u64::from(weights[channel.index()]);
-                    load[channel.index()] += routes[from.index()] * times * weight;
+                    let more = routes[from.index()] * times * weight;
+                    load[channel.index()] += more;
+                    added.push((channel, more));
                     at = next[channels.get(channel).to.index()];
                 }
             }
             for back in channels.out(from).map(|(_, back)| back) {
-                if self.alive[back.reverse.index()] && hops[back.to.index()].is_none() {
-                    open.push(candidate(length, &next, &load, back.to, back.reverse));
+                if self.alive[back.reverse.index()] && hops.of(back.to).is_none() {
+                    open.push(candidate(length, &next, load, back.to, back.reverse));
                 }
             }
         }
-        let missing = self.fabric.switch_ids().any(|s| self.present[s.index()] && hops[s.index()].is_none());
-        (!missing).then_some(next)
+        moving.iter().all(|&s| hops.of(s).is_some()).then_some(next)
+    }
+}
+
+/// The lengths of paths to a destination.
+pub(super) struct Lengths<'a> {
+    tables: &'a Mending<'a>,
+    target: SwitchId,
+    old: &'a [Option<ChannelId>],
+    hops: Vec<Length>,
+}
+
+/// The length of a path, looked up where it is asked for.
+#[derive(Clone, Copy)]
+enum Length {
+    Unknown,
+    None,
+    Hops(u32),
+}
+
+impl<'a> Lengths<'a> {
+    /// - `moving`: the switches that have no path yet; those that are gone have none either.
+    pub(super) fn new(
+        tables: &'a Mending<'a>,
+        target: SwitchId,
+        old: &'a [Option<ChannelId>],
+        moving: &[SwitchId],
+    ) -> Self {
+        let length = |&present: &bool| if present { Length::Unknown } else { Length::None };
+        let mut hops: Vec<Length> = tables.present.iter().map(length).collect();
+        moving.iter().for_each(|s| hops[s.index()] = Length::None);
+        Self { tables, target, old, hops }
+    }
+
+    /// `None` without a path.
+    pub(super) fn of(&mut self, s: SwitchId) -> Option<u32> {
+        match self.hops[s.index()] {
+            Length::None => None,
+            Length::Hops(hops) => Some(hops),
+            Length::Unknown => {
+                let hops = self.tables.hops_left(s, self.target, self.old);
+                self.hops[s.index()] = hops.map_or(Length::None, Length::Hops);
+                hops
+            }
+        }
+    }
+
+    fn set(&mut self, s: SwitchId, hops: u32) {
+        self.hops[s.index()] = Length::Hops(hops);
     }
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::PreparedMending;
 use super::graph::Graph;
+use super::paths::Lengths;
 use crate::fabric::{ChannelId, Lid, SwitchId};
 use crate::tables::Lft;
 
@@ -69,9 +70,10 @@ impl PreparedMending<'_> {
         let owner = fabric.owner_of(lid).map(|owner| fabric.endport(owner)).filter(|end| end.is_adapter());
         let Some((owner, target)) = owner.zip(mending.target(lid)) else { return Vec::new() };
         let (routes, times) = self.demand.to(owner);
-        let hops = mending.hops_left(target, &mending.all_next(lid));
+        let old = mending.all_next(lid);
+        let mut hops = Lengths::new(mending, target, &old, &[]);
         // By switch: whether its path has the fullest channel, and the routes that pass the switch on their way there.
-        let (mut is_over, mut through) = (vec![false; hops.len()], vec![0; hops.len()]);
+        let (mut is_over, mut through) = (vec![false; old.len()], vec![0; old.len()]);
         for s in fabric.switch_ids().filter(|s| mending.present[s.index()]) {
             let path = || mending.path(mending.next(s, lid), lid);
             let Some(before) = path().position(|c| c == fullest) else { continue };
@@ -79,10 +81,10 @@ impl PreparedMending<'_> {
             let on_the_way = path().take(before + 1).map(|c| channels.get(c).from.index());
             on_the_way.for_each(|at| through[at] += routes[s.index()] * times);
         }
-        let best = |at: SwitchId| {
+        let mut best = |at: SwitchId| {
             let others = channels.out(at).filter(|(id, c)| {
-                let is_as_long = hops[c.to.index()].map(|hops| hops + 1) == hops[at.index()];
-                mending.alive[id.index()] && !is_over[c.to.index()] && is_as_long
+                let mut is_as_long = || hops.of(c.to).map(|hops| hops + 1) == hops.of(at);
+                mending.alive[id.index()] && !is_over[c.to.index()] && is_as_long()
             });
             let most = |to| mending.path(Some(to), lid).map(|c| load[c.index()]).max().unwrap_or(0);
             others.map(|(to, _)| (most(to), to)).min()
@@ -104,8 +106,7 @@ impl PreparedMending<'_> {
     fn fits(&self, m: &Move, graphs: &mut [Graph<'_>; 2]) -> bool {
         let old = self.mending.all_next(m.lid);
         for graph in graphs.iter_mut() {
-            graph.begin();
-            graph.lay(&old, |_| true);
+            graph.begin(&old, &[]);
         }
         let [ends, rest] = graphs;
         let fits = ends.add(m.at, m.to, &[]) && rest.add(m.at, m.to, &ends.all.vls_after);

@@ -49,14 +49,15 @@ impl Mending<'_> {
     ///
     /// Cost: O(D) for each channel that is gone.
     pub(super) fn lost(&self) -> Vec<Lid> {
+        let gone = self.gone();
+        self.lids.iter().copied().filter(|&lid| !self.at_the_break(lid, &gone).is_empty()).collect()
+    }
+
+    /// Channels that are gone, of switches that are still there.
+    pub(super) fn gone(&self) -> Vec<ChannelId> {
         let channels = self.fabric.channels().iter();
         let gone = channels.filter(|(id, c)| !self.alive[id.index()] && self.present[c.from.index()]);
-        let gone: Vec<(usize, u8)> = gone.map(|(_, c)| (c.from.index(), c.out_port.0)).collect();
-        let has_lost = |lid: &Lid| {
-            let ports = self.lft.to(*lid);
-            gone.iter().any(|&(s, port)| ports[s] == port)
-        };
-        self.lids.iter().copied().filter(has_lost).collect()
+        gone.map(|(id, _)| id).collect()
     }
 
     pub(super) fn target(&self, lid: Lid) -> Option<SwitchId> {
@@ -81,50 +82,70 @@ impl Mending<'_> {
         ends.fold(0, |vls, (_, port)| vls | 1 << self.vl(c.from, port, c.out_port))
     }
 
-    /// By switch: whether all channels of its path are still there.
+    /// The switches whose path to a destination leads over one of some switches, these included.
     ///
-    /// - `next`: next hops to a destination.
+    /// - `next`: next hops to the destination.
     ///
-    /// Cost: O(S).
-    pub(super) fn whole(&self, next: &[Option<ChannelId>]) -> Vec<bool> {
-        let mut whole: Vec<Option<bool>> = vec![None; next.len()];
-        let mut trail = Vec::new();
-        for s in 0..next.len() {
-            let mut at = s;
-            let is_whole = loop {
-                if let Some(known) = whole[at] {
-                    break known;
+    /// Cost: O(d) for each, with d channels of a switch.
+    pub(super) fn upstream(
+        &self,
+        of: Vec<SwitchId>,
+        next: impl Fn(SwitchId) -> Option<ChannelId>,
+    ) -> Vec<SwitchId> {
+        let channels = self.fabric.channels();
+        let mut met = vec![false; self.present.len()];
+        of.iter().for_each(|s| met[s.index()] = true);
+        let mut all = of;
+        let mut done = 0;
+        while let Some(&s) = all.get(done) {
+            done += 1;
+            for (_, back) in channels.out(s) {
+                if !met[back.to.index()] && next(back.to) == Some(back.reverse) {
+                    met[back.to.index()] = true;
+                    all.push(back.to);
                 }
-                // No until the way is known: a loop comes back here.
-                whole[at] = Some(false);
-                trail.push(at);
-                match next[at] {
-                    None => break true,
-                    Some(channel) if self.alive[channel.index()] => {
-                        at = self.fabric.channels().get(channel).to.index();
-                    }
-                    Some(_) => break false,
-                }
-            };
-            trail.drain(..).for_each(|s| whole[s] = Some(is_whole));
+            }
         }
-        whole.into_iter().map(|whole| whole == Some(true)).collect()
+        all
     }
 
-    /// Hops of the paths that are left.
-    pub(super) fn hops_left(&self, target: SwitchId, old: &[Option<ChannelId>]) -> Vec<Option<u32>> {
-        let length = |s: SwitchId| {
-            let mut at = s;
-            for hops in 0..old.len() {
-                if at == target {
-                    return Some(hops as u32);
-                }
-                let channel = old[at.index()].filter(|c| self.alive[c.index()])?;
-                at = self.fabric.channels().get(channel).to;
+    /// Switches that are still there and forward to a destination over a channel that is gone.
+    ///
+    /// - `gone`: all channels that are.
+    pub(super) fn at_the_break(&self, lid: Lid, gone: &[ChannelId]) -> Vec<SwitchId> {
+        let channels = gone.iter().map(|&channel| self.fabric.channels().get(channel));
+        channels.filter(|c| self.lft.to(lid)[c.from.index()] == c.out_port.0).map(|c| c.from).collect()
+    }
+
+    /// The switches that are still there and whose path to a destination is not.
+    ///
+    /// - `old`: next hops to it.
+    pub(super) fn without_path(&self, lid: Lid, old: &[Option<ChannelId>]) -> Vec<SwitchId> {
+        let target = self.target(lid);
+        let mut ends = self.at_the_break(lid, &self.gone());
+        let none = self.fabric.switch_ids().filter(|&s| old[s.index()].is_none() && Some(s) != target);
+        ends.extend(none);
+        let mut all = self.upstream(ends, |s| old[s.index()]);
+        all.retain(|s| self.present[s.index()]);
+        all
+    }
+
+    /// Hops from a switch to a destination over what is left of its path, if all of it is.
+    pub(super) fn hops_left(
+        &self,
+        from: SwitchId,
+        target: SwitchId,
+        old: &[Option<ChannelId>],
+    ) -> Option<u32> {
+        let mut at = from;
+        for hops in 0..old.len() {
+            if at == target {
+                return Some(hops as u32);
             }
-            None
-        };
-        self.fabric.switch_ids().map(|s| length(s).filter(|_| self.present[s.index()])).collect()
+            let channel = old[at.index()].filter(|c| self.alive[c.index()])?;
+            at = self.fabric.channels().get(channel).to;
+        }
+        None
     }
 }
 

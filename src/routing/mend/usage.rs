@@ -102,8 +102,7 @@ impl Usage {
 
     /// By turn: the VLs that have users.
     fn sets(&self, users: &[u16]) -> Vec<u16> {
-        let set = |of: &[u16]| of.iter().rev().fold(0, |set, &users| set << 1 | u16::from(users > 0));
-        users.chunks_exact(self.vls).map(set).collect()
+        users.chunks_exact(self.vls).map(set_of).collect()
     }
 
     /// Calls `each` with every turn of the packets to a destination, and their VLs before it.
@@ -136,24 +135,43 @@ impl Usage {
     ///
     /// - `lost`: the destinations that have lost a path.
     ///
-    /// Cost: O(S) for each of these, and O(turns).
+    /// Cost: O(d^2) for each switch without a path to one of these, with d channels of a switch, and a copy of the
+    /// users.
     pub(super) fn left(&self, tables: &Mending<'_>, lost: &[Lid]) -> Vec<u16> {
-        let mut users = self.users.clone();
-        let mut buffer = Vec::new();
+        let channels = tables.fabric.channels();
+        let (mut users, mut left) = (self.users.clone(), self.before.clone());
+        let gone = tables.gone();
+        let mut without = vec![false; tables.present.len()];
         for &lid in lost {
-            let mut next = tables.all_next(lid);
-            self.for_each_turn(tables.fabric, &next, &mut buffer, |turn, set| {
-                self.bits(turn, set).for_each(|at| users[at] -= 1)
-            });
-            let whole = tables.whole(&next);
-            for ((next, whole), present) in next.iter_mut().zip(whole).zip(tables.present) {
-                *next = next.filter(|_| whole || !present);
+            let next = |s: SwitchId| tables.next(s, lid);
+            let mut changed = tables.upstream(tables.at_the_break(lid, &gone), next);
+            let stops: Vec<SwitchId> =
+                changed.iter().copied().filter(|s| tables.present[s.index()]).collect();
+            stops.iter().for_each(|s| without[s.index()] = true);
+            // The packets of these are gone, and those that went on from the next switch together with them.
+            changed.extend(stops.iter().filter_map(|&s| next(s)).map(|hop| channels.get(hop).to));
+            changed.sort_unstable();
+            changed.dedup();
+            for s in changed {
+                let Some(hop) = next(s) else { continue };
+                let to = channels.get(hop).to;
+                let Some(second) = next(to) else { continue };
+                let turn = self.turns.of(hop, second);
+                let vls = |counts: &dyn Fn(SwitchId) -> bool| {
+                    let into = channels.out(s).map(|(_, back)| (back.to, back.reverse));
+                    let into = into.filter(|&(from, first)| next(from) == Some(first) && counts(from));
+                    into.fold(self.injected[hop.index()], |vls, (_, first)| {
+                        vls | 1 << self.vl_after[self.turns.of(first, hop)]
+                    })
+                };
+                let ends = without[s.index()] || without[to.index()];
+                let after = if ends { 0 } else { vls(&|from| !without[from.index()]) };
+                self.bits(turn, vls(&|_| true) & !after).for_each(|at| users[at] -= 1);
+                left[turn] = set_of(&users[turn * self.vls..][..self.vls]);
             }
-            self.for_each_turn(tables.fabric, &next, &mut buffer, |turn, set| {
-                self.bits(turn, set).for_each(|at| users[at] += 1)
-            });
+            stops.iter().for_each(|s| without[s.index()] = false);
         }
-        self.sets(&users)
+        left
     }
 
     /// By channel, routes to the destinations that have lost nothing.
@@ -177,6 +195,11 @@ impl Usage {
         let (most_vls, all) = self.all.get_or_init(|| (tables.most_vls, make()));
         if *most_vls == tables.most_vls { all.clone() } else { make() }
     }
+}
+
+/// The VLs that have users.
+fn set_of(users: &[u16]) -> u16 {
+    users.iter().rev().fold(0, |set, &users| set << 1 | u16::from(users > 0))
 }
 
 pub(super) fn union(a: &[u16], b: &[u16]) -> Vec<u16> {
@@ -234,12 +257,88 @@ pub(super) fn count(
     let channels = fabric.channels();
     let weights = fabric.weights().by_channel();
     let (routes, times) = demand.to(owner);
-    for s in fabric.switch_ids().filter(|&s| counts(s)) {
-        let mut at = s;
+    // By switch: the next one, and the routes that pass.
+    let ahead: Vec<u32> = next.iter().map(|hop| hop.map_or(u32::MAX, |c| channels.get(c).to.0)).collect();
+    let mut passing = vec![0_u64; next.len()];
+    for s in fabric.switch_ids().filter(|&s| routes[s.index()] > 0 && counts(s)) {
+        let mut at = s.0;
         for _ in 0..next.len() {
-            let Some(channel) = next[at.index()] else { break };
-            load[channel.index()] += routes[s.index()] * times * u64::from(weights[channel.index()]);
-            at = channels.get(channel).to;
+            if at == u32::MAX {
+                break;
+            }
+            passing[at as usize] += routes[s.index()];
+            at = ahead[at as usize];
         }
+    }
+    for (passing, channel) in passing.into_iter().zip(next) {
+        if let Some(channel) = channel {
+            load[channel.index()] += passing * times * u64::from(weights[channel.index()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Settings, route};
+    use crate::fabric::Sl;
+    use crate::topology::small_members;
+
+    /// The same by all turns of all packets that still arrive.
+    #[test]
+    fn what_is_left_is_what_a_walk_of_all_paths_says() {
+        let mut lost_some = 0;
+        for (name, fabric) in small_members() {
+            let Ok(routed) = route(&fabric, &Settings::default()) else { continue };
+            let channels = fabric.channels();
+            let fails_link = |c: ChannelId| [c, channels.get(c).reverse];
+            let of_switch = |s: SwitchId| channels.out(s).flat_map(|(c, _)| fails_link(c)).collect();
+            let middle = SwitchId::at(fabric.num_switches() / 2);
+            let failures: [(Vec<ChannelId>, Option<SwitchId>); 3] = [
+                (fails_link(ChannelId(0)).to_vec(), None),
+                (fails_link(ChannelId::at(channels.len() / 2)).to_vec(), None),
+                (of_switch(middle), Some(middle)),
+            ];
+            for (gone, without) in failures {
+                let alive: Vec<bool> = channels.iter().map(|(c, _)| !gone.contains(&c)).collect();
+                let present: Vec<bool> = fabric.switch_ids().map(|s| Some(s) != without).collect();
+                let attached = fabric
+                    .endports()
+                    .iter()
+                    .filter(|end| end.attachment.is_some_and(|(s, _)| Some(s) != without));
+                let lids: Vec<Lid> = attached.flat_map(|end| end.lids()).collect();
+                let tables = Mending {
+                    fabric: &fabric,
+                    alive: &alive,
+                    present: &present,
+                    lids: &lids,
+                    lft: &routed.routes.lft,
+                    sl2vl: &routed.routes.sl2vl,
+                    sl: Sl(0),
+                    most_vls: 8,
+                    may_stray: false,
+                    trees: &[],
+                    enough: u64::MAX,
+                };
+                let usage = Usage::of(&tables);
+                let lost = tables.lost();
+                lost_some += usize::from(!lost.is_empty());
+                let mut expected = vec![0; usage.turns.len];
+                let mut buffer = Vec::new();
+                let all = (1..tables.lft.lids()).filter_map(|lid| Lid::new(lid as u16));
+                for lid in all.filter(|&lid| tables.target(lid).is_some()) {
+                    let mut next = tables.all_next(lid);
+                    if lost.contains(&lid) {
+                        let is_whole = |s| tables.path(tables.next(s, lid), lid).all(|c| alive[c.index()]);
+                        let stays = |s: SwitchId| !present[s.index()] || is_whole(s);
+                        let hops = fabric.switch_ids().zip(&mut next);
+                        hops.for_each(|(s, hop)| *hop = hop.filter(|_| stays(s)));
+                    }
+                    usage.for_each_turn(&fabric, &next, &mut buffer, |turn, set| expected[turn] |= set);
+                }
+                assert_eq!(usage.left(&tables, &lost), expected, "{name}");
+            }
+        }
+        assert!(lost_some > 20, "{lost_some}");
     }
 }

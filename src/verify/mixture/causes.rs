@@ -36,7 +36,7 @@ impl Mixture<'_> {
     /// Cost: that of [`Mixture::new`] without equal LIDs left out, and the size of the result.
     pub fn within(&self, sets: &[Vec<(ChannelId, Vl)>]) -> Vec<Dependency> {
         let mixing = &self.mixing;
-        let lanes = mixing.lanes;
+        let lanes = self.graph.lanes();
         let mut member = vec![u32::MAX; mixing.ahead.len() * lanes];
         for (i, set) in sets.iter().enumerate() {
             for &(channel, vl) in set.iter().filter(|(_, vl)| usize::from(vl.0) < lanes) {
@@ -63,7 +63,7 @@ impl Mixture<'_> {
         };
         let mut found: BTreeMap<(Lane, Lane), (Vec<Lid>, Vec<u16>)> = BTreeMap::new();
         let mut flow = Flow::new(mixing.fabric.num_switches(), mixing.states.len());
-        let mut filter = Filter { mixing, member: &member, met: Vec::new() };
+        let mut filter = Filter { mixing, lanes, member: &member, met: Vec::new() };
         for lid in mixing.tasks().into_iter().flat_map(|task| task.lids).filter(takes_two) {
             mixing.run(&mut flow, lid, &mut filter);
             for arc in filter.take() {
@@ -87,10 +87,11 @@ impl Mixture<'_> {
     ///
     /// Cost: O(ports) for each virtual channel of the sets.
     pub fn arcs(&self, sets: &[Vec<(ChannelId, Vl)>]) -> HashSet<((ChannelId, Vl), (ChannelId, Vl))> {
-        let Mixing { fabric, turns, lanes, .. } = &self.mixing;
+        let Mixing { fabric, turns, .. } = &self.mixing;
+        let lanes = self.graph.lanes();
         let of_set = |set: &Vec<Lane>| {
             let number = |&(channel, vl): &Lane| channel.index() * lanes + usize::from(vl.0);
-            let in_use = set.iter().filter(|(_, vl)| usize::from(vl.0) < *lanes);
+            let in_use = set.iter().filter(|(_, vl)| usize::from(vl.0) < lanes);
             let lanes: HashMap<usize, Lane> = in_use.map(|lane| (number(lane), *lane)).collect();
             let after = |(&v, &from): (&usize, &Lane)| {
                 let to = self.graph.after(fabric, turns, v).filter_map(|w| lanes.get(&w));
@@ -132,7 +133,7 @@ impl Mixture<'_> {
             let columns = mixing.columns(lid);
             if leads(&columns, first.0) && leads(&columns, second.0) {
                 flow.lay(mixing, &columns);
-                for group in &mixing.groups {
+                for group in &mixing.rows.groups {
                     if let Some((source, sl)) = mixing.sender(&flow, group, lid, first, second) {
                         return Some(Cause::Unicast(Packet { source, dlid: lid, sl }));
                     }
@@ -141,8 +142,8 @@ impl Mixture<'_> {
         }
         self.groups.all().iter().find_map(|group| {
             let sls = super::spread::sls(group);
-            mixing.groups.iter().find_map(|alike| {
-                let sl = bits(sls).find(|&sl| mixing.merge[1 << sl] == 1 << alike.sl)?;
+            mixing.rows.groups.iter().find_map(|alike| {
+                let sl = bits(sls).find(|&sl| mixing.rows.merge[1 << sl] == 1 << alike.sl)?;
                 let mut ends = group.ports.iter().flat_map(|&(s, _)| mixing.fabric.endports_on(s));
                 let source = ends.find(|&&source| {
                     let mut pair = Pair { mixing, first, second, met: false };
@@ -163,7 +164,7 @@ impl Mixture<'_> {
             if !flow.may_loop() {
                 return None;
             }
-            mixing.groups.iter().find_map(|group| mixing.circle(&flow, group, lid))
+            mixing.rows.groups.iter().find_map(|group| mixing.circle(&flow, group, lid))
         })
     }
 }
@@ -171,6 +172,7 @@ impl Mixture<'_> {
 /// Notes dependencies within sets of virtual channels.
 struct Filter<'a> {
     mixing: &'a Mixing<'a>,
+    lanes: usize,
     /// By slot x lanes: the set.
     member: &'a [u32],
     met: Vec<(Lane, Lane)>,
@@ -189,7 +191,7 @@ impl Sink for Filter<'_> {
     fn carry(&mut self, _: usize, _: u16) {}
 
     fn depend(&mut self, turn: usize, slot: usize, from: u16, vls: u16) {
-        let lanes = self.mixing.lanes;
+        let lanes = self.lanes;
         let set = |vl: usize| self.member[slot * lanes + vl];
         if bits(vls).all(|vl| set(vl) == u32::MAX) {
             return;
@@ -295,7 +297,7 @@ impl Mixing<'_> {
         for (i, end) in self.fabric.endports().iter().enumerate() {
             let (source, Some((s, _))) = (EndPortId::at(i), end.attachment) else { continue };
             let sls = self.sls.of(self.fabric, source, lid);
-            let alike = |sl: &usize| self.merge[1 << sl] == 1 << group.sl;
+            let alike = |sl: &usize| self.rows.merge[1 << sl] == 1 << group.sl;
             let Some(sl) = bits(sls).find(alike).map(|sl| Sl(sl as u8)) else { continue };
             for &out in flow.outs(s.index()) {
                 let vls = self.first_vls(&group.vls, group.sl, source, s.index(), out.port);

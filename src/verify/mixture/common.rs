@@ -1,9 +1,11 @@
 //! What several mixtures have in common, followed once.
 
-use crate::fabric::{Fabric, Lid};
-use crate::tables::{InForce, Lft, SenderSls};
+use std::sync::Arc;
 
-use super::Mixing;
+use crate::fabric::{Fabric, Lid};
+use crate::tables::{InForce, Lft, SenderSls, SlVlRow};
+
+use super::{Mixing, Rows};
 use crate::verify::graph::Graph;
 
 /// The packets to all LIDs whose way is the same in two states.
@@ -13,7 +15,8 @@ use crate::verify::graph::Graph;
 pub struct Common<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) sls: &'a SenderSls,
-    state: &'a InForce,
+    states: [&'a InForce; 2],
+    pub(super) rows: Arc<Rows<'a>>,
     /// By LID: whether its packets are in the graph.
     lids: Vec<bool>,
     /// By turn: whether its row may differ, as none of these packets uses it.
@@ -29,7 +32,7 @@ impl<'a> Common<'a> {
     /// # Panics
     /// If a state or the SLs are for another fabric.
     pub fn new(fabric: &'a Fabric, sls: &'a SenderSls, [state, other]: [&'a InForce; 2]) -> Self {
-        let mixing = Mixing::new(fabric, sls, &[state, other]);
+        let mixing = Mixing::new(fabric, sls, &[state, other], None);
         let (rows, others) = (state.sl2vl.rows(), other.sl2vl.rows());
         let loose: Vec<bool> = rows.iter().zip(others).map(|(a, b)| a != b).collect();
         let alike = state.sl2vl.adapters() == other.sl2vl.adapters() && state.lft.lids() == other.lft.lids();
@@ -42,22 +45,26 @@ impl<'a> Common<'a> {
         for lid in (1..lids.len()).filter_map(|lid| Lid::new(lid as u16)) {
             lids[lid.index()] = is_common(lid);
         }
-        let graph = mixing.graph(mixing.lanes);
+        let graph = mixing.graph(mixing.rows.lanes);
         mixing.follow(&graph, |lid| lids[lid.index()]);
-        Self { fabric, sls, state, lids, loose, graph }
+        Self { fabric, sls, states: [state, other], rows: mixing.rows, lids, loose, graph }
     }
 
     /// Whether these packets are on the same way in a state.
     ///
     /// Cost: O(LIDs x switches) bytes and O(turns) rows compared.
     pub(in crate::verify) fn is_in(&self, state: &InForce) -> bool {
-        let (rows, own) = (state.sl2vl.rows(), self.state.sl2vl.rows());
-        let lft: (&Lft, &Lft) = (&state.lft, &self.state.lft);
+        let own = self.states[0];
+        let (rows, own_rows) = (state.sl2vl.rows(), own.sl2vl.rows());
+        let same_row = |((a, b), loose): ((&SlVlRow, &SlVlRow), &bool)| *loose || a == b;
+        let lft: (&Lft, &Lft) = (&state.lft, &own.lft);
         let mut lids = (1..self.lids.len()).filter_map(|lid| Lid::new(lid as u16));
-        state.sl2vl.adapters() == self.state.sl2vl.adapters()
-            && lft.0.lids() == lft.1.lids()
-            && rows.iter().zip(own).zip(&self.loose).all(|((a, b), loose)| *loose || a == b)
-            && lids.all(|lid| !self.has(lid) || lft.0.to(lid) == lft.1.to(lid))
+        // Each of the two states has them on their way.
+        let is_either = self.states.iter().any(|either| std::ptr::eq(*either, state));
+        let same_way = is_either
+            || (state.sl2vl == own.sl2vl || rows.iter().zip(own_rows).zip(&self.loose).all(same_row))
+                && lids.all(|lid| !self.has(lid) || lft.0.to(lid) == lft.1.to(lid));
+        state.sl2vl.adapters() == own.sl2vl.adapters() && lft.0.lids() == lft.1.lids() && same_way
     }
 
     /// Whether the packets to a LID are in the graph.

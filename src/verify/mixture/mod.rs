@@ -18,10 +18,12 @@ mod common;
 mod flow;
 mod spread;
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, Sl, SwitchId, Vl};
-use crate::tables::{InForce, SenderSls, SlVlRow};
+use crate::tables::{InForce, SenderSls, Sl2Vl, SlVlRow};
 
 use super::flow::DROPPED;
 use super::graph::{Cycles, Graph};
@@ -70,8 +72,8 @@ impl<'a> Mixture<'a> {
     /// and each group of SLs that the rows treat differently; once for LIDs of a switch with the same entries.
     /// On all cores. Memory: 2 bytes for each turn and group of SLs, and 2 VLs bytes for each turn.
     pub fn new(fabric: &'a Fabric, sls: &'a SenderSls, states: &[&'a InForce]) -> Self {
-        let mixing = Mixing::new(fabric, sls, states);
-        let graph = mixing.graph(mixing.lanes);
+        let mixing = Mixing::new(fabric, sls, states, None);
+        let graph = mixing.graph(mixing.rows.lanes);
         mixing.follow(&graph, |_| true);
         Self::with_groups(mixing, graph, states)
     }
@@ -81,12 +83,11 @@ impl<'a> Mixture<'a> {
     /// Cost: that of [`new`](Self::new) for the other LIDs, and O(LIDs x switches) bytes compared; that of `new` where
     /// the packets in `common` are on another way in some state.
     pub fn beside(common: &Common<'a>, states: &[&'a InForce]) -> Self {
-        let mut mixing = Mixing::new(common.fabric, common.sls, states);
-        let fits = mixing.lanes <= common.graph.lanes();
+        let mixing = Mixing::new(common.fabric, common.sls, states, Some(&common.rows));
+        let fits = mixing.rows.lanes <= common.graph.lanes();
         if !fits || !states.par_iter().all(|state| common.is_in(state)) {
             return Self::new(common.fabric, common.sls, states);
         }
-        mixing.lanes = common.graph.lanes();
         let graph = common.graph.clone();
         mixing.follow(&graph, |lid| !common.has(lid));
         Self::with_groups(mixing, graph, states)
@@ -194,13 +195,58 @@ struct Mixing<'a> {
     first_slot: Vec<usize>,
     /// By slot; leads nowhere where no channel leaves by the port.
     ahead: Vec<Out>,
+    rows: Arc<Rows<'a>>,
+}
+
+/// What the rows of some states say. Mixtures of states with the same rows share it.
+struct Rows<'a> {
+    /// The different tables of rows.
+    tables: Vec<&'a Sl2Vl>,
     /// One more than the highest VL in any row.
     lanes: usize,
     /// By set of SLs: the lowest SL of each group in it.
     merge: Vec<u16>,
     /// The SLs that adapters send with no possible row of theirs.
     unsent: SlVlRow,
+    /// The lowest SL of each group that some packets may have.
+    in_use: u16,
+    /// By SL in use.
     groups: Vec<SlGroup>,
+}
+
+impl<'a> Rows<'a> {
+    /// Without groups.
+    fn new(tables: Vec<&'a Sl2Vl>, may_have: u16) -> Self {
+        let (merge, lanes, _) = super::merge(&tables, Sizes::default());
+        let dropped_by_all = |drops: u64, row: SlVlRow| drops & row.drops().0;
+        let unsent = SlVlRow(tables.iter().map(|t| t.adapters()).fold(u64::MAX, dropped_by_all));
+        let in_use = merge[usize::from(may_have)];
+        Self { tables, lanes, merge, unsent, in_use, groups: Vec::new() }
+    }
+
+    /// Whether these are what the same tables say, in any order, of the same SLs.
+    fn serves(&self, tables: &[&Sl2Vl], may_have: u16) -> bool {
+        let are_in = |some: &[&Sl2Vl], others: &[&Sl2Vl]| {
+            some.iter().all(|a| others.iter().any(|b| std::ptr::eq(*a, *b) || a == b))
+        };
+        self.in_use == self.merge[usize::from(may_have)]
+            && are_in(&self.tables, tables)
+            && are_in(tables, &self.tables)
+    }
+}
+
+/// The SLs that some packets may have.
+fn may_have(fabric: &Fabric, sls: &SenderSls, states: &[&InForce]) -> u16 {
+    let sent = match sls {
+        SenderSls::Same(set) => *set,
+        SenderSls::ByLid(table) | SenderSls::BySwitch(table) | SenderSls::ByEndPort(table) => {
+            table.iter().fold(0, |all, set| all | set)
+        }
+    };
+    let copied = states.iter().flat_map(|s| &s.multicast).fold(0, |all, g| all | spread::sls(g));
+    let mut ports = fabric.nodes().iter().flat_map(|n| &n.ports);
+    let foreign = if ports.any(|p| p.untrusted) { u16::MAX } else { 0 };
+    sent | copied | foreign
 }
 
 /// LIDs that may have the same entries.
@@ -211,7 +257,13 @@ struct Task {
 }
 
 impl<'a> Mixing<'a> {
-    fn new(fabric: &'a Fabric, sls: &'a SenderSls, states: &[&'a InForce]) -> Self {
+    /// - `known`: what some rows say; taken over if those of the states are the same.
+    fn new(
+        fabric: &'a Fabric,
+        sls: &'a SenderSls,
+        states: &[&'a InForce],
+        known: Option<&Arc<Rows<'a>>>,
+    ) -> Self {
         assert!(!states.is_empty(), "a mixture of nothing");
         let (channels, turns) = (fabric.channels(), Turns::new(fabric));
         for state in states {
@@ -235,9 +287,10 @@ impl<'a> Mixing<'a> {
                 tables.push(&state.sl2vl);
             }
         }
-        let (merge, lanes, _) = super::merge(&tables, Sizes::default());
-        let dropped_by_all = |drops: u64, row: SlVlRow| drops & row.drops().0;
-        let unsent = SlVlRow(tables.iter().map(|t| t.adapters()).fold(u64::MAX, dropped_by_all));
+        let may_have = may_have(fabric, sls, states);
+        let known = known.filter(|known| known.serves(&tables, may_have));
+        let rows = known.cloned().unwrap_or_else(|| Arc::new(Rows::new(tables, may_have)));
+        let is_new = known.is_none();
         let mut mixing = Self {
             fabric,
             sls,
@@ -245,19 +298,11 @@ impl<'a> Mixing<'a> {
             turns,
             first_slot: fabric.switch_ids().map(|s| channels.first_slot(s)).collect(),
             ahead,
-            lanes,
-            merge,
-            unsent,
-            groups: Vec::new(),
+            rows,
         };
-        for sl in bits(mixing.in_use()) {
-            let of = |row: SlVlRow| 1 << row.get(Sl(sl as u8)).0;
-            let mut vls: Vec<u16> = tables[0].rows().par_iter().map(|&row| of(row)).collect();
-            for table in &tables[1..] {
-                vls.par_iter_mut().zip(table.rows()).for_each(|(vls, &row)| *vls |= of(row));
-            }
-            let group = mixing.group(sl, vls);
-            mixing.groups.push(group);
+        if is_new {
+            let groups = bits(mixing.rows.in_use).map(|sl| mixing.group(sl)).collect();
+            Arc::get_mut(&mut mixing.rows).expect("made above").groups = groups;
         }
         mixing
     }
@@ -290,7 +335,7 @@ impl<'a> Mixing<'a> {
     fn run_block(&self, (block, flow): &mut (Block, Flow), sls: u16, lids: &[Lid], graph: &Graph) {
         block.read(self, lids);
         let mut left = 0;
-        for group in &self.groups {
+        for group in &self.rows.groups {
             let sent = if self.uses(sls, group) { &group.sent } else { &group.foreign };
             left |= block.run(self, group, sent, graph);
         }
@@ -299,22 +344,13 @@ impl<'a> Mixing<'a> {
         }
     }
 
-    /// The lowest SL of each group that some packets may have.
-    fn in_use(&self) -> u16 {
-        let sent = match self.sls {
-            SenderSls::Same(set) => *set,
-            SenderSls::ByLid(table) | SenderSls::BySwitch(table) | SenderSls::ByEndPort(table) => {
-                table.iter().fold(0, |all, set| all | set)
-            }
-        };
-        let copied = self.states.iter().flat_map(|s| &s.multicast).fold(0, |all, g| all | spread::sls(g));
-        let mut ports = self.fabric.nodes().iter().flat_map(|n| &n.ports);
-        let foreign = if ports.any(|p| p.untrusted) { u16::MAX } else { 0 };
-        self.merge[usize::from(sent | copied | foreign)]
-    }
-
-    fn group(&self, sl: usize, vls: Vec<u16>) -> SlGroup {
-        let fabric = self.fabric;
+    fn group(&self, sl: usize) -> SlGroup {
+        let (fabric, tables) = (self.fabric, &self.rows.tables);
+        let of = |row: SlVlRow| 1 << row.get(Sl(sl as u8)).0;
+        let mut vls: Vec<u16> = tables[0].rows().par_iter().map(|&row| of(row)).collect();
+        for table in &tables[1..] {
+            vls.par_iter_mut().zip(table.rows()).for_each(|(vls, &row)| *vls |= of(row));
+        }
         let mut injected = vec![0; self.ahead.len()];
         let mut foreign = vec![0; self.ahead.len()];
         for c in fabric.channels().as_slice() {
@@ -336,7 +372,7 @@ impl<'a> Mixing<'a> {
     fn first_vls(&self, vls: &[u16], sl: usize, source: EndPortId, s: usize, out_port: u8) -> u16 {
         let end = self.fabric.endport(source);
         let port = end.attachment.map_or(0, |(_, port)| port.0);
-        if end.is_adapter() && self.unsent.get(Sl(sl as u8)).0 == Vl::MAX_DATA {
+        if end.is_adapter() && self.rows.unsent.get(Sl(sl as u8)).0 == Vl::MAX_DATA {
             return 0;
         }
         vls[self.turns.at(s, out_port, port)] & !DROPPED
@@ -433,7 +469,7 @@ impl<'a> Mixing<'a> {
     fn run(&self, flow: &mut Flow, lid: Lid, sink: &mut impl Sink) {
         let columns = self.columns(lid);
         flow.lay(self, &columns);
-        for group in &self.groups {
+        for group in &self.rows.groups {
             match self.sls {
                 SenderSls::Same(set) if self.uses(*set, group) => {
                     flow.run(&group.vls, |_, out| group.sent[out.slot as usize], sink);
@@ -445,7 +481,7 @@ impl<'a> Mixing<'a> {
 
     /// Whether packets with some of these SLs are in a group.
     fn uses(&self, sls: u16, group: &SlGroup) -> bool {
-        self.merge[usize::from(sls)] & 1 << group.sl != 0
+        self.rows.merge[usize::from(sls)] & 1 << group.sl != 0
     }
 
     /// The VLs on which packets to a LID begin at a switch, over one of its channels.

@@ -52,8 +52,8 @@ impl Groups {
 
     /// Runs the packets of one group.
     pub(super) fn run_group(&self, mixing: &Mixing<'_>, group: &McastGroup, sink: &mut impl Sink) {
-        let used = mixing.merge[usize::from(sls(group))];
-        for sl in mixing.groups.iter().filter(|sl| used & 1 << sl.sl != 0) {
+        let used = mixing.rows.merge[usize::from(sls(group))];
+        for sl in mixing.rows.groups.iter().filter(|sl| used & 1 << sl.sl != 0) {
             Spread::new(mixing, group, sl).run(|_| true, sink);
         }
     }
