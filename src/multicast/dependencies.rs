@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rayon::prelude::*;
 
+use super::adjacent::{Adjacent, Way};
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
 use crate::ordering::VirtualChannelOrder;
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
@@ -105,8 +106,8 @@ pub(super) trait Graph {
 }
 
 enum Change {
-    /// An edge that was added: index into `waits`, bit.
-    Edge(usize, u16),
+    /// An edge that was added: (channel, VL) to (channel, VL).
+    Edge((ChannelId, usize), (ChannelId, usize)),
     /// A VL that was set: index into `vls`, old value.
     Vl(usize, u8),
 }
@@ -135,8 +136,8 @@ pub(super) struct Dependencies<'a> {
     position: Vec<u32>,
     /// Changes that can be undone, the latest last.
     changes: Vec<Change>,
-    /// Marks of the search, by virtual channel.
-    mark: Vec<bool>,
+    /// The graph as bits, once a search needs it.
+    adjacent: Option<Adjacent<'a>>,
     /// Virtual channels visited to maintain the order.
     visited: usize,
 }
@@ -186,7 +187,7 @@ impl<'a> Dependencies<'a> {
             injected,
             position: (0..vertices as u32).collect(),
             changes: Vec::new(),
-            mark: vec![false; vertices],
+            adjacent: None,
             visited: 0,
         }
     }
@@ -202,7 +203,7 @@ impl<'a> Dependencies<'a> {
         let (classes, lanes) = (self.classes.len(), self.lanes);
         let lane = |v: usize| (ChannelId::at(v / lanes), Vl((v % lanes) as u8));
         self.position =
-            (0..self.mark.len()).map(lane).map(|(channel, vl)| order.position(channel, vl)).collect();
+            (0..self.position.len()).map(lane).map(|(channel, vl)| order.position(channel, vl)).collect();
         let mut held = self.injected.clone();
         self.for_turns(|turn, _, second| {
             for (class, &vl) in self.vls[turn * classes..][..classes].iter().enumerate() {
@@ -222,7 +223,7 @@ impl<'a> Dependencies<'a> {
                 waits[turn * lanes + usize::from(vl)] |= ascending.fold(0, |all, vl| all | 1 << vl);
             }
         });
-        self.waits = waits;
+        self.replace(waits);
         self.changes.clear();
     }
 
@@ -249,9 +250,15 @@ impl<'a> Dependencies<'a> {
         self.unicast(lft, path_sl, self.entered_by_any(), |turn, vl, held, _| {
             set(&waits[turn * self.lanes + vl], held);
         });
-        self.waits = inner(waits);
+        self.replace(inner(waits));
         self.changes.clear();
         self.order().map(|position| self.position = position).is_some()
+    }
+
+    /// Takes all edges anew.
+    fn replace(&mut self, waits: Vec<u16>) {
+        self.waits = waits;
+        self.adjacent = None;
     }
 
     /// The VLs of all turns, as bits.
@@ -340,7 +347,7 @@ impl<'a> Dependencies<'a> {
             set(&waits[turn * self.lanes + vl], held);
         });
         self.used = inner(used);
-        self.waits = inner(waits);
+        self.replace(inner(waits));
         if let Some(position) = self.order() {
             self.position = position;
         }
@@ -348,7 +355,7 @@ impl<'a> Dependencies<'a> {
 
     /// A topological order (Kahn); `None` if there is a cycle.
     fn order(&self) -> Option<Vec<u32>> {
-        let vertices = self.mark.len();
+        let vertices = self.position.len();
         let mut waiting = vec![0_u32; vertices];
         for v in 0..vertices {
             self.after(v, |w| waiting[w] += 1);
@@ -383,15 +390,13 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Visits the virtual channels that wait for a virtual channel.
-    fn before(&self, v: usize, mut visit: impl FnMut(usize)) {
-        let (channel, vl) = (v / self.lanes, v % self.lanes);
-        let d = self.fabric.channels().get(ChannelId::at(channel));
-        for (_, back) in self.fabric.channels().out(d.from) {
-            let turn = self.turn(back.reverse, ChannelId::at(channel));
-            for first in bits(self.waits[turn * self.lanes + vl]) {
-                visit(back.reverse.index() * self.lanes + first);
-            }
+    /// Adds an edge, or takes it out.
+    fn set_edge(&mut self, a: (ChannelId, usize), b: (ChannelId, usize), there: bool) {
+        let entry = self.turn(a.0, b.0) * self.lanes + b.1;
+        self.waits[entry] =
+            if there { self.waits[entry] | 1 << a.1 } else { self.waits[entry] & !(1 << a.1) };
+        if let Some(adjacent) = &mut self.adjacent {
+            adjacent.set(a, b, there);
         }
     }
 
@@ -416,14 +421,13 @@ impl<'a> Dependencies<'a> {
         if high < low {
             return true;
         }
-        let Some(mut ahead) =
-            self.reach(b, |position| position <= high, |this, v, visit| this.after(v, visit), a)
-        else {
-            return false;
-        };
+        let mut adjacent = self.adjacent.take().unwrap_or_else(|| self.adjacent());
+        let (position, visited) = (&self.position, &mut self.visited);
+        let ahead = adjacent.reach(b, Way::Ahead, |v| position[v] <= high, Some(a), visited);
         let behind =
-            self.reach(a, |position| position >= low, |this, v, visit| this.before(v, visit), usize::MAX);
-        let mut list = behind.expect("it has no target");
+            ahead.is_some().then(|| adjacent.reach(a, Way::Behind, |v| position[v] >= low, None, visited));
+        self.adjacent = Some(adjacent);
+        let (Some(mut ahead), Some(Some(mut list))) = (ahead, behind) else { return false };
         let sort = |list: &mut Vec<usize>, position: &[u32]| list.sort_unstable_by_key(|&v| position[v]);
         sort(&mut list, &self.position);
         sort(&mut ahead, &self.position);
@@ -436,34 +440,18 @@ impl<'a> Dependencies<'a> {
         true
     }
 
-    /// All virtual channels reached from `start` within a range of positions; `None` if that includes
-    /// `target`.
-    fn reach(
-        &mut self,
-        start: usize,
-        within: impl Fn(u32) -> bool,
-        step: impl Fn(&Self, usize, &mut dyn FnMut(usize)),
-        target: usize,
-    ) -> Option<Vec<usize>> {
-        let mut found = vec![start];
-        let mut mark = std::mem::take(&mut self.mark);
-        mark[start] = true;
-        let mut met = start == target;
-        let mut at = 0;
-        while let Some(&v) = found.get(at).filter(|_| !met) {
-            at += 1;
-            step(self, v, &mut |w| {
-                met |= w == target;
-                if !mark[w] && within(self.position[w]) {
-                    mark[w] = true;
-                    found.push(w);
+    /// The graph as bits.
+    fn adjacent(&self) -> Adjacent<'a> {
+        let mut adjacent = Adjacent::new(self.fabric, self.lanes);
+        for (first, c) in self.fabric.channels().iter() {
+            for second in self.fabric.channels().out_range(c.to).map(ChannelId::at) {
+                let entry = self.turn(first, second) * self.lanes;
+                for (vl, &held) in self.waits[entry..][..self.lanes].iter().enumerate() {
+                    bits(held).for_each(|from| adjacent.set((first, from), (second, vl), true));
                 }
-            });
+            }
         }
-        self.visited += found.len();
-        found.iter().for_each(|&v| mark[v] = false);
-        self.mark = mark;
-        (!met).then_some(found)
+        adjacent
     }
 }
 
@@ -504,8 +492,8 @@ impl Graph for Dependencies<'_> {
             let ordered =
                 self.order_before(first.index() * self.lanes + from, second.index() * self.lanes + vl);
             if ordered {
-                self.waits[entry] |= 1 << from;
-                self.changes.push(Change::Edge(entry, 1 << from));
+                self.set_edge((first, from), (second, vl), true);
+                self.changes.push(Change::Edge((first, from), (second, vl)));
             }
             ordered
         })
@@ -521,9 +509,9 @@ impl Graph for Dependencies<'_> {
 
     /// The topological order stays valid.
     fn roll_back(&mut self, checkpoint: usize) {
-        for change in self.changes.drain(checkpoint..).rev() {
-            match change {
-                Change::Edge(entry, bit) => self.waits[entry] &= !bit,
+        while self.changes.len() > checkpoint {
+            match self.changes.pop().expect("there is one") {
+                Change::Edge(first, second) => self.set_edge(first, second, false),
                 Change::Vl(entry, vl) => self.vls[entry] = vl,
             }
         }
@@ -625,7 +613,7 @@ mod tests {
                         let missing = real & entered & !assumed;
                         assert_eq!(missing, 0, "{name}, {} SLs, {} VLs", lanes.sls, lanes.vls);
                     }
-                    for v in 0..assumed.mark.len() {
+                    for v in 0..assumed.position.len() {
                         assumed.after(v, |w| assert!(assumed.position[v] < assumed.position[w], "{name}"));
                     }
                     several += usize::from(classes.len() > 1);

@@ -13,6 +13,7 @@
 
 use std::cmp::Reverse;
 
+mod adjacent;
 mod ascending;
 mod dependencies;
 mod grid;
