@@ -3,8 +3,7 @@
 //! Two walks choose between minimal paths: `load_walk.rs` by the load so far, `stable/walk.rs` by the expected
 //! load.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 
 use super::NoLegalPath;
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
@@ -14,7 +13,7 @@ use crate::routing::minimal_dag::MinimalDag;
 
 const NO_PATH: u16 = u16::MAX;
 
-/// Switches that may get a legal path to one destination by rerouting others: each costs O(C log C), and a
+/// Switches that may get a legal path to one destination by rerouting others: each costs O(C d), and a
 /// destination that needs more is better served by another rule.
 const MAX_REROUTES: usize = 16;
 
@@ -145,41 +144,45 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
     ///
     /// Searches backward from the target. Of the paths that begin with the same channel, only those count
     /// whose position is later than that of the cheaper ones: more channels may lead to them.
+    ///
+    /// Cost: O(C d), with d channels out of a switch, where few switches are passed by several.
     fn legal_path(&self, rule: &Rule, from: SwitchId) -> Option<Vec<ChannelId>> {
         let channels = self.fabric.channels();
         // Paths as their first channel, their position, and the rest of the path.
         let mut paths: Vec<(ChannelId, u32, Option<usize>)> = Vec::new();
+        // By channel: the latest position so far. What a channel adds to the price is always the same, so later
+        // paths over it are no cheaper.
         let mut best: Vec<Option<u32>> = vec![None; channels.len()];
-        let mut open = BinaryHeap::from([Reverse((0_u32, None))]);
-        while let Some(Reverse((price, path))) = open.pop() {
-            let follow = || std::iter::successors(path, |&i: &usize| paths[i].2).map(|i| paths[i].0);
-            let (here, next, ahead) = match path.map(|i| paths[i]) {
-                None => (self.target, None, Rule::END),
-                Some((channel, position, _)) => {
-                    let here = channels.get(channel).from;
-                    if here == from {
+        // The paths to go on from, by price. Each channel adds one or two.
+        let mut open: VecDeque<Vec<Option<usize>>> = VecDeque::from([vec![None], Vec::new(), Vec::new()]);
+        while open.iter().any(|paths| !paths.is_empty()) {
+            for path in open.pop_front().expect("three prices") {
+                let follow = || std::iter::successors(path, |&i: &usize| paths[i].2).map(|i| paths[i].0);
+                let (here, next, ahead) = match path.map(|i| paths[i]) {
+                    None => (self.target, None, Rule::END),
+                    Some((channel, ..)) if channels.get(channel).from == from => {
                         return Some(follow().collect());
                     }
-                    let best = &mut best[channel.index()];
-                    if best.is_some_and(|best| best >= position) {
+                    Some((channel, position, _)) => (channels.get(channel).from, Some(channel), position),
+                };
+                let passed: Vec<SwitchId> = follow().map(|c| channels.get(c).from).collect();
+                for (_, out) in channels.out(here) {
+                    let (back, s) = (out.reverse, out.to);
+                    let position = rule.position_of(back, next);
+                    let free = self.forced[s.index()].is_none_or(|forced| forced == back);
+                    if !free || !Rule::legal(position, ahead) || s == self.target {
                         continue;
                     }
-                    *best = Some(position);
-                    (here, Some(channel), position)
+                    if best[back.index()].is_some_and(|best| best >= position) || passed.contains(&s) {
+                        continue;
+                    }
+                    best[back.index()] = Some(position);
+                    let stays = s == from || self.has_path(s) && self.paths[s.index()].channel == back;
+                    open[usize::from(!stays)].push(Some(paths.len()));
+                    paths.push((back, position, path));
                 }
-            };
-            let passed: Vec<SwitchId> = follow().map(|c| channels.get(c).from).collect();
-            for (_, out) in channels.out(here) {
-                let (back, s) = (out.reverse, out.to);
-                let position = rule.position_of(back, next);
-                let free = self.forced[s.index()].is_none_or(|forced| forced == back);
-                if !free || !Rule::legal(position, ahead) || s == self.target || passed.contains(&s) {
-                    continue;
-                }
-                let stays = s == from || self.has_path(s) && self.paths[s.index()].channel == back;
-                open.push(Reverse((price + 2 - u32::from(stays), Some(paths.len()))));
-                paths.push((back, position, path));
             }
+            open.push_back(Vec::new());
         }
         None
     }
@@ -316,7 +319,7 @@ pub(in crate::routing) trait Walk<'a> {
     ///
     /// Returns whether every switch has a legal path in the end.
     ///
-    /// Cost: O(C log C) for each path, where few switches are passed by several.
+    /// Cost: O(C d) for each path, with d channels out of a switch, where few switches are passed by several.
     fn reroute_others(&mut self, destination: Self::Destination<'_>) -> bool {
         self.paths_mut().forced.fill(None);
         for _ in 0..MAX_REROUTES {
