@@ -1,15 +1,15 @@
 //! Paths on a damaged grid that ascend in an order of the virtual channels.
 
-/// No switch, or no link.
-pub(super) const NONE: u32 = u32::MAX;
+use super::first_vl::{FirstVl, NONE};
+
 /// In a column of slots: the target itself.
 pub(super) const HOME: u8 = u8::MAX;
 /// A turn that no path takes with an SL.
 pub(super) const UNSET: u8 = u8::MAX;
 /// The VL of the first channel of every path.
 pub(super) const FIRST: u8 = 2;
-/// Visits of channels by reorderings of the first VL, for each channel.
-const REORDERING: usize = 256;
+/// The most SLs.
+const SLS: usize = 16;
 
 /// How much longer than the distance paths may be before the last SL serves them.
 const LONGER: u16 = 4;
@@ -28,10 +28,12 @@ pub(super) struct Ascending {
     pub(super) next: Vec<u32>,
     /// By VL of dimension order and channel.
     position: [Vec<u32>; 2],
-    /// By SL, switch, slot of the channel before (one more: a source) and slot: the VL, or [`UNSET`].
-    labels: Vec<u8>,
+    /// By switch, slot of the channel before (one more: a source), slot and SL: the VL, or [`UNSET`].
+    labels: Vec<[u8; SLS]>,
     /// The SLs of dimension order.
     base: usize,
+    /// How many channels on the first VL a new label is worth.
+    price: usize,
     /// How many SLs may be used.
     limit: usize,
     /// How many are.
@@ -39,14 +41,43 @@ pub(super) struct Ascending {
     first: FirstVl,
     /// By channel: routes.
     pub(super) load: Vec<u64>,
+    /// By switch: what is known of its path to the target of this column, and when that was found.
+    rest: Vec<(Rest, u32)>,
+    /// Counts what outdates `rest`: other columns, and new labels.
+    now: u32,
+    choices: Vec<Choice>,
+}
+
+/// What the labels of a path come to, with each SL. From its end, each channel is as late as it can be.
+#[derive(Clone, Copy)]
+struct Rest {
+    /// The position of the second channel; 0 if that is on the first VL, `u32::MAX` if there is none.
+    ahead: [u32; SLS],
+    /// Turns that have no label yet.
+    new: [u8; SLS],
+    /// Channels on the first VL after the first channel.
+    early: [u8; SLS],
+    /// The SLs with which the path ascends, as bits. The order on the first VL is not looked at.
+    ascends: u16,
+}
+
+impl Rest {
+    /// A path of one channel.
+    const ONE: Self = Self { ahead: [u32::MAX; SLS], new: [0; SLS], early: [0; SLS], ascends: u16::MAX };
 }
 
 /// A way for a switch to go on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Choice {
-    /// Channels on the first VL; dimensions after the second channel: later paths leave others more room; load.
-    price: (usize, usize, u64),
+    /// Less is better: for each new label its [price](Ascending::new), as it leaves less room to other paths, and 1 for
+    /// each channel on the first VL after the first channel.
+    price: usize,
+    new: u8,
+    /// The largest load.
+    load: u64,
     slot: usize,
     sl: usize,
+    early: u8,
 }
 
 /// What is tried for the switches of a target.
@@ -61,10 +92,16 @@ struct Pass {
 struct Paths {
     /// `u16::MAX`: there is none yet.
     length: Vec<u16>,
-    /// The VL of the second channel.
-    second: Vec<u8>,
     /// The largest load.
     hottest: Vec<u64>,
+}
+
+/// The paths to one target that are all on the first VL.
+struct Early {
+    /// By switch: whether its path is one.
+    has: Vec<bool>,
+    /// By switch: the slot of such a path, and its hops; `u16::MAX` if there is none.
+    towards: Vec<(u8, u16)>,
 }
 
 /// The paths to one target.
@@ -84,30 +121,50 @@ pub(super) struct Column<'a> {
 }
 
 impl Ascending {
-    /// - `next`, `position`: see there.
+    /// In a column of SLs: the path is all on the first VL, with an SL of its own.
+    pub(super) const EARLY: u8 = u8::MAX;
+
+    /// - `next`, `position`: see there. Positions begin with 1.
     /// - `order`: by channel, the position that its first VL begins with.
     /// - `limit`: SLs that may be used.
-    /// - `labels`: of the SLs of dimension order, see there.
+    /// - `price`: how many channels on the first VL a new label is worth.
+    /// - `in_order`: labels of the SLs of dimension order, by SL, switch, slot of the channel before and slot.
     pub(super) fn new(
         slots: usize,
         next: Vec<u32>,
         position: [Vec<u32>; 2],
         order: &[u32],
-        limit: usize,
-        mut labels: Vec<u8>,
+        (limit, price): (usize, usize),
+        in_order: &[u8],
     ) -> Self {
         let switches = next.len() / slots;
         let each = switches * (slots + 1) * slots;
-        let used = labels.len() / each;
-        labels.resize(limit * each, UNSET);
-        for (i, label) in labels.iter_mut().enumerate() {
+        let mut labels = vec![[UNSET; SLS]; each];
+        for (i, labels) in labels.iter_mut().enumerate() {
+            in_order.chunks_exact(each).zip(labels.iter_mut()).for_each(|(own, label)| *label = own[i]);
             if i / slots % (slots + 1) == slots {
-                *label = FIRST;
+                *labels = [FIRST; SLS];
             }
         }
         let first = FirstVl::new(slots, &next, order);
-        let load = vec![0; next.len()];
-        Self { switches, slots, next, position, labels, base: used, limit, used, first, load }
+        let (load, rest) = (vec![0; next.len()], vec![(Rest::ONE, 0); switches]);
+        let base = in_order.len() / each;
+        Self {
+            switches,
+            slots,
+            next,
+            position,
+            labels,
+            base,
+            limit,
+            price,
+            used: base,
+            first,
+            load,
+            rest,
+            now: 0,
+            choices: Vec::new(),
+        }
     }
 
     /// Adds a link to a tree whose packets are all on the first VL, in both directions and with all their turns. To be
@@ -115,35 +172,17 @@ impl Ascending {
     ///
     /// - `channel`: to a switch that is not in the tree yet.
     pub(super) fn reserve(&mut self, channel: usize) {
-        let (from, to) = (channel / self.slots, self.to(channel));
-        let back = to * self.slots + ((channel % self.slots) ^ 1);
-        for slot in 0..self.slots {
-            let other = from * self.slots + slot;
-            if other == channel || !self.first.reserved[other] {
-                continue;
-            }
-            let towards = self.to(other) * self.slots + (slot ^ 1);
-            for (first, second) in [(back, other), (towards, channel)] {
-                let fits = self.first.admits(&[first, second], true);
-                debug_assert!(fits, "the turns of a tree close no cycle");
-                if fits {
-                    self.first.add(first, second);
-                }
-            }
-        }
-        self.first.reserved[channel] = true;
-        self.first.reserved[back] = true;
+        self.first.reserve(channel);
     }
 
     /// By SL, switch, slot of the channel before (one more: a source) and slot: the VL, or [`UNSET`].
-    pub(super) fn into_labels(mut self) -> Vec<u8> {
-        self.labels.truncate(self.used * self.switches * (self.slots + 1) * self.slots);
-        self.labels
+    pub(super) fn into_labels(self) -> Vec<u8> {
+        (0..self.used).flat_map(|sl| self.labels.iter().map(move |labels| labels[sl])).collect()
     }
 
-    fn turn(&self, sl: usize, before: usize, channel: usize) -> usize {
+    fn turn(&self, before: usize, channel: usize) -> usize {
         let (switch, slot) = (channel / self.slots, channel % self.slots);
-        ((sl * self.switches + switch) * (self.slots + 1) + before) * self.slots + slot
+        (switch * (self.slots + 1) + before) * self.slots + slot
     }
 
     fn to(&self, channel: usize) -> usize {
@@ -151,31 +190,45 @@ impl Ascending {
     }
 
     /// Gives each switch that is not in dimension order a path: a shortest one if any fits into an SL, else a longer
-    /// one. The last SL is kept for switches that get none with the others. Returns the lengths of all paths; `None`
-    /// where some switch has no path.
+    /// one. The last SL is kept for switches that get none with the others. Where no SL is left for a switch and there is a
+    /// tree, its path is all on the first VL, at worst in the tree, and switches whose paths met that one get others.
+    /// Returns the lengths of all paths; `None` where some switch has none.
     ///
-    /// Cost: O(S d) where switches need one step before a path in order; O(K h) more for each other switch and
-    /// neighbour, with K SLs and h hops.
+    /// Cost: O(S d) where switches need one step before a path in order; O(d K + h) more for each other switch, with K
+    /// SLs and h hops, and O(d K h) where it needs new labels.
     pub(super) fn complete(&mut self, column: &mut Column<'_>) -> Option<Vec<u16>> {
+        let mut paths = Paths {
+            length: column.hops.iter().map(|&hops| u16::from(hops)).collect(),
+            hottest: vec![0; self.switches],
+        };
+        let mut open: Vec<usize> = (0..self.switches).filter(|&s| !column.in_order[s]).collect();
+        open.iter().for_each(|&s| paths.length[s] = u16::MAX);
+        let mut early = Early { has: vec![false; self.switches], towards: Vec::new() };
+        loop {
+            open.sort_by_key(|&s| (column.hops[s], s));
+            self.now += 1;
+            let lost = self.fit_all(column, open, &mut paths);
+            if lost.is_empty() {
+                break;
+            }
+            if !self.first.has_tree() {
+                return None;
+            }
+            if early.towards.is_empty() {
+                early.towards = self.first.towards(column.target);
+            }
+            open = self.stay_on_first(column, lost, &mut early, &mut paths)?;
+        }
+        self.add_load(column, &paths.length);
+        Some(paths.length)
+    }
+
+    /// Gives switches a path that fits into an SL. Returns those for which there is none.
+    fn fit_all(&mut self, column: &mut Column<'_>, mut open: Vec<usize>, paths: &mut Paths) -> Vec<usize> {
         let longest = u16::from(column.hops.iter().copied().max().unwrap_or(0));
         let spare = if self.limit > self.base + 1 { self.limit - 1 } else { self.limit };
         let passes =
             [Pass { limit: spare, longer: LONGER }, Pass { limit: self.limit, longer: 2 * longest + 8 }];
-        let mut paths = Paths {
-            length: column.hops.iter().map(|&hops| u16::from(hops)).collect(),
-            second: vec![UNSET; self.switches],
-            hottest: vec![0; self.switches],
-        };
-        let mut open = Vec::new();
-        for s in 0..self.switches {
-            if column.in_order[s] {
-                paths.second[s] = self.second_label(column, s);
-            } else {
-                paths.length[s] = u16::MAX;
-                open.push(s);
-            }
-        }
-        open.sort_by_key(|&s| (column.hops[s], s));
         for pass in passes {
             for now in 1..=longest + pass.longer {
                 open.retain(|&s| {
@@ -183,42 +236,96 @@ impl Ascending {
                     if hops > now || now > hops + pass.longer {
                         return true;
                     }
-                    let Some((choice, path, labels)) = self.choose(column, s, now, &paths, &pass) else {
-                        return true;
-                    };
-                    self.take(choice.sl, &path, &labels);
+                    let Some(choice) = self.choose(column, s, now, paths, &pass) else { return true };
                     column.slots[s] = choice.slot as u8;
                     column.sls[s] = choice.sl as u8;
-                    paths.length[s] = now;
-                    paths.second[s] = labels.get(1).copied().unwrap_or(UNSET);
-                    let channel = s * self.slots + choice.slot;
-                    paths.hottest[s] = paths.hottest[self.to(channel)].max(self.load[channel]);
+                    (paths.length[s], paths.hottest[s]) = (now, choice.load);
+                    if choice.new > 0 || choice.early > 0 {
+                        self.take(column, s, &choice);
+                    }
                     false
                 });
                 if open.is_empty() {
-                    self.add_load(column, &paths.length);
-                    return Some(paths.length);
+                    return open;
                 }
             }
         }
-        None
+        open
     }
 
-    /// The VL of the second channel of a path in dimension order.
-    fn second_label(&self, column: &Column<'_>, s: usize) -> u8 {
-        if s == column.target {
-            return UNSET;
+    /// Lets switches stay on the first VL to the target, and so all switches on their paths. Returns those whose paths met
+    /// these: they need new ones. Where the order refuses such a path, all of them follow the tree. `None` without a tree.
+    fn stay_on_first(
+        &mut self,
+        column: &mut Column<'_>,
+        lost: Vec<usize>,
+        early: &mut Early,
+        paths: &mut Paths,
+    ) -> Option<Vec<usize>> {
+        let mut moved = vec![false; self.switches];
+        if !lost.iter().all(|&s| self.move_one(column, s, early, &mut moved, paths)) {
+            early.towards = self.first.tree_towards(column.target)?;
+            let all = (0..self.switches).filter(|&s| early.has[s]).chain(lost);
+            let all: Vec<usize> = all.collect();
+            early.has.fill(false);
+            all.into_iter().for_each(|s| {
+                let ascends = self.move_one(column, s, early, &mut moved, paths);
+                debug_assert!(ascends, "the turns of the tree are part of the order");
+            });
         }
-        let slot = usize::from(column.slots[s]);
-        let next = self.to(s * self.slots + slot);
-        if next == column.target {
-            return UNSET;
+        // By switch, where known: whether its path meets one that has moved.
+        let mut meets: Vec<Option<bool>> = moved.iter().map(|&moved| moved.then_some(true)).collect();
+        meets[column.target] = Some(false);
+        for s in 0..self.switches {
+            let (mut walked, mut at) = (Vec::new(), s);
+            let meets_it = loop {
+                if let Some(known) = meets[at] {
+                    break known;
+                }
+                walked.push(at);
+                at = self.to(at * self.slots + usize::from(column.slots[at]));
+            };
+            walked.into_iter().for_each(|s| meets[s] = Some(meets_it));
         }
-        let after = next * self.slots + usize::from(column.slots[next]);
-        self.labels[self.turn(usize::from(column.sls[s]), slot, after)]
+        let met = |&s: &usize| meets[s] == Some(true) && !early.has[s];
+        let open: Vec<usize> = (0..self.switches).filter(met).collect();
+        open.iter().for_each(|&s| paths.length[s] = u16::MAX);
+        Some(open)
     }
 
-    /// The best way of a switch to go on, with the path and its labels.
+    /// Lets one switch stay on the first VL, and those on its path; `false` where that does not ascend.
+    fn move_one(
+        &mut self,
+        column: &mut Column<'_>,
+        s: usize,
+        early: &mut Early,
+        moved: &mut [bool],
+        paths: &mut Paths,
+    ) -> bool {
+        let (mut path, mut at) = (Vec::new(), s);
+        while at != column.target {
+            let (slot, hops) = early.towards[at];
+            if hops == u16::MAX {
+                return false;
+            }
+            path.push(at * self.slots + usize::from(slot));
+            at = self.to(path[path.len() - 1]);
+        }
+        if !self.first.admits(&path, true) {
+            return false;
+        }
+        path.windows(2).for_each(|two| self.first.add(two[0], two[1]));
+        for at in path.into_iter().map(|channel| channel / self.slots) {
+            if !early.has[at] {
+                (early.has[at], moved[at]) = (true, true);
+                (column.slots[at], column.sls[at]) = (early.towards[at].0, Self::EARLY);
+                paths.length[at] = early.towards[at].1;
+            }
+        }
+        true
+    }
+
+    /// The best way of a switch to go on.
     fn choose(
         &mut self,
         column: &Column<'_>,
@@ -226,132 +333,152 @@ impl Ascending {
         now: u16,
         paths: &Paths,
         pass: &Pass,
-    ) -> Option<(Choice, Vec<usize>, Vec<u8>)> {
-        let mut neighbours: Vec<(u64, usize)> = Vec::new();
+    ) -> Option<Choice> {
+        let mut choices = std::mem::take(&mut self.choices);
+        choices.clear();
+        let (sls, price) = (pass.limit.min(self.used + 1), self.price);
         for slot in 0..self.slots {
             let channel = s * self.slots + slot;
-            if self.next[channel] != NONE && paths.length[self.to(channel)] == now - 1 {
-                neighbours.push((self.load[channel].max(paths.hottest[self.to(channel)]), slot));
-            }
-        }
-        neighbours.sort_unstable();
-        // With the SL of the next switch, if only the first channel needs the first VL.
-        let mut best: Option<Choice> = None;
-        for &(load, slot) in &neighbours {
-            let next = self.to(s * self.slots + slot);
-            let sl = usize::from(column.sls[next]);
-            if !self.step_before(column, slot, next, sl, paths.second[next]) {
+            if self.next[channel] == NONE || paths.length[self.to(channel)] != now - 1 {
                 continue;
             }
-            let second = (next != column.target).then(|| usize::from(column.slots[next]));
-            let price = (1, self.dimensions_after(second), load);
-            if best.as_ref().is_none_or(|best| price < best.price) {
-                best = Some(Choice { price, slot, sl });
-            }
+            let load = self.load[channel].max(paths.hottest[self.to(channel)]);
+            let Rest { new, early, ascends, .. } = self.rest_by(column, s, slot);
+            choices.extend((0..sls).filter(|&sl| ascends >> sl & 1 == 1).map(|sl| {
+                let (new, early) = (new[sl], early[sl]);
+                Choice { price: price * usize::from(new) + usize::from(early), new, load, slot, sl, early }
+            }));
         }
-        if let Some(choice) = best {
-            let path = self.path(column, s, choice.slot);
-            let labels = self.fit(&path, choice.sl);
-            return labels.map(|labels| (choice, path, labels));
-        }
-        for reorder in [false, true] {
-            let mut found: Option<(Choice, Vec<usize>, Vec<u8>)> = None;
-            for &(load, slot) in &neighbours {
-                let path = self.path(column, s, slot);
-                let own = usize::from(column.sls[self.to(path[0])]);
-                let sls =
-                    std::iter::once(own).chain((0..pass.limit.min(self.used + 1)).filter(|&sl| sl != own));
-                for sl in sls {
-                    let Some(labels) = self.fit(&path, sl) else { continue };
-                    let before = labels.iter().take_while(|&&label| label == FIRST).count();
-                    if !self.first.admits(&path[..before], reorder) {
-                        continue;
-                    }
-                    let price = (before, self.dimensions_after(path.get(1).map(|c| c % self.slots)), load);
-                    if found.as_ref().is_none_or(|(best, ..)| price < best.price) {
-                        found = Some((Choice { price, slot, sl }, path, labels));
-                    }
-                    break;
-                }
-            }
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
+        let best = self.in_present_order(column, s, &choices).or_else(|| self.reordered(column, s, &choices));
+        self.choices = choices;
+        best
     }
 
-    /// How many dimensions come after that of a slot.
-    fn dimensions_after(&self, slot: Option<usize>) -> usize {
-        slot.map_or(0, |slot| self.slots / 2 - slot / 2)
+    /// The best choice that ascends on the first VL in the order that it has.
+    fn in_present_order(&mut self, column: &Column<'_>, s: usize, choices: &[Choice]) -> Option<Choice> {
+        // By slot: so many channels on the first VL do not ascend there.
+        let mut refused = vec![u8::MAX; self.slots];
+        loop {
+            let open = choices.iter().filter(|choice| choice.early < refused[choice.slot]);
+            let best = *open.min()?;
+            let path = self.start(column, s, &best);
+            if self.first.admits(&path, false) {
+                return Some(best);
+            }
+            refused[best.slot] = best.early;
+        }
     }
 
-    /// Whether a path may begin with one step more than that of a neighbour, with the SL of the neighbour and no more
-    /// than that step on the first VL.
-    fn step_before(&self, column: &Column<'_>, slot: usize, next: usize, sl: usize, second: u8) -> bool {
+    /// The best choice that ascends on the first VL if its order changes. The order changes for the others too: later
+    /// paths of this kind find one that suits them.
+    fn reordered(&mut self, column: &Column<'_>, s: usize, choices: &[Choice]) -> Option<Choice> {
+        let mut sorted: Vec<&Choice> = choices.iter().collect();
+        sorted.sort_unstable_by_key(|choice| (choice.load, choice.slot, choice.early, choice.sl));
+        let mut best: Option<Choice> = None;
+        for alike in sorted.chunk_by(|a, b| (a.slot, a.early) == (b.slot, b.early)) {
+            let path = self.start(column, s, alike[0]);
+            if self.first.admits(&path, true) {
+                best = alike.iter().map(|&&choice| choice).chain(best).min();
+            }
+        }
+        // What was tried after it may have changed the order again.
+        let path = self.start(column, s, &best?);
+        best.filter(|_| self.first.admits(&path, true))
+    }
+
+    /// The channels of a path that are on the first VL.
+    fn start(&self, column: &Column<'_>, s: usize, choice: &Choice) -> Vec<usize> {
+        let mut path = vec![s * self.slots + choice.slot];
+        while path.len() <= usize::from(choice.early) {
+            let at = self.to(path[path.len() - 1]);
+            path.push(at * self.slots + usize::from(column.slots[at]));
+        }
+        path
+    }
+
+    /// What the labels of a path come to that begins with a slot.
+    fn rest_by(&mut self, column: &Column<'_>, s: usize, slot: usize) -> Rest {
+        let next = self.to(s * self.slots + slot);
         if next == column.target {
-            return true;
+            return Rest::ONE;
         }
-        let channel = next * self.slots + usize::from(column.slots[next]);
-        let after = self.to(channel);
-        let ahead = match second {
-            UNSET => u32::MAX,
-            FIRST => return false,
-            vl => self.position[usize::from(vl)][after * self.slots + usize::from(column.slots[after])],
-        };
-        self.latest(self.labels[self.turn(sl, slot, channel)], channel, ahead).is_some()
+        let (mut walked, mut at) = (Vec::new(), next);
+        while at != column.target && self.rest[at].1 != self.now {
+            walked.push(at);
+            at = self.to(at * self.slots + usize::from(column.slots[at]));
+        }
+        while let Some(at) = walked.pop() {
+            let slot = usize::from(column.slots[at]);
+            self.rest[at] = (self.before(column, self.to(at * self.slots + slot), slot), self.now);
+        }
+        self.before(column, next, slot)
     }
 
-    /// The latest VL of dimension order for a channel before a position, if its turn may have it.
-    fn latest(&self, label: u8, channel: usize, ahead: u32) -> Option<(u8, u32)> {
-        let at = |vl: u8| Some((vl, self.position[usize::from(vl)][channel])).filter(|&(_, p)| p < ahead);
-        match label {
-            UNSET => at(0).into_iter().chain(at(1)).max_by_key(|&(_, position)| position),
-            FIRST => None,
-            vl => at(vl),
+    /// What the labels of a path come to, by those of the path of its second switch.
+    ///
+    /// - `slot`: that of the first channel.
+    fn before(&self, column: &Column<'_>, next: usize, slot: usize) -> Rest {
+        if next == column.target {
+            return Rest::ONE;
         }
+        self.extended(&self.rest[next].0, slot, next * self.slots + usize::from(column.slots[next]))
     }
 
-    /// The channels from a switch to the target.
-    fn path(&self, column: &Column<'_>, s: usize, slot: usize) -> Vec<usize> {
-        let mut path = vec![s * self.slots + slot];
+    /// One channel more before a path.
+    ///
+    /// - `before`: the slot of that channel.
+    /// - `channel`: the first one of the path.
+    fn extended(&self, rest: &Rest, before: usize, channel: usize) -> Rest {
+        let labels = &self.labels[self.turn(before, channel)];
+        let at = [self.position[0][channel], self.position[1][channel]];
+        let mut longer = *rest;
+        for (sl, &label) in labels.iter().enumerate().take(self.limit.min(self.used + 1)) {
+            let ahead = rest.ahead[sl];
+            let (position, fits) = match label {
+                UNSET => {
+                    longer.new[sl] += 1;
+                    (latest(at, ahead).map_or(0, |vl| at[vl]), true)
+                }
+                FIRST => (0, true),
+                vl => (at[usize::from(vl)], at[usize::from(vl)] < ahead),
+            };
+            longer.ahead[sl] = position;
+            longer.early[sl] += u8::from(position == 0);
+            longer.ascends &= !(u16::from(!fits) << sl);
+        }
+        longer
+    }
+
+    /// Gives the turns of the path of a switch their VLs.
+    fn take(&mut self, column: &Column<'_>, s: usize, choice: &Choice) {
+        let mut path = vec![s * self.slots + choice.slot];
         let mut at = self.to(path[0]);
         while at != column.target {
             path.push(at * self.slots + usize::from(column.slots[at]));
             at = self.to(path[path.len() - 1]);
         }
-        path
-    }
-
-    /// The VLs of a path with an SL; `None` where it does not ascend. From its end, each channel is as late as it can be.
-    fn fit(&self, path: &[usize], sl: usize) -> Option<Vec<u8>> {
-        let mut labels = vec![FIRST; path.len()];
-        let (mut ahead, mut early) = (u32::MAX, false);
+        let mut ahead = u32::MAX;
         for i in (1..path.len()).rev() {
-            let label = self.labels[self.turn(sl, path[i - 1] % self.slots, path[i])];
-            match self.latest(label, path[i], ahead) {
-                Some((vl, position)) if !early => (labels[i], ahead) = (vl, position),
-                _ if label == UNSET || label == FIRST => early = true,
-                _ => return None,
-            }
-        }
-        Some(labels)
-    }
-
-    fn take(&mut self, sl: usize, path: &[usize], labels: &[u8]) {
-        for (i, &label) in labels.iter().enumerate().skip(1) {
-            let turn = self.turn(sl, path[i - 1] % self.slots, path[i]);
-            self.labels[turn] = label;
+            let turn = self.turn(path[i - 1] % self.slots, path[i]);
+            let at = [self.position[0][path[i]], self.position[1][path[i]]];
+            let label = match self.labels[turn][choice.sl] {
+                UNSET => latest(at, ahead).map_or(FIRST, |vl| vl as u8),
+                label => label,
+            };
+            self.labels[turn][choice.sl] = label;
+            ahead = if label == FIRST { 0 } else { at[usize::from(label)] };
             if label == FIRST {
                 self.first.add(path[i - 1], path[i]);
             }
         }
-        self.used = self.used.max(sl + 1);
+        self.used = self.used.max(choice.sl + 1);
+        self.now += u32::from(choice.new > 0);
     }
 
     /// Adds the routes of the switches that are not in dimension order.
     fn add_load(&mut self, column: &Column<'_>, length: &[u16]) {
-        let mut order: Vec<usize> = (0..self.switches).filter(|&s| s != column.target).collect();
+        let there = |&s: &usize| s != column.target && length[s] < u16::MAX;
+        let mut order: Vec<usize> = (0..self.switches).filter(there).collect();
         order.sort_unstable_by_key(|&s| std::cmp::Reverse(length[s]));
         let own = |s: usize| if column.in_order[s] { 0 } else { column.routes[s] };
         let mut flow: Vec<u64> = (0..self.switches).map(own).collect();
@@ -363,128 +490,7 @@ impl Ascending {
     }
 }
 
-/// The dependencies between channels on the first VL, and an order in which all of them ascend (Pearce and Kelly, *A
-/// Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*).
-struct FirstVl {
-    slots: usize,
-    next: Vec<u32>,
-    /// By channel.
-    order: Vec<u32>,
-    /// By channel and the slot after it: whether the second waits for the first.
-    depends: Vec<bool>,
-    /// The same: it would close a cycle.
-    refused: Vec<bool>,
-    /// By channel: whether it belongs to a tree.
-    reserved: Vec<bool>,
-    mark: Vec<bool>,
-    /// Visits that are left.
-    budget: usize,
-}
-
-impl FirstVl {
-    fn new(slots: usize, next: &[u32], position: &[u32]) -> Self {
-        let channels = next.len();
-        let mut sorted: Vec<usize> = (0..channels).collect();
-        sorted.sort_by_key(|&c| (position[c], c));
-        let mut order = vec![0; channels];
-        sorted.into_iter().enumerate().for_each(|(i, c)| order[c] = i as u32);
-        let none = vec![false; channels * slots];
-        let (depends, refused) = (none.clone(), none);
-        let (reserved, mark) = (vec![false; channels], vec![false; channels]);
-        let budget = REORDERING * channels;
-        Self { slots, next: next.to_vec(), order, depends, refused, reserved, mark, budget }
-    }
-
-    fn edge(&self, first: usize, second: usize) -> usize {
-        first * self.slots + second % self.slots
-    }
-
-    fn add(&mut self, first: usize, second: usize) {
-        let edge = self.edge(first, second);
-        self.depends[edge] = true;
-    }
-
-    /// Whether the channels of a path can ascend.
-    ///
-    /// - `reorder`: whether the order may change for it.
-    fn admits(&mut self, path: &[usize], reorder: bool) -> bool {
-        let mut added = Vec::new();
-        let fits = path.windows(2).all(|two| {
-            let (first, second) = (two[0], two[1]);
-            let edge = self.edge(first, second);
-            if self.refused[edge] {
-                return false;
-            }
-            if self.depends[edge] {
-                return true;
-            }
-            if self.order[first] > self.order[second] && !(reorder && self.reorder(first, second)) {
-                // With what was added before it might be the path itself that closes the cycle.
-                self.refused[edge] = reorder && added.is_empty() && self.budget > 0;
-                return false;
-            }
-            self.depends[edge] = true;
-            added.push(edge);
-            true
-        });
-        added.into_iter().for_each(|edge| self.depends[edge] = false);
-        fits
-    }
-
-    /// Changes the order so that the first channel comes before the second one; `false` if that closes a cycle, or takes
-    /// too long.
-    fn reorder(&mut self, first: usize, second: usize) -> bool {
-        if self.budget == 0 {
-            return false;
-        }
-        let (low, high) = (self.order[second], self.order[first]);
-        let mut after = vec![second];
-        self.mark[second] = true;
-        let (mut at, mut cycle) = (0, false);
-        while at < after.len() && !cycle {
-            let c = after[at];
-            at += 1;
-            for slot in (0..self.slots).filter(|slot| self.depends[c * self.slots + slot]) {
-                let ahead = self.next[c] as usize * self.slots + slot;
-                cycle |= ahead == first;
-                if !self.mark[ahead] && self.order[ahead] < high {
-                    self.mark[ahead] = true;
-                    after.push(ahead);
-                }
-            }
-        }
-        after.iter().for_each(|&c| self.mark[c] = false);
-        self.budget = self.budget.saturating_sub(after.len());
-        if cycle {
-            return false;
-        }
-        let mut before = vec![first];
-        self.mark[first] = true;
-        let mut at = 0;
-        while let Some(&c) = before.get(at) {
-            at += 1;
-            let switch = c / self.slots;
-            for slot in 0..self.slots {
-                let from = self.next[switch * self.slots + slot];
-                if from == NONE {
-                    continue;
-                }
-                let behind = from as usize * self.slots + (slot ^ 1);
-                let depends = self.depends[self.edge(behind, c)];
-                if depends && !self.mark[behind] && self.order[behind] > low {
-                    self.mark[behind] = true;
-                    before.push(behind);
-                }
-            }
-        }
-        before.iter().for_each(|&c| self.mark[c] = false);
-        self.budget = self.budget.saturating_sub(before.len());
-        before.sort_unstable_by_key(|&c| self.order[c]);
-        after.sort_unstable_by_key(|&c| self.order[c]);
-        before.extend(after);
-        let mut places: Vec<u32> = before.iter().map(|&c| self.order[c]).collect();
-        places.sort_unstable();
-        before.into_iter().zip(places).for_each(|(c, place)| self.order[c] = place);
-        true
-    }
+/// The VL of dimension order on which a channel is latest, but before a position.
+fn latest(at: [u32; 2], ahead: u32) -> Option<usize> {
+    (0..2).filter(|&vl| at[vl] < ahead).max_by_key(|&vl| at[vl])
 }

@@ -2,7 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::ascending::{Ascending, Column, HOME, NONE};
+use super::ascending::{Ascending, Column, HOME};
+use super::first_vl::NONE;
 use super::{BROKEN, Slot, tables};
 use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl};
 use crate::ordering::{Datelines, Grid};
@@ -21,7 +22,7 @@ pub struct LabelledRoutes {
     slots: usize,
     /// Number of SLs of paths.
     pub used: u8,
-    /// SLs before them: one if SL 0 is for multicast alone.
+    /// SLs before them: one if SL 0 is for multicast and for paths that are all on the third VL.
     pub first: u8,
     /// Pairs of adapters on detours.
     pub detours: u64,
@@ -33,7 +34,7 @@ impl LabelledRoutes {
     /// VLs of dimension order, and the one before them.
     pub const VLS: u8 = 3;
 
-    /// The VL after a turn; `None` if no path takes it with this SL. SL 0 has the third VL where it is for multicast.
+    /// The VL after a turn; `None` if no path takes it with this SL. SL 0 has the third VL where it is for that alone.
     ///
     /// - `before`: dimension and direction of the step to the switch, `None` for sources.
     /// - `step`: those of the step from it.
@@ -50,22 +51,34 @@ impl LabelledRoutes {
     }
 }
 
+/// The most pairs that are not in dimension order, for each turn and SL. With more, as on 14x14x14 with 5 % of its links
+/// down, a tenth of the pairs gets no SL of its own, and the tree takes ten times the load of other channels.
+const CROWDED: usize = 1;
+
 /// Routes in dimension order as [`Datelines`] say where that is possible, on two VLs. The other paths begin with one
 /// or more channels on a third VL and go on in dimension order, or in any other way that ascends in the order of the
-/// virtual channels; they are shortest ones as far as an SL is left for them, and go where the load is least.
+/// virtual channels; they are shortest ones as far as an SL is left for them. Of these, the one is taken that needs the
+/// fewest channels of the third VL and new entries for its SL, then that with the least load.
 ///
 /// The order: the third VL, in an order of its own that grows with the paths; then dimension by dimension VL 0 and VL 1.
 /// In a ring, channels ascend in each direction from the step that unicast never passes on that VL, or from a missing
 /// step. So the channels of all paths, with all SLs, close no cycle.
 ///
-/// `None` where some pair fits into no SL.
+/// A spanning tree may be part of the order on the third VL: its paths, all on that VL, ascend too. Then SL 0 has the
+/// third VL at every turn. It is for multicast, and for pairs that fit into no other SL: their paths are all on the third
+/// VL, as short as its order allows, and at worst those of the tree. So every pair of every connected grid has a path.
+/// These channels are before all others, so they close no cycle either.
+///
+/// `None` where some pair fits into no SL and there is no tree, or where there are more than [`CROWDED`] pairs for each
+/// entry.
 ///
 /// - `grid`: of this fabric.
 /// - `sls`: how many may be used, at least those of the datelines, and one more with a tree.
-/// - `tree`: the channels away from the root of a spanning tree for multicast, which then has SL 0 and the third VL.
+/// - `tree`: the channels away from the root of a spanning tree.
+/// - `entry`: how many channels of the third VL a new entry for an SL is worth.
 ///
 /// Cost: O(S^2) where one step before dimension order suffices, on all cores for the paths in order and on one for the
-/// others; for each pair that needs more, O(K h) with K SLs and h hops. 2 S^2 bytes and O(K C d) with d dimensions.
+/// others; for each pair that needs more, O(d K + h) with K SLs, d slots and h hops. 2 S^2 bytes and O(K C d).
 pub fn labelled_routes(
     fabric: &Fabric,
     hops: &Hops,
@@ -73,6 +86,7 @@ pub fn labelled_routes(
     datelines: &Datelines,
     sls: u8,
     tree: Option<&[ChannelId]>,
+    entry: usize,
 ) -> Option<LabelledRoutes> {
     let n = fabric.num_switches();
     let width = 2 * grid.dimensions().len();
@@ -86,7 +100,6 @@ pub fn labelled_routes(
             (0..=width).flat_map(|before| (0..width).map(move |slot| of(before, slot))).collect();
         (0..n).for_each(|_| labels.extend(&one));
     }
-    let first = u8::from(tree.is_some());
     let adapters = adapters_by_switch(fabric);
     let walk = Walk { hops, grid, datelines, next: &next, position: &position };
     let mut slots = vec![HOME; n * n];
@@ -102,9 +115,20 @@ pub fn labelled_routes(
             },
         )
         .reduce(|| vec![0; n * width], |a, b| a.into_iter().zip(b).map(|(a, b)| a + b).collect());
+    let broken = slots.iter().filter(|&&slot| slot == BROKEN).count();
+    if broken > CROWDED * n * (width + 1) * width * usize::from(sls) {
+        return None;
+    }
+    let first = u8::from(tree.is_some());
     // At first, the third VL is in dimension order too.
-    let mut ascending =
-        Ascending::new(width, next.clone(), position.clone(), &position[0], usize::from(sls - first), labels);
+    let mut ascending = Ascending::new(
+        width,
+        next.clone(),
+        position.clone(),
+        &position[0],
+        (usize::from(sls - first), entry),
+        &labels,
+    );
     ascending.load = load;
     for &channel in tree.unwrap_or_default() {
         let c = fabric.channels().get(channel);
@@ -122,7 +146,8 @@ pub fn labelled_routes(
         let longer = (0..n).filter(|&s| length[s] > u16::from(hops[s]));
         detours += longer.map(|s| routes[s]).sum::<u64>();
     }
-    pairs.iter_mut().for_each(|sl| *sl += first);
+    // Paths that are all on the third VL get SL 0.
+    pairs.iter_mut().for_each(|sl| *sl = sl.wrapping_add(first));
     let adapters = fabric.adapters().count() as u64;
     Some(LabelledRoutes {
         lft: tables(fabric, grid, &slots),
@@ -146,7 +171,7 @@ fn next(fabric: &Fabric, grid: &Grid) -> Vec<u32> {
     fabric.switch_ids().flat_map(|s| (0..width).map(move |slot| ahead(s, slot))).collect()
 }
 
-/// By VL of dimension order, switch and slot: the position of the virtual channel.
+/// By VL of dimension order, switch and slot: the position of the virtual channel, from 1 on.
 fn positions(fabric: &Fabric, grid: &Grid, datelines: &Datelines) -> [Vec<u32>; 2] {
     let dimensions = grid.dimensions();
     let longest = dimensions.iter().map(|dimension| dimension.length).max().unwrap_or(1);
@@ -164,7 +189,7 @@ fn positions(fabric: &Fabric, grid: &Grid, datelines: &Datelines) -> [Vec<u32>; 
                 // The channel upwards is that of the step from here, the one downwards that of the step to here.
                 let up = (place + 2 * length - cut - 1) % length;
                 let down = (cut + length - place) % length;
-                let first = (2 * i + usize::from(vl)) * longest;
+                let first = (2 * i + usize::from(vl)) * longest + 1;
                 positions.extend([(first + up) as u32, (first + down) as u32]);
             }
         }

@@ -2,6 +2,7 @@
 
 mod ascending;
 mod escape;
+mod first_vl;
 mod labelled;
 mod staggered;
 
