@@ -28,6 +28,7 @@ mod orders;
 mod search;
 mod searched;
 mod stable;
+mod straightened;
 #[cfg(test)]
 mod tests;
 mod torus;
@@ -42,7 +43,7 @@ use self::stable::{route_stable, stable_plan};
 use self::torus::{torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, VL};
 use super::plan::Plan;
-use super::{Balance, EngineError, Prefer, Settings, Task};
+use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
 
 pub use baseline::Baseline;
 pub use keepable::Keepable;
@@ -188,6 +189,14 @@ impl Priced {
     fn new(plan: Plan, sls: u8, objective: &Objective<'_>, measured: &Measured) -> Self {
         let price = objective.price(measured, plan.vls, sls);
         Self { plan, price, lost: objective.lost(measured) + measured.detours, legal: None }
+    }
+
+    /// Share of the adapter pairs on detours with one SL.
+    fn detours(&self) -> f64 {
+        match &self.plan.lineage {
+            Lineage::First(keepable) => keepable.detours,
+            _ => 0.0,
+        }
     }
 
     fn because(mut self, remark: String) -> Self {
