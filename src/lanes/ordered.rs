@@ -35,7 +35,7 @@ pub fn ordered(
     let (ranks, base) = match rule {
         Rule::Labelled { ranks, labels } => (ranks.as_slice(), labels.clone()),
         Rule::FirstTurnFree(rank) | Rule::OneVl(rank) => (std::slice::from_ref(rank), Labels::ones(fabric)),
-        Rule::Any => unreachable!("nothing breaks it"),
+        Rule::Any | Rule::Ordered { .. } => unreachable!("no path breaks it"),
     };
     let mut columns = SlColumns { ranks, most: limits.vls - 1, base: &base, more: Vec::new() };
     let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];

@@ -17,12 +17,21 @@ pub struct TopologicalOrder {
     /// By vertex: the search that met it last.
     met: Vec<u32>,
     searches: u32,
+    /// Vertices that all searches met.
+    visited: u64,
 }
 
 impl TopologicalOrder {
     /// Vertices `0..n`, as long as there are no edges.
     pub fn new(vertices: usize) -> Self {
-        Self { place: (0..vertices as u32).collect(), met: vec![0; vertices], searches: 0 }
+        Self::by_place((0..vertices as u32).collect())
+    }
+
+    /// Of a graph without edges.
+    ///
+    /// - `place`: of each vertex, all different.
+    pub fn by_place(place: Vec<u32>) -> Self {
+        Self { met: vec![0; place.len()], place, searches: 0, visited: 0 }
     }
 
     /// Changes the order so that one more edge leads forward; returns whether there is such an order.
@@ -57,6 +66,38 @@ impl TopologicalOrder {
         self.place[vertex]
     }
 
+    /// The places by vertex.
+    pub fn places(&self) -> &[u32] {
+        &self.place
+    }
+
+    /// Vertices that all searches for an order met so far: the cost of additions.
+    pub fn visited(&self) -> u64 {
+        self.visited
+    }
+
+    /// The vertices on a way from one vertex to another, both included, the last first; `None` without a way.
+    ///
+    /// Cost: that of the vertices between the places of the two.
+    pub fn way(&mut self, edges: &impl Edges, from: usize, to: usize) -> Option<Vec<u32>> {
+        let most = self.place[to];
+        let found = self.reach(edges, Direction::After, from, |place| place <= most);
+        // Breadth first: each was found from an earlier one.
+        let mut way = vec![to as u32];
+        let mut end = found.iter().position(|&v| v as usize == to)?;
+        while end > 0 {
+            let last = way[way.len() - 1];
+            let leads = |&v: &u32| {
+                let mut leads = false;
+                edges.after(v, |w| leads |= w == last);
+                leads
+            };
+            end = found[..end].iter().position(leads)?;
+            way.push(found[end]);
+        }
+        Some(way)
+    }
+
     /// The vertices that can be reached without leaving some places.
     fn reach(
         &mut self,
@@ -69,7 +110,7 @@ impl TopologicalOrder {
             self.met.fill(0);
             1
         });
-        let Self { place, met, searches } = self;
+        let Self { place, met, searches, visited } = self;
         met[start] = *searches;
         let mut found = vec![start as u32];
         let mut next = 0;
@@ -87,6 +128,7 @@ impl TopologicalOrder {
                 Direction::Before => edges.before(v, visit),
             }
         }
+        *visited += found.len() as u64;
         found
     }
 }

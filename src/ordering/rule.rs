@@ -43,6 +43,17 @@ impl Labels {
         self.after[first.index()] as usize + usize::from(self.out_port[second.index()])
     }
 
+    fn onto(&self, new: &Fabric, was: &[ChannelId]) -> Self {
+        let mut moved = Self::ones(new);
+        for (first, c) in new.channels().iter() {
+            for (second, _) in new.channels().out(c.to) {
+                let turn = moved.turn(first, second);
+                moved.labels[turn] = self.get(was[first.index()], was[second.index()]);
+            }
+        }
+        moved
+    }
+
     /// The label of a turn.
     pub fn get(&self, first: ChannelId, second: ChannelId) -> u8 {
         self.labels[self.turn(first, second)]
@@ -82,6 +93,14 @@ pub enum Rule {
         /// The labels of all turns.
         labels: Labels,
     },
+    /// The first channel is on VL 0. Every other one is on the VL that is the label of the turn to it. From one turn to
+    /// the next the virtual channels ascend.
+    Ordered {
+        /// The order in which they do. VLs may mix.
+        order: VirtualChannelOrder,
+        /// The labels of all turns.
+        labels: Labels,
+    },
 }
 
 impl Rule {
@@ -99,7 +118,7 @@ impl Rule {
         match self {
             Self::Any | Self::OneVl(_) => 0,
             Self::FirstTurnFree(_) => 1,
-            Self::Labelled { labels, .. } => labels.get(first, second),
+            Self::Labelled { labels, .. } | Self::Ordered { labels, .. } => labels.get(first, second),
         }
     }
 
@@ -116,14 +135,10 @@ impl Rule {
             Self::FirstTurnFree(rank) => Self::FirstTurnFree(rank.onto(new, was)),
             Self::Labelled { ranks, labels } => {
                 let ranks = ranks.iter().map(|rank| rank.onto(new, was)).collect();
-                let mut moved = Labels::ones(new);
-                for (first, c) in new.channels().iter() {
-                    for (second, _) in new.channels().out(c.to) {
-                        let turn = moved.turn(first, second);
-                        moved.labels[turn] = labels.get(was[first.index()], was[second.index()]);
-                    }
-                }
-                Self::Labelled { ranks, labels: moved }
+                Self::Labelled { ranks, labels: labels.onto(new, was) }
+            }
+            Self::Ordered { order, labels } => {
+                Self::Ordered { order: order.onto(new, was), labels: labels.onto(new, was) }
             }
         }
     }
@@ -137,6 +152,7 @@ impl Rule {
                 Some(VirtualChannelOrder::new(vec![rank.clone()]))
             }
             Self::Labelled { ranks, .. } => Some(VirtualChannelOrder::new(ranks.clone())),
+            Self::Ordered { order, .. } => Some(order.clone()),
         }
     }
 
@@ -145,7 +161,9 @@ impl Rule {
         match self {
             Self::Any | Self::OneVl(_) => 1,
             Self::FirstTurnFree(_) => 2,
-            Self::Labelled { labels, .. } => 1 + labels.labels.iter().copied().max().unwrap_or(1),
+            Self::Labelled { labels, .. } | Self::Ordered { labels, .. } => {
+                1 + labels.labels.iter().copied().max().unwrap_or(1)
+            }
         }
     }
 
@@ -271,7 +289,7 @@ impl<I: Iterator<Item = ChannelId> + Clone> Predecessors<'_, I> {
             Rule::FirstTurnFree(_) => {
                 u32::from(channels.next().is_some_and(|p| self.rule.blocks(p, channel, position)))
             }
-            Rule::Labelled { .. } => self.rule.blocked(channels, channel, position),
+            Rule::Labelled { .. } | Rule::Ordered { .. } => self.rule.blocked(channels, channel, position),
         }
     }
 }
@@ -344,6 +362,9 @@ impl Turns for Rule {
             (Self::FirstTurnFree(rank), Some((next, _))) => rank.of(next),
             (Self::Labelled { ranks, labels }, Some((next, _))) => {
                 position(ranks, next, labels.get(channel, next))
+            }
+            (Self::Ordered { order, labels }, Some((next, _))) => {
+                order.position(next, Vl(labels.get(channel, next)))
             }
         }
     }
@@ -447,8 +468,11 @@ mod tests {
             check(&f, &Rule::Any, &AnyTurn);
             check(&f, &Rule::OneVl(rank.clone()), &Ascending(rank.positions()));
             check(&f, &Rule::FirstTurnFree(rank.clone()), &AscendingAfterFirst(rank.positions()));
-            let labelled = Rule::Labelled { ranks: vec![rank], labels };
+            let labelled = Rule::Labelled { ranks: vec![rank.clone()], labels: labels.clone() };
             check(&f, &labelled, &labelled);
+            let places = (0..4 * f.channels().len() as u32).rev().collect();
+            let ordered = Rule::Ordered { order: VirtualChannelOrder::mixed(places, rank), labels };
+            check(&f, &ordered, &ordered);
         }
     }
 }

@@ -9,6 +9,7 @@
 //! - `grid`: tori and meshes: dimension order, whole and damaged ([`grid_routes`], [`labelled_routes`]), and one SL
 //!   ([`staggered_routes`]).
 //! - `stable`: tables of which a failed link changes few entries ([`stable_sssp`]).
+//! - `straighten`: detours made shortest paths where the dependencies that packets have allow it ([`straighten`]).
 //! - `mend`: earlier tables without what is gone, so that the way to them and back is free of credit loops
 //!   ([`Mending`]).
 //! - `layers`: paths of their own for the further LIDs of an adapter ([`layered`]).
@@ -20,6 +21,7 @@ mod layers;
 mod mend;
 mod minimal_dag;
 mod stable;
+mod straighten;
 #[cfg(test)]
 mod tests;
 mod textbook;
@@ -34,6 +36,7 @@ pub use hops::Hops;
 pub use layers::{Stretch, layered};
 pub use mend::{Choice, Mended, Mending, PreparedMending, Usage};
 pub use stable::{has_core_switches, stable_sssp};
+pub use straighten::{Bent, straighten};
 pub use textbook::{
     Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,
     minhop, p2sssp, sssp, sssp_of_any_length, updn_roots, updn_trees, updn_trees_from,

@@ -212,7 +212,7 @@ impl Baseline {
             candidate.rule = lower_unused(task.fabric, &candidate.rule, lower, &forwarding.lft);
         }
         let measured = objective.measure(&forwarding);
-        let mut kept = one_sl(objective, &candidate, forwarding, measured, vec![remark.to_owned()]);
+        let mut kept = one_sl(objective, &candidate, forwarding, measured, vec![remark.to_owned()], None);
         kept.plan.lineage = Lineage::Kept;
         kept.plan.serves_multicast().then_some(kept)
     }

@@ -10,7 +10,7 @@ use crate::engine::Task;
 use crate::engine::plan::{Parts, Plan};
 use crate::fabric::Sl;
 use crate::lanes::{Lanes, LanesError, df_dn, ordered};
-use crate::multicast::KnownOrder;
+use crate::multicast::{KnownOrder, McastTrees};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, sssp};
 use crate::tables::{Lft, PathSl};
@@ -23,12 +23,14 @@ pub(super) const ONE_SL_SUFFICES: &str =
 ///
 /// - `measured`: the forwarding.
 /// - `remarks`: further ones.
+/// - `trees`: for multicast; `None` to look for some.
 pub(super) fn one_sl(
     objective: &Objective<'_>,
     candidate: &Candidate,
     forwarding: Forwarding,
     measured: Measured,
     remarks: Vec<String>,
+    trees: Option<McastTrees>,
 ) -> Priced {
     let task = objective.task;
     let rule = &candidate.rule;
@@ -41,6 +43,7 @@ pub(super) fn one_sl(
         Rule::OneVl(_) | Rule::Any => "every path ascends in the order",
         Rule::FirstTurnFree(_) => "every path ascends in the order after its first turn",
         Rule::Labelled { .. } => "every path ascends in the order or to a higher VL after its first turn",
+        Rule::Ordered { .. } => "every path ascends in an order of links and VLs",
     };
     let vls = rule.vls();
     let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
@@ -48,7 +51,17 @@ pub(super) fn one_sl(
     let lanes = Lanes { sl2vl: rule.sl2vl(task.fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
     let largest = largest(&forwarding);
-    let mut priced = plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, remarks);
+    let tables = (forwarding.lft, measured);
+    let mut priced = match trees {
+        None => plan(objective, tables, lanes, Some(candidate), remark, remarks),
+        trees => {
+            let remarks = all_remarks(&lanes, remark, remarks);
+            let Lanes { sl2vl, path_sl, vls, sls } = lanes;
+            let lft = tables.0;
+            let plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
+            Priced::new(plan, sls, objective, &measured)
+        }
+    };
     let keepable = Keepable::of(objective, &priced, Some(candidate), measured.detours, largest);
     priced.plan.lineage = Lineage::First(Box::new(keepable));
     Priced { legal: Some(legal), ..priced }
@@ -108,11 +121,7 @@ pub(super) fn plan(
     more: Vec<String>,
 ) -> Priced {
     let task = objective.task;
-    let mut remarks = vec![remark];
-    if let PathSl::Any(_) = lanes.path_sl {
-        remarks.push(ONE_SL_SUFFICES.to_owned());
-    }
-    remarks.extend(more);
+    let remarks = all_remarks(&lanes, remark, more);
     let known = candidate.and_then(|candidate| {
         let order = candidate.rule.virtual_channel_order()?;
         Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
@@ -120,4 +129,9 @@ pub(super) fn plan(
     let sls = lanes.sls;
     let plan = Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks });
     Priced::new(plan, sls, objective, &measured)
+}
+
+fn all_remarks(lanes: &Lanes, remark: String, more: Vec<String>) -> Vec<String> {
+    let one_sl = matches!(lanes.path_sl, PathSl::Any(_)).then(|| ONE_SL_SUFFICES.to_owned());
+    std::iter::once(remark).chain(one_sl).chain(more).collect()
 }

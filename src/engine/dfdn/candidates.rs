@@ -29,6 +29,8 @@ pub(super) enum Refinement {
     Improved,
     /// Turns have labels; the higher ones use another order.
     Labels(Arc<LinkOrder>),
+    /// Made for tables that were straightened.
+    Straightened,
 }
 
 /// A rule to route by: an order of the links, how it is used, and what it is expected to cost.
@@ -53,6 +55,7 @@ impl Candidate {
         match &self.refinement {
             Refinement::None => name.clone(),
             Refinement::Improved => format!("{name}, improved"),
+            Refinement::Straightened => format!("{name}, straightened"),
             Refinement::Labels(higher) if Arc::ptr_eq(higher, &self.order) => format!("{name}, with labels"),
             Refinement::Labels(higher) => format!("{name}, then {}, with labels", higher.name),
         }
@@ -93,7 +96,7 @@ impl Candidate {
         let tree = &self.order.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
         self.rule = match &self.rule {
-            Rule::Any => unreachable!("no candidate allows everything"),
+            Rule::Any | Rule::Ordered { .. } => unreachable!("no search finds such a rule"),
             Rule::OneVl(rank) => Rule::OneVl(tree.with_tree_outermost(fabric, rank)),
             Rule::FirstTurnFree(rank) => {
                 let outermost = tree.with_tree_outermost(fabric, rank);

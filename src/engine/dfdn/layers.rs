@@ -98,7 +98,15 @@ fn plan(task: Task<'_>, base: &Priced, legal: &Legal) -> Option<Plan> {
         trees: vec![legal.tree.clone()],
         suffices: false,
     });
-    let mut plan = Plan::new(fabric, hops, limits, Parts { lft, lanes: lanes.clone(), known, remarks });
+    let mut plan = match (&rule, &base.plan.trees) {
+        // The trees of the base LIDs ascend in its order.
+        (Rule::Ordered { .. }, trees @ Some(_)) => {
+            let Lanes { sl2vl, path_sl, vls, .. } = lanes.clone();
+            let (trees, lineage) = (trees.clone(), Lineage::Single);
+            Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage }
+        }
+        _ => Plan::new(fabric, hops, limits, Parts { lft, lanes: lanes.clone(), known, remarks }),
+    };
     if let Lineage::First(kept) = &base.plan.lineage {
         let kept = Keepable { lanes, trees: plan.trees.clone(), ..kept.as_ref().clone() };
         plan.lineage = Lineage::First(Box::new(kept));

@@ -28,6 +28,7 @@ mod orders;
 mod search;
 mod searched;
 mod stable;
+mod straightened;
 #[cfg(test)]
 mod tests;
 mod torus;
@@ -42,7 +43,7 @@ use self::stable::{lasting_plan, stable_plan, stable_tables};
 use self::torus::{torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
-use super::{Balance, EngineError, Prefer, Settings, Task};
+use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
 
 pub use baseline::Baseline;
 pub use keepable::Keepable;
@@ -216,6 +217,14 @@ impl Priced {
     /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.
     fn lasts_well(&self) -> bool {
         self.price <= as_good() + STABILITY && self.lost <= STABLE_LOST
+    }
+
+    /// Share of the adapter pairs on detours with one SL.
+    fn detours(&self) -> f64 {
+        match &self.plan.lineage {
+            Lineage::First(keepable) => keepable.detours,
+            _ => 0.0,
+        }
     }
 
     fn because(mut self, remark: String) -> Self {

@@ -2,10 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::build::{df_dn_plan, one_sl, several_lanes, several_sls};
+use super::build::{df_dn_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
+use super::straightened::straight_one_sl;
 use super::{Priced, limit};
 use crate::engine::{EngineError, Prefer};
 use crate::lanes::{Lanes, LanesError};
@@ -168,7 +169,7 @@ impl Trial {
 
     /// The plan, and the candidate that it was made from.
     fn plan(self, objective: &Objective<'_>) -> (Priced, Candidate) {
-        let plan = one_sl(objective, &self.candidate, self.forwarding, self.measured, Vec::new());
+        let plan = straight_one_sl(objective, &self.candidate, self.forwarding, self.measured, Vec::new());
         (plan, self.candidate)
     }
 

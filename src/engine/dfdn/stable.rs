@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use super::Priced;
-use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::spread;
 use super::objective::Objective;
 use super::orders::stable;
+use super::straightened::straight_one_sl;
 use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
@@ -73,7 +73,7 @@ pub(super) fn stable_plan(objective: &Objective<'_>, stable: Stable, limit: f64)
         objective.relieve(candidate, BY, &mut forwarding);
         let remark = "a failed link changes few tables (balance stable)".to_owned();
         let measured = objective.measure(&forwarding);
-        one_sl(objective, candidate, forwarding, measured, vec![remark])
+        straight_one_sl(objective, candidate, forwarding, measured, vec![remark])
     };
     let Stable { mut candidate, forwarding } = stable;
     let found = plan(&candidate, forwarding);

@@ -53,6 +53,12 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;
 
+// Detours made shortest (`straightened.rs`).
+
+/// Virtual channels that searches for cycles may visit: about a second. Random graphs of degree 4, where `prefer
+/// one-sl` sends a quarter of the pairs on detours, would take longer.
+pub(super) const STRAIGHTEN_WORK: u64 = 20_000_000;
+
 // The search (`search.rs`).
 
 /// The most VLs for one SL: with four, detours are rare wherever they can be (random graphs, damaged

@@ -121,7 +121,7 @@ pub fn raise_unused(
     lft: &Lft,
     lost: &[(SwitchId, Lid)],
 ) -> Option<Rule> {
-    let (mut ranks, mut labels) = match rule {
+    let (mut ranks, labels) = match rule {
         Rule::OneVl(only) => {
             let mut labels = Labels::ones(fabric);
             for (first, c) in fabric.channels().iter() {
@@ -134,6 +134,11 @@ pub fn raise_unused(
         }
         Rule::FirstTurnFree(rank) => (vec![rank.clone(), rank.clone()], Labels::ones(fabric)),
         Rule::Labelled { ranks, labels } => (ranks.clone(), labels.clone()),
+        Rule::Ordered { order, labels } => {
+            let most = rule.vls();
+            let labels = raised(fabric, labels, lft, lost, most);
+            return Some(Rule::Ordered { order: order.with_highest(most, rank), labels });
+        }
         Rule::Any => return None,
     };
     let most = rule.vls();
@@ -141,21 +146,27 @@ pub fn raise_unused(
     let last = ranks.last()?.clone();
     ranks.resize(usize::from(most), last);
     ranks.push(rank);
+    Some(Rule::Labelled { ranks, labels: raised(fabric, &labels, lft, lost, most) })
+}
+
+/// Labels where all turns have the highest one that no path uses.
+fn raised(fabric: &Fabric, labels: &Labels, lft: &Lft, lost: &[(SwitchId, Lid)], most: u8) -> Labels {
+    let mut labels = labels.clone();
     let lost: HashSet<Lid> = lost.iter().map(|&(_, lid)| lid).collect();
     let used = used_turns(fabric, &labels, lft, |lid| !lost.contains(&lid));
     for (label, used) in labels.by_turn_mut().iter_mut().zip(used) {
         *label = if used { *label } else { most };
     }
-    Some(Rule::Labelled { ranks, labels })
+    labels
 }
 
 /// The rule with the labels of a lower one for all turns that no path uses, so that fewer SL2VL rows differ.
 ///
 /// Cost: O(D S) with D LIDs and S switches.
 pub fn lower_unused(fabric: &Fabric, rule: &Rule, lower: &Rule, lft: &Lft) -> Rule {
-    let Rule::Labelled { ranks, labels } = rule else { return rule.clone() };
-    let mut labels = labels.clone();
-    let used = used_turns(fabric, &labels, lft, |_| true);
+    let mut rule = rule.clone();
+    let (Rule::Labelled { labels, .. } | Rule::Ordered { labels, .. }) = &mut rule else { return rule };
+    let used = used_turns(fabric, labels, lft, |_| true);
     for (first, c) in fabric.channels().iter() {
         for (second, _) in fabric.channels().out(c.to) {
             let turn = labels.turn(first, second);
@@ -164,7 +175,7 @@ pub fn lower_unused(fabric: &Fabric, rule: &Rule, lower: &Rule, lft: &Lft) -> Ru
             }
         }
     }
-    Rule::Labelled { ranks: ranks.clone(), labels }
+    rule
 }
 
 /// By turn, as labels are: whether paths use it.

@@ -159,7 +159,7 @@ impl<'a> LoadWalk<'a> {
             }
             Rule::OneVl(rank) => self.choose_considering::<_, true>(&Ascending(rank.positions()), dag, load),
             Rule::FirstTurnFree(rank) => self.choose_under(&AscendingAfterFirst(rank.positions()), dag, load),
-            Rule::Labelled { .. } => self.choose_under(rule, dag, load),
+            Rule::Labelled { .. } | Rule::Ordered { .. } => self.choose_under(rule, dag, load),
         }
     }
 

@@ -1,0 +1,341 @@
+//! The dependencies between virtual channels, by the turns that packets take one after the other.
+
+use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
+use crate::ordering::{Edges, Labels, Rank, Rule, TopologicalOrder, VirtualChannelOrder};
+use crate::tables::McastGroup;
+
+/// The next hop of each switch to one destination; `None` at the target.
+pub(super) type NextHops = [Option<ChannelId>];
+
+/// Two turns one after the other, by their numbers: of a packet, the first ones that it takes.
+type Start = (Option<u32>, Option<u32>);
+
+/// What changed since the last [`Graph::settle`].
+enum Change {
+    /// So many more or fewer destinations whose packets may begin with a turn.
+    Uses(u32, i32),
+    /// The same for a turn after another one.
+    Pair(u32, u32, i32),
+    /// The label that a turn had.
+    Label(u32, u8),
+}
+
+/// The edges of the graph, in bits by turn.
+struct Waits<'a> {
+    fabric: &'a Fabric,
+    /// For the numbers of the turns.
+    turns: &'a Labels,
+    vls: usize,
+    /// By turn: the VLs before it on which packets wait.
+    before: Vec<u16>,
+    /// By turn: the VL after it.
+    after: Vec<u8>,
+}
+
+impl Waits<'_> {
+    fn vertex(&self, channel: ChannelId, vl: usize) -> usize {
+        channel.index() * self.vls + vl
+    }
+
+    fn channel(&self, vertex: u32) -> (ChannelId, usize) {
+        (ChannelId::at(vertex as usize / self.vls), vertex as usize % self.vls)
+    }
+}
+
+impl Edges for Waits<'_> {
+    fn after(&self, vertex: u32, mut each: impl FnMut(u32)) {
+        let (first, vl) = self.channel(vertex);
+        let channels = self.fabric.channels();
+        for (second, _) in channels.out(channels.get(first).to) {
+            let turn = self.turns.turn(first, second);
+            if self.before[turn] >> vl & 1 != 0 {
+                each(self.vertex(second, usize::from(self.after[turn])) as u32);
+            }
+        }
+    }
+
+    fn before(&self, vertex: u32, mut each: impl FnMut(u32)) {
+        let (second, vl) = self.channel(vertex);
+        let channels = self.fabric.channels();
+        for (_, back) in channels.out(channels.get(second).from) {
+            let turn = self.turns.turn(back.reverse, second);
+            if usize::from(self.after[turn]) == vl {
+                bits(self.before[turn]).for_each(|vl| each(self.vertex(back.reverse, vl) as u32));
+            }
+        }
+    }
+}
+
+/// The dependencies of tables with one SL whose packets start on VL 0.
+pub(super) struct Graph<'a> {
+    waits: Waits<'a>,
+    order: TopologicalOrder,
+    /// By turn.
+    labels: Vec<u8>,
+    /// By turn: the channels before it and after it.
+    ends: Vec<(ChannelId, ChannelId)>,
+    /// By turn: destinations whose packets may begin with it.
+    uses: Vec<u32>,
+    /// By turn: the turns that packets come from, each with the number of destinations.
+    from: Vec<Vec<(u32, u32)>>,
+    journal: Vec<Change>,
+}
+
+impl<'a> Graph<'a> {
+    /// Without packets.
+    ///
+    /// - `order`: in which those that come will mostly ascend.
+    pub(super) fn new(fabric: &'a Fabric, order: &VirtualChannelOrder, turns: &'a Labels, vls: u8) -> Self {
+        let channels = fabric.channels();
+        let labels = turns.by_turn().to_vec();
+        let mut ends = vec![(ChannelId(0), ChannelId(0)); labels.len()];
+        for (first, c) in channels.iter() {
+            channels.out(c.to).for_each(|(second, _)| ends[turns.turn(first, second)] = (first, second));
+        }
+        let all = channels.iter().flat_map(|(c, _)| (0..vls).map(move |vl| (c, Vl(vl))));
+        let mut sorted: Vec<(u32, usize)> =
+            all.enumerate().map(|(vertex, (c, vl))| (order.position(c, vl), vertex)).collect();
+        sorted.sort_unstable();
+        let mut places = vec![0; sorted.len()];
+        sorted.iter().zip(0..).for_each(|(&(_, vertex), place)| places[vertex] = place);
+        Self {
+            waits: Waits {
+                fabric,
+                turns,
+                vls: usize::from(vls),
+                before: vec![0; labels.len()],
+                after: labels.clone(),
+            },
+            order: TopologicalOrder::by_place(places),
+            uses: vec![0; labels.len()],
+            from: vec![Vec::new(); labels.len()],
+            labels,
+            ends,
+            journal: Vec::new(),
+        }
+    }
+
+    /// Adds the packets to a destination.
+    pub(super) fn add(&mut self, next: &NextHops) {
+        (0..next.len()).for_each(|s| self.count(self.start(next, s), 1));
+    }
+
+    /// Adds the packets of a multicast tree.
+    pub(super) fn add_tree(&mut self, group: &McastGroup) {
+        let channels = self.waits.fabric.channels();
+        let out = |s: SwitchId| group.at(s).iter().filter_map(move |port| channels.at_port(s, port));
+        let follow = |first: ChannelId| {
+            let c = *channels.get(first);
+            out(c.to).filter(move |&second| second != c.reverse)
+        };
+        for first in self.waits.fabric.switch_ids().flat_map(out) {
+            for second in follow(first) {
+                self.count((Some(self.turn(first, second)), None), 1);
+                for third in follow(second) {
+                    let pair = Change::Pair(self.turn(first, second), self.turn(second, third), 1);
+                    self.change(pair);
+                }
+            }
+        }
+    }
+
+    /// Changes entries to one destination whose packets are there. The last change made decides.
+    pub(super) fn reroute(&mut self, next: &mut NextHops, changes: &[(SwitchId, ChannelId)]) {
+        // Packets from these, and from two hops behind them, begin with other turns.
+        let mut affected = Vec::new();
+        for &(s, to) in changes {
+            for s in self.behind(next, s) {
+                if !affected.contains(&s) {
+                    affected.push(s);
+                }
+            }
+            let old: Vec<Start> = affected.iter().map(|&s| self.start(next, s.index())).collect();
+            old.into_iter().for_each(|start| self.count(start, -1));
+            next[s.index()] = Some(to);
+            let new: Vec<Start> = affected.iter().map(|&s| self.start(next, s.index())).collect();
+            new.into_iter().for_each(|start| self.count(start, 1));
+            affected.clear();
+        }
+    }
+
+    /// A switch, and those that come to it over one or two hops.
+    fn behind(&self, next: &NextHops, s: SwitchId) -> Vec<SwitchId> {
+        let channels = self.waits.fabric.channels();
+        let mut list = vec![s];
+        let mut from = 0;
+        for _ in 0..2 {
+            let end = list.len();
+            for at in from..end {
+                let into = channels.out(list[at]).map(|(_, out)| out);
+                list.extend(into.filter(|out| next[out.to.index()] == Some(out.reverse)).map(|out| out.to));
+            }
+            from = end;
+        }
+        list
+    }
+
+    pub(super) fn turn(&self, first: ChannelId, second: ChannelId) -> u32 {
+        self.waits.turns.turn(first, second) as u32
+    }
+
+    pub(super) fn label(&self, turn: u32) -> u8 {
+        self.labels[turn as usize]
+    }
+
+    pub(super) fn set_label(&mut self, turn: u32, label: u8) {
+        let old = std::mem::replace(&mut self.labels[turn as usize], label);
+        self.journal.push(Change::Label(turn, old));
+    }
+
+    /// Makes the changes so far final where the graph stays free of cycles; else takes them back, and returns the turns of
+    /// a cycle that they would close.
+    ///
+    /// Cost: that of [`TopologicalOrder::admit`] for each new dependency.
+    pub(super) fn settle(&mut self) -> Result<(), Vec<u32>> {
+        let touched = self.touched();
+        let Some((from, to)) = self.update(&touched) else {
+            self.journal.clear();
+            return Ok(());
+        };
+        // The last vertex first.
+        let way = self.order.way(&self.waits, to, from).unwrap_or_default();
+        let steps = way.windows(2).map(|step| [step[1], step[0]]).chain([[from as u32, to as u32]]);
+        let channels = steps.map(|step| step.map(|vertex| self.waits.channel(vertex).0));
+        let cycle = channels.map(|[first, second]| self.turn(first, second)).collect();
+        self.take_back();
+        Err(cycle)
+    }
+
+    /// Vertices that the searches of all changes met so far.
+    pub(super) fn visited(&self) -> u64 {
+        self.order.visited()
+    }
+
+    /// The rule that all packets obey.
+    ///
+    /// - `rank`: for further VLs.
+    pub(super) fn into_rule(self, rank: Rank) -> Rule {
+        let mut labels = self.waits.turns.clone();
+        labels.by_turn_mut().copy_from_slice(&self.labels);
+        let vls = 1 + usize::from(self.labels.iter().copied().max().unwrap_or(0));
+        let places = self.order.places().chunks_exact(self.waits.vls);
+        let places = places.flat_map(|of_channel| &of_channel[..vls]).copied().collect();
+        Rule::Ordered { order: VirtualChannelOrder::mixed(places, rank), labels }
+    }
+
+    /// The turns that packets from a switch take first.
+    fn start(&self, next: &NextHops, s: usize) -> Start {
+        let after = |c: ChannelId| next[self.waits.fabric.channels().get(c).to.index()];
+        let Some((first, second)) = next[s].and_then(|first| Some((first, after(first)?))) else {
+            return (None, None);
+        };
+        (Some(self.turn(first, second)), after(second).map(|third| self.turn(second, third)))
+    }
+
+    fn count(&mut self, (turn, next): Start, by: i32) {
+        let Some(turn) = turn else { return };
+        self.change(Change::Uses(turn, by));
+        if let Some(next) = next {
+            self.change(Change::Pair(turn, next, by));
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Uses(turn, by) => {
+                let uses = &mut self.uses[turn as usize];
+                *uses = uses.wrapping_add_signed(by);
+            }
+            Change::Pair(turn, next, by) => {
+                let from = &mut self.from[next as usize];
+                let place = from.binary_search_by_key(&turn, |&(turn, _)| turn).unwrap_or_else(|place| {
+                    from.insert(place, (turn, 0));
+                    place
+                });
+                from[place].1 = from[place].1.wrapping_add_signed(by);
+                if from[place].1 == 0 {
+                    from.remove(place);
+                }
+            }
+            Change::Label(turn, label) => self.labels[turn as usize] = label,
+        }
+        self.journal.push(change);
+    }
+
+    /// The turns whose dependencies the changes may concern.
+    fn touched(&self) -> Vec<u32> {
+        let mut list = Vec::new();
+        for change in &self.journal {
+            match *change {
+                Change::Uses(turn, _) | Change::Pair(_, turn, _) => list.push(turn),
+                Change::Label(turn, _) => {
+                    list.push(turn);
+                    let (_, second) = self.ends[turn as usize];
+                    let channels = self.waits.fabric.channels();
+                    let next = channels.out(channels.get(second).to);
+                    list.extend(next.map(|(third, _)| self.turn(second, third)));
+                }
+            }
+        }
+        list.sort_unstable();
+        list.dedup();
+        list
+    }
+
+    /// Brings the edges up to date with labels and packets. Returns the ends of an edge that closes a cycle; then some
+    /// edges are missing.
+    fn update(&mut self, touched: &[u32]) -> Option<(usize, usize)> {
+        let needed = |&turn: &u32| {
+            let first = u16::from(self.uses[turn as usize] > 0);
+            let from = &self.from[turn as usize];
+            from.iter().fold(first, |vls, &(before, _)| vls | 1 << self.labels[before as usize])
+        };
+        let needed: Vec<u16> = touched.iter().map(needed).collect();
+        for (&turn, needed) in touched.iter().zip(&needed) {
+            let turn = turn as usize;
+            let is_same = self.waits.after[turn] == self.labels[turn];
+            self.waits.before[turn] &= if is_same { *needed } else { 0 };
+            self.waits.after[turn] = self.labels[turn];
+        }
+        for (&turn, needed) in touched.iter().zip(needed) {
+            let turn = turn as usize;
+            let (first, second) = self.ends[turn];
+            let to = self.waits.vertex(second, usize::from(self.labels[turn]));
+            for vl in bits(needed & !self.waits.before[turn]) {
+                let from = self.waits.vertex(first, vl);
+                if !self.order.admit(&self.waits, from, to) {
+                    return Some((from, to));
+                }
+                self.waits.before[turn] |= 1 << vl;
+            }
+        }
+        None
+    }
+
+    fn take_back(&mut self) {
+        let mut touched = self.touched();
+        let mut journal = std::mem::take(&mut self.journal);
+        while let Some(change) = journal.pop() {
+            self.change(match change {
+                Change::Uses(turn, by) => Change::Uses(turn, -by),
+                Change::Pair(turn, next, by) => Change::Pair(turn, next, -by),
+                label => label,
+            });
+        }
+        touched.extend(self.touched());
+        touched.sort_unstable();
+        touched.dedup();
+        let cycle = self.update(&touched);
+        debug_assert!(cycle.is_none(), "there was none before");
+        self.journal.clear();
+    }
+}
+
+/// The members of a set of VLs.
+fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
+        set &= set.wrapping_sub(1);
+        lowest
+    })
+}
