@@ -93,8 +93,8 @@ pub enum Rule {
         /// The labels of all turns.
         labels: Labels,
     },
-    /// The first channel is on VL 0. Every other one is on the VL that is the label of the turn to it. From one turn to
-    /// the next the virtual channels ascend.
+    /// The first channel is on VL 0, for which nobody waits. Every other one is on the VL that is the label of the turn to
+    /// it, from 1. From one turn to the next the virtual channels ascend.
     Ordered {
         /// The order in which they do. VLs may mix.
         order: VirtualChannelOrder,

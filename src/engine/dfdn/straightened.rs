@@ -34,8 +34,10 @@ pub(super) fn straight_one_sl(
     let labels = labels(fabric, &plain.plan.sl2vl);
     let most = objective.task.limits.vls.min(ONE_SL_VLS);
     let mut best = plain;
-    for vls in [best.plan.vls, best.plan.vls + 1] {
-        if vls > most || best.detours() == 0.0 {
+    // VL 0 is for first channels alone.
+    let least = best.plan.vls.max(2);
+    for vls in least..=most.min(best.plan.vls + 1) {
+        if best.detours() == 0.0 {
             break;
         }
         let how = How { order: &order, labels: &labels, vls, trees: &trees, remarks: &remarks };
@@ -48,14 +50,14 @@ pub(super) fn straight_one_sl(
     best
 }
 
-/// The label of each turn: the VL after it, alike for all SLs.
+/// The label of each turn: the VL after it, alike for all SLs; 1 where first channels share their VL with others.
 fn labels(fabric: &Fabric, sl2vl: &Sl2Vl) -> Labels {
     let mut labels = Labels::ones(fabric);
     let channels = fabric.channels();
     for (first, c) in channels.iter() {
         for (second, d) in channels.out(c.to) {
             let turn = labels.turn(first, second);
-            labels.by_turn_mut()[turn] = sl2vl.row(c.to, c.in_port, d.out_port).get(Sl(0)).0;
+            labels.by_turn_mut()[turn] = sl2vl.row(c.to, c.in_port, d.out_port).get(Sl(0)).0.max(1);
         }
     }
     labels

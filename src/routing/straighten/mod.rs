@@ -28,9 +28,9 @@ const LABELS: usize = 24;
 pub struct Bent<'a> {
     /// The order of unicast.
     pub order: &'a VirtualChannelOrder,
-    /// The VL after each turn. Packets start on VL 0.
+    /// The VL after each turn, from 1. Packets start on VL 0, and none waits for it.
     pub labels: &'a Labels,
-    /// VLs that turns may have, from 0 on.
+    /// VLs that may be used, two or more.
     pub vls: u8,
     /// Multicast trees, free of cycles together with unicast.
     pub trees: &'a [McastGroup],
@@ -225,7 +225,7 @@ fn try_way(graph: &mut Graph<'_>, next: &mut [Option<ChannelId>], way: &Way) -> 
 /// Takes a path with another label for one turn of the cycle that it closes, if that closes none.
 fn try_labels(graph: &mut Graph<'_>, next: &mut [Option<ChannelId>], way: &Way, bent: Bent<'_>) -> bool {
     let Err(cycle) = try_way(graph, next, way) else { return true };
-    let others = cycle.iter().flat_map(|&turn| (0..bent.vls).map(move |label| (turn, label)));
+    let others = cycle.iter().flat_map(|&turn| (1..bent.vls).map(move |label| (turn, label)));
     let others: Vec<(u32, u8)> = others.filter(|&(turn, label)| graph.label(turn) != label).collect();
     others.into_iter().take(LABELS).any(|(turn, label)| {
         let within = graph.visited() < bent.budget;
