@@ -7,7 +7,6 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::Options;
-use super::earlier::Later;
 use super::paths::{Adapter, Paths, Step};
 use crate::fabric::{ChannelId, Lid, SwitchId};
 
@@ -43,17 +42,17 @@ pub struct Bisection {
 
 impl Bisection {
     /// - `paths`: tables that lead every adapter to every other.
-    /// - `later`: what is known of these from earlier tables.
+    /// - `known`: what is known of these from earlier tables.
     ///
     /// Cost: O(P h + C) per pattern with routes of h channels, over all cores; the P h steps are
     /// scattered reads of the LFTs where nothing is known.
-    pub(super) fn new(paths: &Paths, options: &Options, later: Option<&Later<'_>>) -> Self {
+    pub(super) fn new(paths: &Paths, options: &Options, known: Option<&KnownRoutes<'_>>) -> Self {
         let patterns = options.patterns.get();
-        let times = later.map(|later| later.patterns.times(paths, &later.was)).unwrap_or_default();
+        let times = known.map(|known| known.patterns.times(paths, &known.was)).unwrap_or_default();
         let share = |simulation: &mut Simulation<'_>, n: u32| {
-            let known = later.and_then(|later| Some((later.patterns.of(options.seed, n)?, later)));
-            match known {
-                Some((pattern, later)) => simulation.share_after(pattern, later, &times),
+            let before = known.and_then(|known| Some((known.patterns.of(options.seed, n)?, known)));
+            match before {
+                Some((pattern, known)) => simulation.share_after(pattern, known, &times),
                 None => simulation.share(options.seed, n),
             }
         };
@@ -184,6 +183,15 @@ fn ends_of(paths: &Paths<'_>, senders: &[u32], receivers: &[u32]) -> impl Iterat
     senders.iter().zip(receivers).map(move |(a, b)| time(a).max(time(b)))
 }
 
+/// Which routes of later tables are those of earlier ones.
+pub(super) struct KnownRoutes<'a> {
+    pub(super) patterns: &'a Patterns,
+    /// By channel: the one of the earlier fabric.
+    pub(super) was: Vec<ChannelId>,
+    /// By adapter: whether entries for its base LID differ.
+    pub(super) differs: Vec<bool>,
+}
+
 /// The routes of earlier tables under random bisect patterns.
 #[derive(Default)]
 pub(super) struct Patterns {
@@ -263,7 +271,7 @@ impl Simulation<'_> {
     /// The share of a pattern whose routes are known for earlier tables.
     ///
     /// - `times`: as [`Patterns::times`] says.
-    fn share_after(&mut self, pattern: &Pattern, later: &Later<'_>, times: &[f64]) -> f64 {
+    fn share_after(&mut self, pattern: &Pattern, known: &KnownRoutes<'_>, times: &[f64]) -> f64 {
         let paths = self.paths;
         let (senders, receivers) = pattern.order.split_at(pattern.order.len() / 2);
         self.congestion.clear();
@@ -271,10 +279,10 @@ impl Simulation<'_> {
         // The new routes, by channels of the earlier fabric.
         self.trail.clear();
         for (number, (&from, &to)) in senders.iter().zip(receivers).enumerate() {
-            if later.differs[to as usize] {
+            if known.differs[to as usize] {
                 let (from, to) = (&paths.adapters[from as usize], &paths.adapters[to as usize]);
                 pattern.route(number).iter().for_each(|channel| self.congestion[channel.index()] -= 1);
-                let route = paths.walk(from.switch, to, to.end.lid).map(|channel| later.was[channel.index()]);
+                let route = paths.walk(from.switch, to, to.end.lid).map(|channel| known.was[channel.index()]);
                 self.trail.extend(route.map(|channel| (number as u32, channel)));
             }
         }
@@ -285,7 +293,7 @@ impl Simulation<'_> {
         self.worst.clear();
         self.worst.extend(ends_of(paths, senders, receivers));
         for (number, (worst, to)) in self.worst.iter_mut().zip(receivers).enumerate() {
-            if !later.differs[*to as usize] {
+            if !known.differs[*to as usize] {
                 let route = pattern.route(number).iter();
                 *worst = route.fold(*worst, |worst, &channel| slow(&self.congestion, channel).max(worst));
             }

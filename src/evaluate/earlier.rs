@@ -1,6 +1,6 @@
 //! What is known of earlier tables, for those that follow them.
 
-use super::bisection::Patterns;
+use super::bisection::{KnownRoutes, Patterns};
 use super::paths::{Adapter, Paths, Step};
 use super::trees::{Counts, count};
 use super::{LidChoice, Options};
@@ -18,11 +18,7 @@ pub struct Earlier<'a> {
 /// What later tables are measured by.
 pub(super) struct Later<'a> {
     pub(super) counts: Counts,
-    pub(super) patterns: &'a Patterns,
-    /// By channel: the one of the earlier fabric.
-    pub(super) was: Vec<ChannelId>,
-    /// By adapter: whether entries for its base LID differ.
-    pub(super) differs: Vec<bool>,
+    pub(super) routes: KnownRoutes<'a>,
 }
 
 impl<'a> Earlier<'a> {
@@ -78,7 +74,8 @@ impl<'a> Earlier<'a> {
         }
         // Some route that is said to stay may take a channel that is gone.
         let all_there = stays.iter().all(|&routes| routes == 0);
-        all_there.then_some(Later { counts: Counts { load, hops }, patterns: &self.patterns, was, differs })
+        let routes = KnownRoutes { patterns: &self.patterns, was, differs };
+        all_there.then_some(Later { counts: Counts { load, hops }, routes })
     }
 }
 
@@ -202,7 +199,7 @@ mod tests {
                 let now = Paths::new(&damaged, &after.routes.lft).unwrap();
                 let later = earlier.later(&now);
                 counted += usize::from(later.is_some());
-                let has_patterns = |later: &Later<'_>| later.patterns.of(options.seed, 4).is_some();
+                let has_patterns = |later: &Later<'_>| later.routes.patterns.of(options.seed, 4).is_some();
                 known += usize::from(later.is_some_and(|later| has_patterns(&later)));
             }
         }

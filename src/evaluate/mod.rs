@@ -220,7 +220,7 @@ pub fn evaluate_after(
     Ok(Evaluation {
         load: ChannelLoad::new(fabric.weights(), counts.load),
         lengths: PathLengths::new(counts.hops),
-        bisection: Bisection::new(&paths, options, later.as_ref()),
+        bisection: Bisection::new(&paths, options, later.as_ref().map(|later| &later.routes)),
         faults,
     })
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::estimate::Budget;
 use super::orders::LinkOrder;
-use super::tuning::ROUNDS;
 use crate::engine::Task;
 use crate::fabric::SwitchId;
-use crate::ordering::{Rule, Tree};
+use crate::ordering::{Rule, Tree, late_turns};
 use crate::routing::{
     Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, ranked_sssp, search_labels, search_rank,
     stable_sssp,
@@ -80,14 +80,15 @@ impl Candidate {
         NoLegalPath::Detour(self.tree_reserved.then(|| self.tree()))
     }
 
-    /// Routes with one SL and detours, with the tree reserved where some switch has no path otherwise.
-    pub(super) fn route_one_sl(&mut self, task: Task<'_>, by: BalanceBy) -> Forwarding {
-        let forwarding = self.route(task, by, self.detours());
-        if forwarding.complete {
-            return forwarding;
+    /// The same order with [late turns](late_turns), where it has no labels yet and there are VLs for that.
+    pub(super) fn with_late_turns(&self, Task { fabric, limits, .. }: Task<'_>) -> Option<Self> {
+        match &self.rule {
+            Rule::OneVl(rank) | Rule::FirstTurnFree(rank) if limits.vls > 2 => {
+                let refinement = Refinement::Labels(self.order.clone());
+                Some(Self { rule: late_turns(fabric, rank), refinement, ..self.clone() })
+            }
+            _ => None,
         }
-        self.reserve_tree(task);
-        self.route(task, by, self.detours())
     }
 
     /// Changes the rule so that the paths of the tree are legal, and searches it again around them.
@@ -95,6 +96,7 @@ impl Candidate {
         self.tree_reserved = true;
         let tree = &self.order.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
+        let rounds = Budget::tree_rounds(fabric);
         self.rule = match &self.rule {
             Rule::Any | Rule::Ordered { .. } => unreachable!("no search finds such a rule"),
             Rule::OneVl(rank) => Rule::OneVl(tree.with_tree_outermost(fabric, rank)),
@@ -104,7 +106,7 @@ impl Candidate {
                     return;
                 }
                 let (rank, _) =
-                    search_rank(fabric, hops, &outermost, self.lookahead, &all, ROUNDS, Some(tree));
+                    search_rank(fabric, hops, &outermost, self.lookahead, &all, rounds, Some(tree));
                 Rule::FirstTurnFree(rank)
             }
             Rule::Labelled { ranks, .. } => {
@@ -116,7 +118,7 @@ impl Candidate {
                     pinned: Some(tree),
                     lookahead: self.lookahead,
                     targets: &all,
-                    rounds: ROUNDS,
+                    rounds,
                 };
                 search_labels(fabric, hops, search).0
             }

@@ -1,8 +1,8 @@
 //! What a candidate is worth, and what the search may spend to find out.
 
 use super::tuning::{
-    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LEAST_WORK, LEAST_WORK_IF_HARD, RELIEF_PASSES,
-    VL_PRICE,
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LEAST_ROUNDS, LEAST_WORK, LEAST_WORK_IF_HARD,
+    RELIEF_PASSES, ROUNDS, VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -61,6 +61,18 @@ impl Budget {
     pub(super) fn compared(&self, fabric: &Fabric) -> usize {
         let least = if Self::pass(fabric) <= LEAST_WORK { COMPARED } else { 1 };
         (self.left / (fabric.endports().len() * self.per_target)).clamp(least, COMPARED)
+    }
+
+    /// Rounds of a search around a tree: all where they take little.
+    pub(super) fn tree_rounds(fabric: &Fabric) -> usize {
+        let round = fabric.num_switches() * (fabric.num_switches() + fabric.channels().len());
+        (LEAST_WORK_IF_HARD / round.max(1)).clamp(LEAST_ROUNDS, ROUNDS)
+    }
+
+    /// How many more candidates to route with where the first ones are no good: as many as take a fraction of a second
+    /// with the relief of their channels.
+    pub(super) fn more_trials(fabric: &Fabric) -> usize {
+        LEAST_WORK_IF_HARD / (Self::pass(fabric) * (1 + RELIEF_PASSES)).max(1)
     }
 
     /// Spends what a try of so many targets costs.

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use super::Priced;
+use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::spread;
 use super::objective::Objective;
 use super::orders::stable;
-use super::straightened::straight_one_sl;
 use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
@@ -64,7 +64,8 @@ pub(super) fn lasting_plan(
     best
 }
 
-/// Relieves the hot channels of stable tables, and reserves the tree where multicast needs it.
+/// Relieves the hot channels of stable tables, and reserves the tree where multicast needs it. Detours stay: a failed link
+/// would bring other ones, and other labels for the shortest paths in place of them.
 ///
 /// # Errors
 /// Why they do not fit, in words.
@@ -73,7 +74,7 @@ pub(super) fn stable_plan(objective: &Objective<'_>, stable: Stable, limit: f64)
         objective.relieve(candidate, BY, &mut forwarding);
         let remark = "a failed link changes few tables (balance stable)".to_owned();
         let measured = objective.measure(&forwarding);
-        straight_one_sl(objective, candidate, forwarding, measured, vec![remark])
+        one_sl(objective, candidate, forwarding, measured, vec![remark], None)
     };
     let Stable { mut candidate, forwarding } = stable;
     let found = plan(&candidate, forwarding);
@@ -125,6 +126,14 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
         return Some(plain);
     }
     if let Rule::FirstTurnFree(rank) = &candidate.rule {
+        let late = candidate.with_late_turns(task).filter(|_| candidate.probe.broken == 0.0);
+        if let Some(labelled) = late {
+            let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
+            if forwarding.complete && forwarding.detours == 0 {
+                *candidate = labelled;
+                return Some(forwarding);
+            }
+        }
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
         for most in 2..task.limits.vls.min(STABLE_LABEL_VLS) {

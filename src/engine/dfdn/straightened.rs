@@ -4,7 +4,7 @@ use super::Priced;
 use super::build::one_sl;
 use super::candidates::{Candidate, Refinement};
 use super::objective::{Measured, Objective};
-use super::tuning::{ONE_SL_VLS, STRAIGHTEN_WORK};
+use super::tuning::{DETOURS, ONE_SL_VLS, STRAIGHTEN_EACH, STRAIGHTEN_WORK, VL};
 use crate::fabric::{Fabric, Sl};
 use crate::multicast::McastTrees;
 use crate::ordering::{Labels, VirtualChannelOrder};
@@ -16,7 +16,7 @@ const MOST: usize = 10_000_000;
 
 /// As [`one_sl`], but detours become shortest where that is better by the objective: on as many VLs, or on one more.
 ///
-/// Cost: nothing more without detours, or with more than [`MOST`] entries. Else that of [`straighten`], twice
+/// Cost: nothing more where all detours are worth less than a VL, or with more than [`MOST`] entries. Else that of [`straighten`], twice
 /// where some are left and there is one VL more, and of a [measure](Objective::measure) for each.
 pub(super) fn straight_one_sl(
     objective: &Objective<'_>,
@@ -27,7 +27,7 @@ pub(super) fn straight_one_sl(
 ) -> Priced {
     let fabric = objective.task.fabric;
     let is_small = fabric.num_switches() * fabric.lid_table_len() <= MOST;
-    let bent = (forwarding.detours > 0 && is_small).then(|| forwarding.clone());
+    let bent = (worthwhile(measured.detours) && is_small).then(|| forwarding.clone());
     let plain = one_sl(objective, candidate, forwarding, measured, remarks.clone(), None);
     let Some((bent, order)) = bent.zip(candidate.rule.virtual_channel_order()) else { return plain };
     let Some(trees) = plain.plan.trees.clone().filter(McastTrees::serve_default) else { return plain };
@@ -37,7 +37,7 @@ pub(super) fn straight_one_sl(
     // VL 0 is for first channels alone.
     let least = best.plan.vls.max(2);
     for vls in least..=most.min(best.plan.vls + 1) {
-        if best.detours() == 0.0 {
+        if !worthwhile(best.detours()) {
             break;
         }
         let how = How { order: &order, labels: &labels, vls, trees: &trees, remarks: &remarks };
@@ -48,6 +48,11 @@ pub(super) fn straight_one_sl(
         }
     }
     best
+}
+
+/// Whether this share of the adapter pairs on detours is worth a VL.
+fn worthwhile(detours: f64) -> bool {
+    DETOURS * detours > VL
 }
 
 /// The label of each turn: the VL after it, alike for all SLs; 1 where first channels share their VL with others.
@@ -81,7 +86,8 @@ impl How<'_> {
     ) -> Option<Priced> {
         let task = objective.task;
         let &Self { order, labels, vls, trees, remarks } = self;
-        let bent = Bent { order, labels, vls, trees: &trees.trees, budget: STRAIGHTEN_WORK };
+        let budget = STRAIGHTEN_WORK.min(forwarding.detours * STRAIGHTEN_EACH);
+        let bent = Bent { order, labels, vls, trees: &trees.trees, budget };
         let rule = straighten(task.fabric, task.hops, bent, &mut forwarding)?;
         let measured = objective.measure(&forwarding);
         // Paths of the tree may be illegal now.
