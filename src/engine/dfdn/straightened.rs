@@ -16,8 +16,8 @@ const MOST: usize = 10_000_000;
 
 /// As [`one_sl`], but detours become shortest where that is better by the objective: on as many VLs, or on one more.
 ///
-/// Cost: nothing more where all detours are worth less than a VL, or with more than [`MOST`] entries. Else that of [`straighten`], twice
-/// where some are left and there is one VL more, and of a [measure](Objective::measure) for each.
+/// Cost: nothing more where all detours are worth less than a VL, or with more than [`MOST`] entries. Else that of
+/// [`straighten`], twice where some are left and there is one VL more, and of a [measure](Objective::measure) for each.
 pub(super) fn straight_one_sl(
     objective: &Objective<'_>,
     candidate: &Candidate,
