@@ -1,8 +1,8 @@
 //! What a candidate is worth, and what the search may spend to find out.
 
 use super::tuning::{
-    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LEAST_ROUNDS, LEAST_WORK, LEAST_WORK_IF_HARD,
-    RELIEF_PASSES, ROUNDS, VL_PRICE,
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LABEL_WORK, LEAST_ROUNDS, LEAST_WORK,
+    LEAST_WORK_IF_HARD, RELIEF_PASSES, ROUNDS, STABLE_LABEL_ROUNDS, VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -63,16 +63,16 @@ impl Budget {
         (self.left / (fabric.endports().len() * self.per_target)).clamp(least, COMPARED)
     }
 
+    /// Whether a search for the labels of stable tables takes a fraction of a second.
+    pub(super) fn labels_are_cheap(fabric: &Fabric) -> bool {
+        let round = fabric.num_switches() * (fabric.num_switches() + fabric.channels().len());
+        STABLE_LABEL_ROUNDS * LABEL_WORK * round <= LEAST_WORK_IF_HARD
+    }
+
     /// Rounds of a search around a tree: all where they take little.
     pub(super) fn tree_rounds(fabric: &Fabric) -> usize {
         let round = fabric.num_switches() * (fabric.num_switches() + fabric.channels().len());
         (LEAST_WORK_IF_HARD / round.max(1)).clamp(LEAST_ROUNDS, ROUNDS)
-    }
-
-    /// How many more candidates to route with where the first ones are no good: as many as take a fraction of a second
-    /// with the relief of their channels.
-    pub(super) fn more_trials(fabric: &Fabric) -> usize {
-        LEAST_WORK_IF_HARD / (Self::pass(fabric) * (1 + RELIEF_PASSES)).max(1)
     }
 
     /// Spends what a try of so many targets costs.

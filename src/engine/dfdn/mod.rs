@@ -41,7 +41,7 @@ use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
 use self::stable::{lasting_plan, stable_plan, stable_tables};
 use self::torus::{torus_in_order, torus_plan};
-use self::tuning::{KEPT, ONE_SL_VLS, STABILITY, STABLE_LOST, VL};
+use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
 
@@ -192,9 +192,9 @@ fn stable_or_searched(
     Ok(searched_plan(objective, BalanceBy::Load)?.because(format!("{ANEW} (balance stable: {why_not})")))
 }
 
-/// The price of tables that are as good as those of P-SSSP, on as many VLs as labels may take.
+/// The price of tables that are as good as those of P-SSSP, on two VLs.
 fn as_good() -> f64 {
-    f64::from(ONE_SL_VLS) * VL
+    2.0 * VL
 }
 
 /// What is remarked of searched tables.

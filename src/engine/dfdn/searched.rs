@@ -4,14 +4,12 @@ use rayon::prelude::*;
 
 use super::build::{df_dn_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
-use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
 use super::straightened::straight_one_sl;
-use super::tuning::{ONE_SL_VLS, STABILITY};
-use super::{Priced, as_good, limit};
-use crate::engine::{EngineError, Prefer, Settings, Task};
-use crate::lanes::{LaneLimits, Lanes, LanesError};
+use super::{Priced, limit};
+use crate::engine::{EngineError, Prefer};
+use crate::lanes::{Lanes, LanesError};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
@@ -19,7 +17,7 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 ///
 /// 1. one SL with all adapter pairs minimal, on as few VLs as lose nothing;
 /// 2. one SL with detours for a limited share of the pairs;
-/// 3. several SLs with all adapter pairs minimal, unless the second only lost too much bandwidth and costs less;
+/// 3. several SLs with all adapter pairs minimal;
 /// 4. DF-DN as printed;
 /// 5. one SL with detours without limit, where no limit was stated.
 ///
@@ -40,20 +38,14 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
         Ok(plan) => return Ok(plan),
         Err(why) => (rejected, without_tree) = (why.trial, why.without_tree),
     }
-    let mut without_tree = match best_several(objective, by, &search) {
-        Ok(priced) if priced.plan.serves_multicast() => {
-            let detours = rejected.forwarding.nonminimal_share();
-            if detours <= limit(settings) && rejected.price(objective) < priced.price {
-                let (one, _) = rejected.plan(objective);
-                return Ok(if one.plan.serves_multicast() { one } else { priced });
-            }
-            return Ok(priced);
-        }
-        Ok(priced) => {
-            if let Ok(with_tree) = several_sls_plan(objective, by, &search, true) {
+    let several = |with_tree| several_sls_plan(objective, by, &search, with_tree);
+    let mut without_tree = match several(false) {
+        Ok(plan) if plan.plan.serves_multicast() => return Ok(plan),
+        Ok(plan) => {
+            if let Ok(with_tree) = several(true) {
                 return Ok(with_tree);
             }
-            Ok(without_tree.unwrap_or(priced))
+            Ok(without_tree.unwrap_or(plan))
         }
         Err(needed) => without_tree.ok_or(needed),
     };
@@ -87,7 +79,8 @@ struct Rejected {
 fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
     let settings = objective.task.settings;
     let limit = limit(settings);
-    let best = cheapest(objective, trials(objective, by, search, limit));
+    let compared = search.compare.min(search.candidates.len());
+    let best = cheapest(objective, trials(objective, by, &search.candidates[..compared]));
     let slow = settings.prefer == Prefer::Default && objective.lost(&best.measured) > settings.max_loss;
     if best.forwarding.nonminimal_share() > limit || slow {
         return Err(Box::new(Rejected { trial: best, without_tree: None }));
@@ -103,75 +96,23 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
     Err(Box::new(Rejected { trial: best, without_tree: Some(found) }))
 }
 
-/// Routes with the first candidates. Where none of these is good and it takes little, also with the others, and with
-/// those of searches that are allowed less: of these, what keeps to the limit. Those that leave a switch without a path
-/// get [late turns](Candidate::with_late_turns), or their tree reserved.
-fn trials(objective: &Objective<'_>, by: BalanceBy, search: &Search, limit: f64) -> Vec<Trial> {
-    let task = objective.task;
-    let route = |candidates: &[Candidate]| -> (Vec<Trial>, Vec<Candidate>) {
-        let tried: Vec<Trial> = candidates.par_iter().map(|c| Trial::new(objective, by, c)).collect();
-        let stuck = candidates.iter().zip(&tried).filter(|(_, trial)| !trial.forwarding.complete);
-        let stuck = stuck.map(|(candidate, _)| candidate.clone()).collect();
-        (tried.into_iter().filter(|trial| trial.forwarding.complete).collect(), stuck)
-    };
-    let good = |list: &[Trial]| list.iter().any(|trial| trial.price(objective) <= as_good() + STABILITY);
-    let (first, others) = search.candidates.split_at(search.compare.min(search.candidates.len()));
-    let (mut list, stuck) = route(first);
-    if good(&list) {
-        return list;
-    }
-    let more = Budget::more_trials(task.fabric);
-    let mut others: Vec<Candidate> =
-        others.iter().filter(|c| c.probe.broken <= limit).take(more).cloned().collect();
-    if more > 0 {
-        let less = searches_with_less(task).into_iter();
-        others.extend(less.flat_map(|found| found.candidates.into_iter().take(found.compare)));
-    }
-    let within = |trial: &Trial| trial.forwarding.nonminimal_share() <= limit;
-    let (tried, stuck_too) = route(&others);
-    list.extend(tried.into_iter().filter(within));
-    let mut late: Vec<Candidate> = Vec::new();
-    for candidate in stuck.iter().chain(&stuck_too).filter_map(|c| c.with_late_turns(task)) {
-        if late.iter().all(|other| other.rule != candidate.rule) {
-            late.push(candidate);
+/// Routes with candidates. Those that leave a switch without a path get [late turns](Candidate::with_late_turns). Only
+/// where none has all paths then, their trees are reserved.
+fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[Candidate]) -> Vec<Trial> {
+    let trial = |candidate: &Candidate| {
+        let trial = Trial::new(objective, by, candidate);
+        if trial.forwarding.complete {
+            return Ok(trial);
         }
-    }
-    list.extend(route(&late).0.into_iter().filter(within));
-    if list.is_empty() || more > 0 && !good(&list) {
-        let with_tree: Vec<Trial> =
-            stuck.into_par_iter().map(|c| Trial::with_tree(objective, by, c)).collect();
-        list.extend(with_tree);
-    }
-    list
-}
-
-/// Searches that are allowed fewer VLs, or no effort: a search by samples may end with worse candidates than one that
-/// is allowed less.
-fn searches_with_less(task: Task<'_>) -> Vec<Search> {
-    let no_effort = Settings { search_effort: 0.0, ..task.settings.clone() };
-    let fewer = (2..task.limits.vls.min(ONE_SL_VLS)).rev();
-    let fewer = fewer.map(|vls| Task { limits: LaneLimits { vls, ..task.limits }, ..task });
-    let less: Vec<Task<'_>> = fewer.chain([Task { settings: &no_effort, ..task }]).collect();
-    less.into_par_iter().map(search).collect()
-}
-
-/// Several SLs by the candidates of a search. Where that costs much and it takes little, also by those of searches that
-/// are allowed less.
-fn best_several(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, LanesError> {
-    let task = objective.task;
-    let several = several_sls_plan(objective, by, search, false)?;
-    let good = task.settings.max_loss + as_good() + STABILITY;
-    if several.price <= good || Budget::more_trials(task.fabric) == 0 {
-        return Ok(several);
-    }
-    let others = searches_with_less(task);
-    let others = others.iter().filter_map(|search| several_sls_plan(objective, by, search, false).ok());
-    let all = std::iter::once(several).chain(others);
-    let cheaper = |a: &Priced, b: &Priced| {
-        let without = |several: &Priced| !several.plan.serves_multicast();
-        without(a).cmp(&without(b)).then(a.price.total_cmp(&b.price))
+        let late = candidate.with_late_turns(objective.task).map(|late| Trial::new(objective, by, &late));
+        late.filter(|late| late.forwarding.complete).ok_or_else(|| candidate.clone())
     };
-    Ok(all.min_by(cheaper).expect("the first"))
+    let tried: Vec<Result<Trial, Candidate>> = candidates.par_iter().map(trial).collect();
+    if tried.iter().any(Result::is_ok) {
+        return tried.into_iter().filter_map(Result::ok).collect();
+    }
+    let stuck: Vec<Candidate> = tried.into_iter().filter_map(Result::err).collect();
+    stuck.into_par_iter().map(|candidate| Trial::with_tree(objective, by, candidate)).collect()
 }
 
 /// Several SLs, by the candidate that takes the fewest; its labels are those of SL 0.

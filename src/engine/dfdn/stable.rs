@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Priced;
 use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
-use super::estimate::spread;
+use super::estimate::{Budget, spread};
 use super::objective::Objective;
 use super::orders::stable;
 use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
@@ -115,7 +115,8 @@ fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
 }
 
 /// Routes with detours. Where these do not reach everything, or exceed the limit, turns get labels for one VL more,
-/// or two. Where that does not help, the tree is reserved, at the price of the rank.
+/// or two: [late turns](Candidate::with_late_turns) where a search takes long and only switches without adapters are
+/// concerned, or what a search finds. Where that does not help, the tree is reserved, at the price of the rank.
 ///
 /// - `limit`: share of the adapter pairs that may take a detour.
 ///
@@ -126,8 +127,8 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
         return Some(plain);
     }
     if let Rule::FirstTurnFree(rank) = &candidate.rule {
-        let late = candidate.with_late_turns(task).filter(|_| candidate.probe.broken == 0.0);
-        if let Some(labelled) = late {
+        let no_search = candidate.probe.broken == 0.0 && !Budget::labels_are_cheap(task.fabric);
+        if let Some(labelled) = candidate.with_late_turns(task).filter(|_| no_search) {
             let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
             if forwarding.complete && forwarding.detours == 0 {
                 *candidate = labelled;

@@ -4,7 +4,7 @@ use super::Priced;
 use super::build::one_sl;
 use super::candidates::{Candidate, Refinement};
 use super::objective::{Measured, Objective};
-use super::tuning::{DETOURS, ONE_SL_VLS, STRAIGHTEN_EACH, STRAIGHTEN_WORK, VL};
+use super::tuning::{DETOURS, ONE_SL_VLS, STRAIGHTEN_EACH, STRAIGHTEN_LEAST, STRAIGHTEN_WORK, VL};
 use crate::fabric::{Fabric, Sl};
 use crate::multicast::McastTrees;
 use crate::ordering::{Labels, VirtualChannelOrder};
@@ -86,7 +86,7 @@ impl How<'_> {
     ) -> Option<Priced> {
         let task = objective.task;
         let &Self { order, labels, vls, trees, remarks } = self;
-        let budget = STRAIGHTEN_WORK.min(forwarding.detours * STRAIGHTEN_EACH);
+        let budget = STRAIGHTEN_WORK.min(STRAIGHTEN_LEAST + forwarding.detours * STRAIGHTEN_EACH);
         let bent = Bent { order, labels, vls, trees: &trees.trees, budget };
         let rule = straighten(task.fabric, task.hops, bent, &mut forwarding)?;
         let measured = objective.measure(&forwarding);

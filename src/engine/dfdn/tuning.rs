@@ -55,10 +55,13 @@ pub(super) const COMPARED: usize = 4;
 
 // Detours made shortest (`straightened.rs`).
 
-/// Virtual channels that searches for cycles may visit for each adapter pair on a detour. A damaged Dragonfly of 264
-/// switches needs that many; random graphs of 400 switches would spend ten times as many on a hundredth of a percent.
+/// Virtual channels that searches for cycles may visit in any case: about a tenth of a second. A damaged mesh of 64
+/// switches needs most of it.
+pub(super) const STRAIGHTEN_LEAST: u64 = 2_000_000;
+/// What each adapter pair on a detour adds. A damaged Dragonfly of 264 switches needs that many; random graphs of 400
+/// switches would spend ten times as many on a hundredth of a percent.
 pub(super) const STRAIGHTEN_EACH: u64 = 2_000;
-/// The same for all: about a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs on
+/// The most for all: about a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs on
 /// detours, would take longer.
 pub(super) const STRAIGHTEN_WORK: u64 = 20_000_000;
 
