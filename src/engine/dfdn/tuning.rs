@@ -8,9 +8,10 @@
 
 /// What it is worth that a failed link changes few tables, a tenth of them or less.
 pub(super) const STABILITY: f64 = 0.024;
-/// Of that, what may be paid with bandwidth: a hundredth of that of bisections. The rest is for detours. If it were all
-/// for bandwidth, grown clusters and damaged Megaflies would lose up to 4 % of their bisections.
-pub(super) const STABLE_LOST: f64 = 0.005;
+/// Of that, what may be paid with bandwidth: two hundredths of that of bisections. The rest is for detours. If it were all
+/// for bandwidth, grown clusters and damaged Megaflies would lose up to 4 % of their bisections. With half as much, a
+/// failed link of a Dragonfly of 264 switches would change most of its tables.
+pub(super) const STABLE_LOST: f64 = 0.01;
 /// What counts of being better than P-SSSP. Were it more, Dragonflies with a failed link would be searched for
 /// the sake of a load that is below that of P-SSSP anyway.
 pub(super) const GAIN: f64 = 0.03125;
