@@ -99,20 +99,18 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
 /// Routes with candidates. Those that leave a switch without a path get [late turns](Candidate::with_late_turns). Only
 /// where none has all paths then, their trees are reserved.
 fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[Candidate]) -> Vec<Trial> {
+    let complete = |trial: &Trial| trial.forwarding.complete;
+    let late =
+        |candidate: &Candidate| Some(Trial::new(objective, by, &candidate.with_late_turns(objective.task)?));
     let trial = |candidate: &Candidate| {
-        let trial = Trial::new(objective, by, candidate);
-        if trial.forwarding.complete {
-            return Ok(trial);
-        }
-        let late = candidate.with_late_turns(objective.task).map(|late| Trial::new(objective, by, &late));
-        late.filter(|late| late.forwarding.complete).ok_or_else(|| candidate.clone())
+        let plain = Some(Trial::new(objective, by, candidate)).filter(complete);
+        plain.or_else(|| late(candidate).filter(complete))
     };
-    let tried: Vec<Result<Trial, Candidate>> = candidates.par_iter().map(trial).collect();
-    if tried.iter().any(Result::is_ok) {
-        return tried.into_iter().filter_map(Result::ok).collect();
+    let tried: Vec<Option<Trial>> = candidates.par_iter().map(trial).collect();
+    if tried.iter().any(Option::is_some) {
+        return tried.into_iter().flatten().collect();
     }
-    let stuck: Vec<Candidate> = tried.into_iter().filter_map(Result::err).collect();
-    stuck.into_par_iter().map(|candidate| Trial::with_tree(objective, by, candidate)).collect()
+    candidates.par_iter().map(|candidate| Trial::with_tree(objective, by, candidate.clone())).collect()
 }
 
 /// Several SLs, by the candidate that takes the fewest; its labels are those of SL 0.
