@@ -30,7 +30,7 @@ impl Budget {
     /// Steps of routing to all destinations.
     pub(super) fn pass(fabric: &Fabric) -> usize {
         let switches = fabric.num_switches();
-        fabric.endports().len() * switches * 2 + switches * (switches + fabric.channels().len())
+        fabric.endports().len() * switches * 2 + Self::round(fabric)
     }
 
     /// Passes over the destinations of hot channels: several only where they take little.
@@ -63,16 +63,19 @@ impl Budget {
         (self.left / (fabric.endports().len() * self.per_target)).clamp(least, COMPARED)
     }
 
+    /// Steps of routing to all switches once.
+    fn round(fabric: &Fabric) -> usize {
+        fabric.num_switches() * (fabric.num_switches() + fabric.channels().len())
+    }
+
     /// Whether a search for the labels of stable tables takes a fraction of a second.
     pub(super) fn labels_are_cheap(fabric: &Fabric) -> bool {
-        let round = fabric.num_switches() * (fabric.num_switches() + fabric.channels().len());
-        STABLE_LABEL_ROUNDS * LABEL_WORK * round <= LEAST_WORK_IF_HARD
+        STABLE_LABEL_ROUNDS * LABEL_WORK * Self::round(fabric) <= LEAST_WORK_IF_HARD
     }
 
     /// Rounds of a search around a tree: all where they take little.
     pub(super) fn tree_rounds(fabric: &Fabric) -> usize {
-        let round = fabric.num_switches() * (fabric.num_switches() + fabric.channels().len());
-        (LEAST_WORK_IF_HARD / round.max(1)).clamp(LEAST_ROUNDS, ROUNDS)
+        (LEAST_WORK_IF_HARD / Self::round(fabric).max(1)).clamp(LEAST_ROUNDS, ROUNDS)
     }
 
     /// Spends what a try of so many targets costs.
