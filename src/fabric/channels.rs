@@ -63,6 +63,7 @@ impl Channels {
     }
 
     /// One channel.
+    #[inline]
     pub fn get(&self, id: ChannelId) -> &Channel {
         &self.list[id.index()]
     }
@@ -78,17 +79,20 @@ impl Channels {
     }
 
     /// The channels that leave a switch, as a range of channel indices in port order.
+    #[inline]
     pub fn out_range(&self, switch: SwitchId) -> std::ops::Range<usize> {
         self.first_out[switch.index()] as usize..self.first_out[switch.index() + 1] as usize
     }
 
     /// The channels that leave a switch, in port order.
+    #[inline]
     pub fn out(&self, switch: SwitchId) -> impl ExactSizeIterator<Item = (ChannelId, &Channel)> {
         self.out_range(switch).map(|i| (ChannelId::at(i), &self.list[i]))
     }
 
     /// The channel that leaves a switch by a port; `None` for port 0, ports to adapters, ports
     /// without a link, and ports that the switch does not have.
+    #[inline]
     pub fn at_port(&self, switch: SwitchId, port: PortNum) -> Option<ChannelId> {
         if port.index() >= self.slots_of(switch) {
             return None;
@@ -107,6 +111,7 @@ impl Channels {
     }
 
     /// Number of slots of all switches.
+    #[inline]
     pub fn num_slots(&self) -> usize {
         self.by_slot.len()
     }

@@ -28,11 +28,13 @@ impl Lid {
     }
 
     /// The number itself.
+    #[inline]
     pub fn get(self) -> u16 {
         self.0
     }
 
     /// The number as an index into a table whose first entry is LID 0.
+    #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -55,6 +57,7 @@ impl Lmc {
     }
 
     /// The number itself.
+    #[inline]
     pub fn get(self) -> u8 {
         self.0
     }
@@ -74,6 +77,7 @@ impl PortNum {
     pub const ZERO: Self = Self(0);
 
     /// The number as an index.
+    #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -111,6 +115,7 @@ macro_rules! dense_index {
 
         impl $name {
             /// The identifier as an index.
+            #[inline]
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -119,6 +124,7 @@ macro_rules! dense_index {
             ///
             /// # Panics
             /// If there are 2^32 elements or more, which no subnet has.
+            #[inline]
             pub fn at(index: usize) -> Self {
                 Self(u32::try_from(index).expect("a subnet has fewer than 2^32 elements"))
             }

@@ -124,6 +124,7 @@ impl Fabric {
     }
 
     /// Number of switches.
+    #[inline]
     pub fn num_switches(&self) -> usize {
         self.switches.len()
     }
@@ -155,6 +156,7 @@ impl Fabric {
     }
 
     /// One end port.
+    #[inline]
     pub fn endport(&self, id: EndPortId) -> &EndPort {
         &self.endports[id.index()]
     }
@@ -191,6 +193,7 @@ impl Fabric {
     }
 
     /// The switch-to-switch channels.
+    #[inline]
     pub fn channels(&self) -> &Channels {
         &self.channels
     }

@@ -2,7 +2,7 @@
 
 use super::tuning::{
     BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LABEL_WORK, LEAST_ROUNDS, LEAST_WORK,
-    LEAST_WORK_IF_HARD, RELIEF_PASSES, ROUNDS, STABLE_LABEL_ROUNDS, VL_PRICE,
+    LEAST_WORK_IF_HARD, RELIEF_PASSES, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, STABLE_LABEL_ROUNDS, VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -38,6 +38,11 @@ impl Budget {
         (LEAST_WORK_IF_HARD / Self::pass(fabric).max(1)).clamp(1, RELIEF_PASSES)
     }
 
+    /// How often a switch may look for another channel while hot channels are relieved: as much as a few passes take.
+    pub(super) fn relief_tries(fabric: &Fabric) -> u64 {
+        RELIEF_TRIES.max((fabric.endports().len() * fabric.num_switches() / RELIEF_SHARE) as u64)
+    }
+
     /// As much as routing to all destinations takes, times `effort`.
     pub(super) fn new(fabric: &Fabric, effort: f64) -> Self {
         let per_target = fabric.num_switches() + fabric.channels().len();
@@ -59,7 +64,7 @@ impl Budget {
     /// How many candidates to route with, to compare the results: as many as it affords, but always some where that
     /// takes little.
     pub(super) fn compared(&self, fabric: &Fabric) -> usize {
-        let least = if Self::pass(fabric) <= LEAST_WORK { COMPARED } else { 1 };
+        let least = if Self::pass(fabric) <= LEAST_WORK { COMPARED } else { 2 };
         (self.left / (fabric.endports().len() * self.per_target)).clamp(least, COMPARED)
     }
 

@@ -93,8 +93,7 @@ impl Reference {
         if !fabric.weights().equal() {
             // All routes to one destination meet on its last channels. P-SSSP looks at the load before them, so
             // it fills a slow one far beyond its share.
-            let relief = Relief { goal: 0, passes: Budget::relief_passes(fabric), hot: Hot::UpperHalf };
-            relieve(fabric, hops, &Rule::Any, relief, &mut plain);
+            relieve(fabric, hops, &Rule::Any, relief(fabric, 0), &mut plain);
         }
         Self { load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft) }
     }
@@ -127,23 +126,23 @@ impl<'a> Objective<'a> {
     ///
     /// Cost: up to four passes of P-SSSP, one where that takes long.
     pub(super) fn relieve(&self, candidate: &Candidate, by: BalanceBy, forwarding: &mut Forwarding) {
-        let passes = Budget::relief_passes(self.task.fabric);
         let goal = match by {
             BalanceBy::ExpectedLoad => self.reference.load,
             BalanceBy::Load => 0,
         };
-        self.move_routes(Relief { goal, passes, hot: Hot::UpperHalf }, candidate, forwarding);
+        self.move_routes(relief(self.task.fabric, goal), candidate, forwarding);
         let level = matches!(by, BalanceBy::ExpectedLoad) && self.task.settings.balance == Balance::Stable;
         if level && forwarding.complete && self.lost(&self.measure(forwarding)) > STABLE_LOST {
-            self.move_routes(Relief { goal: 0, passes: 1, hot: Hot::AboveMean }, candidate, forwarding);
+            let relief = Relief { passes: 1, hot: Hot::AboveMean, ..relief(self.task.fabric, 0) };
+            self.move_routes(relief, candidate, forwarding);
         }
     }
 
     /// As [`relieve`](Self::relieve), until the hottest channel carries no more than so many routes, or no more than
     /// with P-SSSP.
     pub(super) fn relieve_to(&self, load: u64, candidate: &Candidate, forwarding: &mut Forwarding) {
-        let (goal, passes) = (load.max(self.reference.load), Budget::relief_passes(self.task.fabric));
-        self.move_routes(Relief { goal, passes, hot: Hot::UpperHalf }, candidate, forwarding);
+        let goal = load.max(self.reference.load);
+        self.move_routes(relief(self.task.fabric, goal), candidate, forwarding);
     }
 
     fn move_routes(&self, relief: Relief, candidate: &Candidate, forwarding: &mut Forwarding) {
@@ -176,6 +175,12 @@ impl<'a> Objective<'a> {
         let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
         self.lost(measured) + DETOURS * measured.detours + VL * f64::from(vls) + queries
     }
+}
+
+/// Several passes where they take little, until no channel carries more than the goal.
+fn relief(fabric: &Fabric, goal: u64) -> Relief {
+    let (passes, tries) = (Budget::relief_passes(fabric), Budget::relief_tries(fabric));
+    Relief { goal, passes, hot: Hot::UpperHalf, tries }
 }
 
 pub(super) fn largest(forwarding: &Forwarding) -> u64 {

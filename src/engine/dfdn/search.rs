@@ -26,6 +26,17 @@ pub(super) struct Search {
     pub(super) compare: usize,
 }
 
+impl Search {
+    /// The candidates to route with: the first ones, and all for one SL where there are few.
+    pub(super) fn compared(&self) -> Vec<&Candidate> {
+        let labelled = |c: &Candidate| matches!(c.rule, Rule::Labelled { .. });
+        let few = self.candidates.iter().filter(|c| labelled(c)).count() <= 2;
+        let all = self.candidates.iter().enumerate();
+        let chosen = all.filter(|(i, c)| *i < self.compare || few && labelled(c));
+        chosen.map(|(_, candidate)| candidate).collect()
+    }
+}
+
 /// Searches the candidate of the least price: the share of the adapter pairs without a legal minimal path, with
 /// the loss of bandwidth and the VLs weighed in ([`worth`]).
 ///
@@ -256,6 +267,8 @@ struct Labelling {
     higher: Arc<LinkOrder>,
     lookahead: Lookahead,
     most: u8,
+    /// Whether the paths of the tree stay legal.
+    around_tree: bool,
 }
 
 /// Searches labels for one order after the other: a few rounds for as many orders as the budget affords. The best
@@ -273,16 +286,18 @@ fn label(
     let targets = &judged.targets;
     let run = |searches: &[Labelling], rounds: usize| -> Vec<(Labelling, Candidate)> {
         let found = searches.par_iter().map(|labelling| {
-            let Labelling { first, higher, lookahead, most } = labelling.clone();
-            let ranks = [first.rank.clone(), first.rank.clone(), higher.rank.clone()];
-            let search = LabelSearch { ranks: &ranks, most, pinned: None, lookahead, targets, rounds };
+            let Labelling { first, higher, lookahead, most, around_tree } = labelling.clone();
+            let (pinned, lowest) = match around_tree {
+                true => (Some(&first.tree), first.tree.with_tree_outermost(task.fabric, &first.rank)),
+                false => (None, first.rank.clone()),
+            };
+            let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
+            let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets, rounds };
             let (rule, probe) = search_labels(task.fabric, task.hops, search);
             let price = judged.price(&first, &rule, &probe);
-            let refinement = Refinement::Labels(higher);
-            (
-                labelling.clone(),
-                Candidate { order: first, refinement, rule, lookahead, tree_reserved: false, probe, price },
-            )
+            let (order, refinement, tree_reserved) = (first.clone(), Refinement::Labels(higher), around_tree);
+            let found = Candidate { order, refinement, rule, lookahead, tree_reserved, probe, price };
+            (labelling.clone(), found)
         });
         let mut found: Vec<_> = found.collect();
         sort_labelled(&mut found);
@@ -293,11 +308,17 @@ fn label(
     for Candidate { order, lookahead, .. } in tried {
         if searches.iter().all(|s| !Arc::ptr_eq(&s.first, order)) {
             let (first, higher) = (order.clone(), order.clone());
-            searches.push(Labelling { first, higher, lookahead: *lookahead, most });
+            searches.push(Labelling { first, higher, lookahead: *lookahead, most, around_tree: false });
         }
     }
     let round = LABEL_WORK * targets.len();
     let affordable = budget.rounds(2 * round * LEAST_ROUNDS).clamp(1, searches.len());
+    if affordable == 1 {
+        // There is no time to search around the tree once it turns out that multicast needs that.
+        let around = Labelling { around_tree: true, ..searches[0].clone() };
+        let found = run(&[searches[0].clone(), around], Budget::tree_rounds(task.fabric));
+        return found.into_iter().map(|(_, candidate)| candidate).collect();
+    }
     budget.spend(affordable * round * LEAST_ROUNDS);
     let mut found = run(&searches[..affordable], LEAST_ROUNDS);
     let last = orders.last().expect("there is an order");

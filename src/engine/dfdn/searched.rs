@@ -7,6 +7,7 @@ use super::candidates::{BalanceBy, Candidate};
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
 use super::straightened::straight_one_sl;
+use super::tuning::TREE_RESERVED;
 use super::{Priced, limit};
 use crate::engine::{EngineError, Prefer};
 use crate::lanes::{Lanes, LanesError};
@@ -79,8 +80,12 @@ struct Rejected {
 fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
     let settings = objective.task.settings;
     let limit = limit(settings);
-    let compared = search.compare.min(search.candidates.len());
-    let best = cheapest(objective, trials(objective, by, &search.candidates[..compared]));
+    let mut trials = trials(objective, by, &search.compared());
+    let surely = |trial: &Trial| if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
+    let price = |trial: &Trial| trial.price(objective) + surely(trial);
+    trials.sort_by(|a, b| price(a).total_cmp(&price(b)));
+    let mut trials = trials.into_iter();
+    let best = trials.next().expect("there is a candidate");
     let slow = settings.prefer == Prefer::Default && objective.lost(&best.measured) > settings.max_loss;
     if best.forwarding.nonminimal_share() > limit || slow {
         return Err(Box::new(Rejected { trial: best, without_tree: None }));
@@ -89,7 +94,8 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
     if found.plan.serves_multicast() {
         return Ok(found);
     }
-    let best = Trial::with_tree(objective, by, candidate);
+    let with_tree = trials.find(|trial| trial.candidate.tree_reserved && trial.forwarding.complete);
+    let best = with_tree.unwrap_or_else(|| Trial::with_tree(objective, by, candidate));
     if best.forwarding.nonminimal_share() <= limit {
         return Ok(best.plan(objective).0);
     }
@@ -98,11 +104,11 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
 
 /// Routes with candidates. Those that leave a switch without a path get [late turns](Candidate::with_late_turns). Only
 /// where none has all paths then, their trees are reserved.
-fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[Candidate]) -> Vec<Trial> {
+fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
     let complete = |trial: &Trial| trial.forwarding.complete;
     let late =
         |candidate: &Candidate| Some(Trial::new(objective, by, &candidate.with_late_turns(objective.task)?));
-    let trial = |candidate: &Candidate| {
+    let trial = |candidate: &&Candidate| {
         let plain = Some(Trial::new(objective, by, candidate)).filter(complete);
         plain.or_else(|| late(candidate).filter(complete))
     };
@@ -110,7 +116,7 @@ fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[Candidate]) ->
     if tried.iter().any(Option::is_some) {
         return tried.into_iter().flatten().collect();
     }
-    candidates.par_iter().map(|candidate| Trial::with_tree(objective, by, candidate.clone())).collect()
+    candidates.par_iter().map(|candidate| Trial::with_tree(objective, by, (*candidate).clone())).collect()
 }
 
 /// Several SLs, by the candidate that takes the fewest; its labels are those of SL 0.
@@ -190,10 +196,4 @@ impl Trial {
     fn price(&self, objective: &Objective<'_>) -> f64 {
         objective.price(&self.measured, self.candidate.rule.vls(), 1)
     }
-}
-
-/// The trial of the least price, the first of several.
-fn cheapest(objective: &Objective<'_>, trials: Vec<Trial>) -> Trial {
-    let price = |trial: &Trial| trial.price(objective);
-    trials.into_iter().min_by(|a, b| price(a).total_cmp(&price(b))).expect("there is a candidate")
 }

@@ -86,8 +86,8 @@ impl How<'_> {
     ) -> Option<Priced> {
         let task = objective.task;
         let &Self { order, labels, vls, trees, remarks } = self;
-        let budget = STRAIGHTEN_WORK.min(STRAIGHTEN_LEAST + forwarding.detours * STRAIGHTEN_EACH);
-        let bent = Bent { order, labels, vls, trees: &trees.trees, budget };
+        let (budget, each, most) = (STRAIGHTEN_LEAST, STRAIGHTEN_EACH, STRAIGHTEN_WORK);
+        let bent = Bent { order, labels, vls, trees: &trees.trees, budget, each, most };
         let rule = straighten(task.fabric, task.hops, bent, &mut forwarding)?;
         let measured = objective.measure(&forwarding);
         // Paths of the tree may be illegal now.

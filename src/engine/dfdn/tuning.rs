@@ -17,6 +17,10 @@ pub(super) const STABLE_LOST: f64 = 0.01;
 pub(super) const GAIN: f64 = 0.03125;
 /// Most passes over the destinations of hot channels; the first one brings most.
 pub(super) const RELIEF_PASSES: usize = 4;
+/// How often a switch may look for another channel meanwhile: about a fifth of a second.
+pub(super) const RELIEF_TRIES: u64 = 1_500_000;
+/// On large fabrics, one such look for so many table entries.
+pub(super) const RELIEF_SHARE: usize = 8;
 /// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs one
 /// percent.
 pub(super) const DETOURS: f64 = 10.0;
@@ -54,14 +58,18 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;
 
+/// What it is worth that multicast surely has a tree, in shares of bandwidth: a search for one takes a second on a damaged
+/// Dragonfly of 876 switches, and fails.
+pub(super) const TREE_RESERVED: f64 = 0.01;
+
 // Detours made shortest (`straightened.rs`).
 
 /// Virtual channels that searches for cycles may visit in any case: about a tenth of a second. A damaged mesh of 64
 /// switches needs most of it.
 pub(super) const STRAIGHTEN_LEAST: u64 = 2_000_000;
-/// What each adapter pair on a detour adds. A damaged Dragonfly of 264 switches needs that many; random graphs of 400
-/// switches would spend ten times as many on a hundredth of a percent.
-pub(super) const STRAIGHTEN_EACH: u64 = 2_000;
+/// What each adapter pair adds whose detour has become shortest: where that seldom succeeds, it ends soon. A damaged
+/// Dragonfly of 264 switches needs that many.
+pub(super) const STRAIGHTEN_EACH: u64 = 10_000;
 /// The most for all: about a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs on
 /// detours, would take longer.
 pub(super) const STRAIGHTEN_WORK: u64 = 20_000_000;

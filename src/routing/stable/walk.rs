@@ -207,7 +207,7 @@ impl<'a> Walk<'a> for StableWalk<'a> {
         &mut self.paths
     }
 
-    fn rule(&self) -> &Rule {
+    fn rule(&self) -> &'a Rule {
         self.rule
     }
 

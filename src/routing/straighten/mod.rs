@@ -36,6 +36,10 @@ pub struct Bent<'a> {
     pub trees: &'a [McastGroup],
     /// Vertices of the graph that searches may meet.
     pub budget: u64,
+    /// How many more for each route that has become shortest.
+    pub each: u64,
+    /// How many in all.
+    pub most: u64,
 }
 
 /// A path to a destination: switches with their next hops.
@@ -73,6 +77,8 @@ pub fn straighten(fabric: &Fabric, hops: &Hops, bent: Bent<'_>, forwarding: &mut
     let demand = Demand::new(fabric);
     let before = forwarding.detours;
     for to in leaders.iter().filter(|to| to.end.is_adapter()) {
+        let earned = bent.each * (before - forwarding.detours);
+        let bent = Bent { budget: bent.most.min(bent.budget + earned), ..bent };
         tables.straighten_to(to, &mut graph, &demand, bent, forwarding);
     }
     if forwarding.detours == before {
@@ -280,8 +286,9 @@ mod tests {
                 before += tables.detours;
                 let order = rule.virtual_channel_order().unwrap();
                 let labels = labels(&f, &rule);
+                let (order, labels, vls) = (&order, &labels, rule.vls());
                 let bent =
-                    Bent { order: &order, labels: &labels, vls: rule.vls(), trees: &[], budget: 1_000_000 };
+                    Bent { order, labels, vls, trees: &[], budget: 1_000_000, each: 0, most: 1_000_000 };
                 let bent_tables = tables.clone();
                 let found = straighten(&f, &hops, bent, &mut tables);
                 after += tables.detours;

@@ -200,16 +200,6 @@ impl<'a> InTree<'a> {
         into.filter(|&(from, channel)| from != self.target && self.next[from.index()] == channel)
     }
 
-    /// A channel and those that follow it to the target.
-    pub(super) fn path(&self, channel: ChannelId) -> impl Iterator<Item = ChannelId> {
-        std::iter::successors(Some(channel), |&c| self.after(self.to(c)))
-    }
-
-    /// Whether the path of a switch leads over another one.
-    pub(super) fn passes(&self, from: SwitchId, over: SwitchId) -> bool {
-        from == over || self.after(from).is_some_and(|c| self.path(c).any(|c| self.to(c) == over))
-    }
-
     /// Adds the routes of all adapters to the load by channel, by the weights of the channels.
     pub(super) fn count(&self, load: &mut [u64]) {
         for &s in &self.order {

@@ -65,7 +65,8 @@ pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (
         ranks.par_iter_mut().enumerate().skip(1).for_each(|(label, rank)| {
             let label_of = |turn: u32| usize::from(labels.by_turn()[turn as usize]);
             let same = pairs.iter().filter(|p| label_of(p.first) == label && label_of(p.second) == label);
-            *rank = sift(fabric, rank, &precedences(same), search.pinned.filter(|_| label == 1));
+            let wanted = by_second_turn(same, labels.by_turn().len());
+            *rank = sift(fabric, rank, &wanted, search.pinned.filter(|_| label == 1));
         });
     })
 }
@@ -93,7 +94,8 @@ pub fn search_rank(
     let start = Rule::FirstTurnFree(start.clone());
     let (rule, probe) = rounds(fabric, hops, search, start, |rule, pairs| {
         let Rule::FirstTurnFree(rank) = rule else { unreachable!("the search starts with a rank") };
-        *rank = sift(fabric, rank, &precedences(pairs.iter()), pinned);
+        let wanted: Vec<Precedence> = pairs.iter().map(|pair| pair.wants(pair.weight)).collect();
+        *rank = sift(fabric, rank, &wanted, pinned);
     });
     let Rule::FirstTurnFree(rank) = rule else { unreachable!("the search starts with a rank") };
     (rank, probe)
@@ -150,9 +152,9 @@ fn measure(
         Rule::Labelled { labels, .. } => labels.turn(first, second) as u32,
         _ => 0,
     };
-    let key = |p: &Pair| match rule {
-        Rule::Labelled { .. } => (p.first, p.second),
-        _ => (p.middle, p.last),
+    let (key, numbers): (fn(&Pair) -> (u32, u32), usize) = match rule {
+        Rule::Labelled { labels, .. } => (|p| (p.first, p.second), labels.by_turn().len()),
+        _ => (|p| (p.middle, p.last), fabric.channels().len()),
     };
     let mut tally = Tally::new(fabric);
     let mut walk = LoadWalk::new(fabric, rule, search.lookahead);
@@ -173,7 +175,8 @@ fn measure(
             });
         });
     });
-    pairs.par_sort_unstable_by_key(key);
+    sort_by_number(pairs, numbers, |pair| key(pair).1);
+    sort_by_number(pairs, numbers, |pair| key(pair).0);
     pairs.dedup_by(|next, kept| {
         let same = key(next) == key(kept);
         kept.weight += if same { next.weight } else { 0 };
@@ -182,17 +185,53 @@ fn measure(
     tally.finish(fabric)
 }
 
-/// What pairs of turns want of a rank: that they ascend.
-fn precedences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Precedence> {
-    let wanted =
-        |p: &Pair| Precedence { before: ChannelId(p.middle), after: ChannelId(p.last), weight: p.weight };
-    pairs.map(wanted).collect()
+impl Pair {
+    /// What it wants of a rank: that the second turn ascends.
+    fn wants(&self, weight: u64) -> Precedence {
+        Precedence { before: ChannelId(self.middle), after: ChannelId(self.last), weight }
+    }
+}
+
+/// What pairs want of a rank, those of a turn together.
+///
+/// - `turns`: how many there are.
+fn by_second_turn<'a>(pairs: impl Iterator<Item = &'a Pair>, turns: usize) -> Vec<Precedence> {
+    let mut weights = vec![0; turns];
+    let mut firsts: Vec<&Pair> = Vec::new();
+    for pair in pairs {
+        let weight = &mut weights[pair.second as usize];
+        if *weight == 0 {
+            firsts.push(pair);
+        }
+        *weight += pair.weight;
+    }
+    firsts.into_iter().map(|pair| pair.wants(weights[pair.second as usize])).collect()
+}
+
+/// Sorts by a number below `numbers`; those with the same number keep their order.
+///
+/// Cost: O(P + N) with P items and N numbers.
+fn sort_by_number<T: Copy>(items: &mut Vec<T>, numbers: usize, number: impl Fn(&T) -> u32) {
+    let mut next = vec![0_usize; numbers + 1];
+    for item in items.iter() {
+        next[number(item) as usize + 1] += 1;
+    }
+    for i in 0..numbers {
+        next[i + 1] += next[i];
+    }
+    let mut sorted = items.clone();
+    for item in items.iter() {
+        let place = &mut next[number(item) as usize];
+        sorted[*place] = *item;
+        *place += 1;
+    }
+    *items = sorted;
 }
 
 /// Coordinate ascent: each turn takes the label that makes most of its pairs legal.
 fn choose_labels(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], ranks: &[Rank]) {
     let mut by_second: Vec<u32> = (0..pairs.len() as u32).collect();
-    by_second.par_sort_unstable_by_key(|&i| (pairs[i as usize].second, i));
+    sort_by_number(&mut by_second, labels.by_turn().len(), |&i| pairs[i as usize].second);
     let legal = |a: u8, b: u8, pair: &Pair| {
         a < b
             || a == b

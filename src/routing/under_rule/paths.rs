@@ -52,6 +52,8 @@ pub(in crate::routing) struct Paths<'a, X> {
     out_port: Vec<u8>,
     /// By channel: see [`Weights`](crate::fabric::Weights).
     weights: &'a [u8],
+    /// By channel: the memory of [`legal_path`](Self::legal_path).
+    latest: Vec<Option<u32>>,
 }
 
 impl<'a, X: Copy + Default> Paths<'a, X> {
@@ -75,6 +77,7 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
             flow: vec![0; n],
             out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
             weights: fabric.weights().by_channel(),
+            latest: vec![None; fabric.channels().len()],
         }
     }
 
@@ -142,49 +145,62 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
     /// A legal path to the target with the least sum of its hops and of the switches on it that have to change
     /// their next hop. Forced switches keep theirs.
     ///
-    /// Searches backward from the target. Of the paths that begin with the same channel, only those count
-    /// whose position is later than that of the cheaper ones: more channels may lead to them.
+    /// Searches backward from the target, first where the sum and the hops that are left (to `from`, by `hops`) are least.
+    /// Of the paths that begin with the same channel, only those count whose position is later than that of the cheaper
+    /// ones: more channels may lead to them.
     ///
-    /// Cost: O(C d), with d channels out of a switch, where few switches are passed by several.
-    fn legal_path(&self, rule: &Rule, from: SwitchId) -> Option<Vec<ChannelId>> {
+    /// Cost: O(C d), with d channels out of a switch, where few switches are passed by several; mostly far less.
+    fn legal_path(&mut self, rule: &Rule, hops: &Hops, from: SwitchId) -> Option<Vec<ChannelId>> {
         let channels = self.fabric.channels();
+        let left = hops.row(from);
         // Paths as their first channel, their position, and the rest of the path.
         let mut paths: Vec<(ChannelId, u32, Option<usize>)> = Vec::new();
         // By channel: the latest position so far. What a channel adds to the price is always the same, so later
         // paths over it are no cheaper.
-        let mut best: Vec<Option<u32>> = vec![None; channels.len()];
-        // The paths to go on from, by price. Each channel adds one or two.
-        let mut open: VecDeque<Vec<Option<usize>>> = VecDeque::from([vec![None], Vec::new(), Vec::new()]);
-        while open.iter().any(|paths| !paths.is_empty()) {
-            for path in open.pop_front().expect("three prices") {
-                let follow = || std::iter::successors(path, |&i: &usize| paths[i].2).map(|i| paths[i].0);
-                let (here, next, ahead) = match path.map(|i| paths[i]) {
-                    None => (self.target, None, Rule::END),
-                    Some((channel, ..)) if channels.get(channel).from == from => {
-                        return Some(follow().collect());
-                    }
-                    Some((channel, position, _)) => (channels.get(channel).from, Some(channel), position),
-                };
-                let passed: Vec<SwitchId> = follow().map(|c| channels.get(c).from).collect();
-                for (_, out) in channels.out(here) {
-                    let (back, s) = (out.reverse, out.to);
-                    let position = rule.position_of(back, next);
-                    let free = self.forced[s.index()].is_none_or(|forced| forced == back);
-                    if !free || !Rule::legal(position, ahead) || s == self.target {
-                        continue;
-                    }
-                    if best[back.index()].is_some_and(|best| best >= position) || passed.contains(&s) {
-                        continue;
-                    }
-                    best[back.index()] = Some(position);
-                    let stays = s == from || self.has_path(s) && self.paths[s.index()].channel == back;
-                    open[usize::from(!stays)].push(Some(paths.len()));
-                    paths.push((back, position, path));
+        let mut latest = std::mem::take(&mut self.latest);
+        latest.fill(None);
+        // The paths to go on from, by price. Each channel adds at most three: itself, a change, and a step away.
+        let mut open: VecDeque<VecDeque<Option<usize>>> = VecDeque::from(vec![VecDeque::new(); 4]);
+        open[0].push_back(None);
+        let mut found = None;
+        while found.is_none() && open.iter().any(|paths| !paths.is_empty()) {
+            let Some(path) = open[0].pop_front() else {
+                open.rotate_left(1);
+                continue;
+            };
+            let follow = || std::iter::successors(path, |&i: &usize| paths[i].2).map(|i| paths[i].0);
+            let (here, next, ahead) = match path.map(|i| paths[i]) {
+                None => (self.target, None, Rule::END),
+                Some((channel, ..)) if channels.get(channel).from == from => {
+                    found = Some(follow().collect());
+                    continue;
                 }
+                Some((channel, position, _)) => (channels.get(channel).from, Some(channel), position),
+            };
+            let mut more = Vec::new();
+            for (_, out) in channels.out(here) {
+                let (back, s) = (out.reverse, out.to);
+                let position = rule.position_of(back, next);
+                let free = self.forced[s.index()].is_none_or(|forced| forced == back);
+                let is_later = latest[back.index()].is_none_or(|latest| latest < position);
+                if !free || !is_later || !Rule::legal(position, ahead) || s == self.target {
+                    continue;
+                }
+                if follow().any(|c| channels.get(c).from == s) {
+                    continue;
+                }
+                latest[back.index()] = Some(position);
+                let changes = s != from && !(self.has_path(s) && self.paths[s.index()].channel == back);
+                let estimate = usize::from(left[s.index()]) + 1 - usize::from(left[here.index()]);
+                more.push((estimate + usize::from(changes), (back, position, path)));
             }
-            open.push_back(Vec::new());
+            for (price, path) in more {
+                open[price].push_back(Some(paths.len()));
+                paths.push(path);
+            }
         }
-        None
+        self.latest = latest;
+        found
     }
 
     /// Forces the switches on a path onto it.
@@ -256,7 +272,7 @@ pub(in crate::routing) trait Walk<'a> {
     fn paths_mut(&mut self) -> &mut Paths<'a, Self::Extra>;
 
     /// The rule that paths have to obey.
-    fn rule(&self) -> &Rule;
+    fn rule(&self) -> &'a Rule;
 
     /// The path of a switch over a channel to a switch that has a path.
     fn over(&self, channel: ChannelId, to: SwitchId, destination: Self::Destination<'_>)
@@ -320,12 +336,13 @@ pub(in crate::routing) trait Walk<'a> {
     /// Returns whether every switch has a legal path in the end.
     ///
     /// Cost: O(C d) for each path, with d channels out of a switch, where few switches are passed by several.
-    fn reroute_others(&mut self, destination: Self::Destination<'_>) -> bool {
+    fn reroute_others(&mut self, hops: &Hops, destination: Self::Destination<'_>) -> bool {
         self.paths_mut().forced.fill(None);
         for _ in 0..MAX_REROUTES {
             let paths = self.paths();
             let Some(stuck) = paths.fabric.switch_ids().find(|&s| !paths.has_path(s)) else { return true };
-            let Some(path) = paths.legal_path(self.rule(), stuck) else { return false };
+            let rule = self.rule();
+            let Some(path) = self.paths_mut().legal_path(rule, hops, stuck) else { return false };
 
             self.paths_mut().force_path(&path);
             self.follow(destination);
@@ -499,7 +516,7 @@ impl PathRepair<'_> {
             }
             NoLegalPath::Detour(tree) => {
                 let complete = walk.detour(dag, self.hops, destination, tree)
-                    || tree.is_none() && walk.reroute_others(destination);
+                    || tree.is_none() && walk.reroute_others(self.hops, destination);
                 stats.incomplete = !complete;
                 stats.detours += walk.paths().detours(self.hops).map(weight).sum::<u64>();
             }

@@ -17,6 +17,8 @@ pub struct Relief {
     pub passes: usize,
     /// Which channels are hot.
     pub hot: Hot,
+    /// How often a switch may look for another channel.
+    pub tries: u64,
 }
 
 /// The channels that [`relieve`] moves routes off, of those above the goal.
@@ -35,7 +37,7 @@ pub enum Hot {
 /// and that leave its own path and those over it legal. The best one is taken if it lowers the sum over all channels
 /// of the eighth power of the load: that power is high enough that the hottest channels decide, and low enough
 /// that many warm ones still count. Where none does, the switches that send to it try theirs, and so on. So each
-/// move changes one entry, and the largest load falls pass by pass.
+/// move changes one entry, and the largest load falls pass by pass, until it falls by less than a hundredth.
 ///
 /// Destinations with paths that violate the rule keep theirs.
 ///
@@ -50,9 +52,10 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
     let ends: Vec<(SwitchId, Lid)> = fabric.switch_ids().flat_map(|s| destinations(fabric, s)).collect();
     let ends: Vec<_> = ends.into_iter().filter(|(_, lid)| !violating.contains(lid)).collect();
     let mut tree = Tree::new(fabric, rule, &adapters);
+    tree.tries = relief.tries;
     for _ in 0..relief.passes {
         let load = &mut forwarding.load;
-        let largest = load.iter().copied().max().unwrap_or(0);
+        let largest = largest_of(load);
         let mean = load.iter().sum::<u64>() / (load.len() as u64).max(1);
         let warm = match relief.hot {
             Hot::UpperHalf => relief.goal.max(mean + (largest - mean) / 2),
@@ -60,7 +63,7 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
         };
         let hot: Vec<ChannelId> =
             (0..load.len()).map(ChannelId::at).filter(|c| load[c.index()] > warm).collect();
-        tree.scale = 1.0 / largest.max(1) as f64;
+        tree.begin(load, largest);
         let mut moved = false;
         for &(target, lid) in &ends {
             let ports = forwarding.lft.to(lid);
@@ -71,7 +74,7 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
             let from: Vec<SwitchId> =
                 hot.iter().filter(|id| uses(id)).map(|&id| fabric.channels().get(id).from).collect();
             tree.paths.lid = Some(lid);
-            if from.is_empty() || !tree.paths.read(target, ports) {
+            if from.is_empty() || tree.tries == 0 || !tree.paths.read(target, ports) {
                 continue;
             }
             let detours = tree.paths.detours(hops);
@@ -86,10 +89,15 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
                 moved = true;
             }
         }
-        if !moved {
+        let now = largest_of(&forwarding.load);
+        if !moved || tree.tries == 0 || 100 * now > 99 * largest {
             return;
         }
     }
+}
+
+fn largest_of(load: &[u64]) -> u64 {
+    load.iter().copied().max().unwrap_or(0)
 }
 
 /// The LIDs of the adapters on a switch, with the switch.
@@ -102,13 +110,36 @@ fn destinations(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = (Swit
 struct Tree<'a> {
     paths: InTree<'a>,
     rule: &'a Rule,
-    /// One over the routes on the hottest channel as a pass begins.
-    scale: f64,
+    /// Routes on the hottest channel as a pass begins: no channel gets more.
+    largest: u64,
+    /// By channel: the price of its load.
+    prices: Vec<f64>,
+    /// By switch on the path that is to change: what all channels before it cost less without its routes. Others have an
+    /// older number beside it.
+    saved: Vec<(u32, f64)>,
+    /// The number of that path.
+    number: u32,
+    /// How often a switch may still look for another channel.
+    tries: u64,
 }
 
 impl<'a> Tree<'a> {
     fn new(fabric: &'a Fabric, rule: &'a Rule, adapters: &'a [u64]) -> Self {
-        Self { paths: InTree::new(fabric, adapters), rule, scale: 1.0 }
+        Self {
+            paths: InTree::new(fabric, adapters),
+            rule,
+            largest: 1,
+            prices: vec![0.0; fabric.channels().len()],
+            saved: vec![(0, 0.0); fabric.num_switches()],
+            number: 0,
+            tries: 0,
+        }
+    }
+
+    /// Begins a pass with these loads.
+    fn begin(&mut self, load: &[u64], largest: u64) {
+        self.largest = largest.max(1);
+        self.prices = load.iter().map(|&load| self.price(load)).collect();
     }
 
     /// See [`Rule::position_of`]; [`Rule::END`] at the target.
@@ -134,7 +165,7 @@ impl<'a> Tree<'a> {
 
     /// The price of a load.
     fn price(&self, load: u64) -> f64 {
-        let share = load as f64 * self.scale;
+        let share = load as f64 / self.largest as f64;
         let square = share * share;
         let fourth = square * square;
         fourth * fourth
@@ -146,14 +177,14 @@ impl<'a> Tree<'a> {
         let mut moved = false;
         let mut upstream = vec![self.paths.fabric.channels().get(hot).from];
         while let Some(s) = upstream.pop() {
-            if load[hot.index()] <= warm {
+            if load[hot.index()] <= warm || self.tries == 0 {
                 break;
             }
             if self.reroute(s, load) {
                 moved = true;
             } else {
-                let before: Vec<SwitchId> = self.paths.predecessors(s).map(|(from, _)| from).collect();
-                upstream.extend(before);
+                let before = self.paths.predecessors(s).map(|(from, _)| from);
+                upstream.extend(before.filter(|from| self.paths.flow[from.index()] > 0));
             }
         }
         moved
@@ -163,41 +194,78 @@ impl<'a> Tree<'a> {
     fn reroute(&mut self, switch: SwitchId, load: &mut [u64]) -> bool {
         let flow = self.paths.flow[switch.index()];
         let here = self.paths.next[switch.index()];
-        let old: Vec<ChannelId> = self.paths.path(here).collect();
+        if flow == 0 {
+            return false;
+        }
+        self.tries -= 1;
+        let all = self.note_savings(switch, flow, load);
         let mut best: Option<(f64, ChannelId)> = None;
         for (channel, c) in self.paths.fabric.channels().out(switch).filter(|&(channel, _)| channel != here) {
-            if self.paths.length[c.to.index()] >= self.paths.length[switch.index()]
-                || self.paths.passes(c.to, switch)
-            {
+            if self.paths.length[c.to.index()] >= self.paths.length[switch.index()] {
                 continue;
             }
-            let new: Vec<ChannelId> = self.paths.path(channel).collect();
-            // Both paths have the same end.
-            let same = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
-            let change = |path: &[ChannelId], by: fn(u64, u64) -> u64| -> f64 {
-                let path = path[..path.len() - same].iter();
-                let channels = path.map(|&c| (load[c.index()], flow * self.paths.weight(c)));
-                channels.map(|(load, flow)| self.price(by(load, flow)) - self.price(load)).sum()
-            };
-            let change = change(&new, |load, flow| load + flow) + change(&old, |load, flow| load - flow);
-            if change < best.map_or(0.0, |(least, _)| least) && self.legal(switch, channel) {
-                best = Some((change, channel));
+            let least = best.map_or(0.0, |(least, _)| least);
+            let change = self.change(switch, channel, flow, load, all + least);
+            if change.is_some_and(|change| change < least) && self.legal(switch, channel) {
+                best = change.map(|change| (change, channel));
             }
         }
         let Some((_, channel)) = best else { return false };
-        for c in old {
-            load[c.index()] -= flow * self.paths.weight(c);
-            let to = self.paths.to(c);
-            self.paths.flow[to.index()] -= flow;
-        }
+        self.shift(here, load, |load, by| load - by, flow);
         self.paths.next[switch.index()] = channel;
-        let new: Vec<ChannelId> = self.paths.path(channel).collect();
-        for c in new {
-            load[c.index()] += flow * self.paths.weight(c);
-            let to = self.paths.to(c);
-            self.paths.flow[to.index()] += flow;
-        }
+        self.shift(channel, load, |load, by| load + by, flow);
         true
+    }
+
+    /// Notes what the path of a switch costs less without its routes, up to each switch on it. Returns that for all.
+    fn note_savings(&mut self, switch: SwitchId, flow: u64, load: &[u64]) -> f64 {
+        self.number += 1;
+        self.saved[switch.index()] = (self.number, f64::INFINITY);
+        let (mut at, mut saved) = (switch, 0.0);
+        while let Some(c) = self.paths.after(at) {
+            at = self.paths.to(c);
+            saved += self.prices[c.index()] - self.price(load[c.index()] - flow * self.paths.weight(c));
+            self.saved[at.index()] = (self.number, saved);
+        }
+        saved
+    }
+
+    /// By how much the price changes if a switch goes on over a channel. `None` where that leads back to it, costs as
+    /// much as `most` before it joins the old path, or makes a channel the hottest.
+    fn change(
+        &self,
+        switch: SwitchId,
+        channel: ChannelId,
+        flow: u64,
+        load: &[u64],
+        most: f64,
+    ) -> Option<f64> {
+        let (mut c, mut added) = (channel, 0.0);
+        loop {
+            let after = load[c.index()] + flow * self.paths.weight(c);
+            added += self.price(after) - self.prices[c.index()];
+            let to = self.paths.to(c);
+            let (number, saved) = self.saved[to.index()];
+            if added >= most || after > self.largest || to == switch {
+                return None;
+            }
+            if number == self.number {
+                return Some(added - saved);
+            }
+            c = self.paths.next[to.index()];
+        }
+    }
+
+    /// Changes what a channel and those that follow it carry.
+    fn shift(&mut self, channel: ChannelId, load: &mut [u64], by: fn(u64, u64) -> u64, flow: u64) {
+        let mut next = Some(channel);
+        while let Some(c) = next {
+            load[c.index()] = by(load[c.index()], flow * self.paths.weight(c));
+            self.prices[c.index()] = self.price(load[c.index()]);
+            let to = self.paths.to(c);
+            self.paths.flow[to.index()] = by(self.paths.flow[to.index()], flow);
+            next = self.paths.after(to);
+        }
     }
 }
 
@@ -209,7 +277,11 @@ mod tests {
     use crate::topology::{FatTree, Ring, fail_links, slow_links, small_members};
 
     fn largest(forwarding: &Forwarding) -> u64 {
-        forwarding.load.iter().copied().max().unwrap_or(0)
+        largest_of(&forwarding.load)
+    }
+
+    fn until(goal: u64) -> Relief {
+        Relief { goal, passes: 4, hot: Hot::UpperHalf, tries: u64::MAX }
     }
 
     /// The routes by channel, and the adapter pairs on detours, found by walking every path.
@@ -261,7 +333,7 @@ mod tests {
                     }
                     let (before, detours) = (largest(&forwarding), forwarding.detours);
                     for hot in [Hot::UpperHalf, Hot::AboveMean] {
-                        relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4, hot }, &mut forwarding);
+                        relieve(&f, &hops, &rule, Relief { hot, ..until(0) }, &mut forwarding);
                         assert!(largest(&forwarding) <= before, "{name}");
                         assert!(forwarding.detours <= detours, "{name}");
                         assert!(
@@ -287,7 +359,7 @@ mod tests {
         let mut tables = stable_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Detour(None));
         let before = tables.lft.clone();
         assert!(10 * largest(&tables) > 13 * goal);
-        relieve(&f, &hops, &rule, Relief { goal, passes: 4, hot: Hot::UpperHalf }, &mut tables);
+        relieve(&f, &hops, &rule, until(goal), &mut tables);
         assert!(largest(&tables) <= goal);
         let entries = |f: &Fabric| f.adapters().count() * f.num_switches();
         let moved = f.adapters().flat_map(|(_, end)| before.to(end.lid).iter().zip(tables.lft.to(end.lid)));
@@ -295,7 +367,7 @@ mod tests {
         assert!(moved > 0 && 20 * moved < entries(&f), "{moved} of {}", entries(&f));
         // Nothing is above the goal any more.
         let after = tables.lft.clone();
-        relieve(&f, &hops, &rule, Relief { goal, passes: 4, hot: Hot::UpperHalf }, &mut tables);
+        relieve(&f, &hops, &rule, until(goal), &mut tables);
         assert!(tables.lft == after);
     }
 
@@ -308,7 +380,7 @@ mod tests {
         let broken: HashSet<Lid> = tables.broken.iter().map(|&(_, lid)| lid).collect();
         assert!(!broken.is_empty());
         let before = tables.lft.clone();
-        relieve(&f, &hops, &rule, Relief { goal: 0, passes: 4, hot: Hot::UpperHalf }, &mut tables);
+        relieve(&f, &hops, &rule, until(0), &mut tables);
         assert!(broken.iter().all(|&lid| before.to(lid) == tables.lft.to(lid)));
     }
 }
