@@ -385,7 +385,15 @@ fn count(fabric: &Fabric, routed: &Routed, channel: ChannelId) -> u64 {
 
 #[test]
 fn damaged_tori_take_three_vls_at_most() {
-    for (dims, longer) in [(&[7, 7][..], 0.02), (&[8, 8], 0.02), (&[5, 6, 5], 0.002), (&[5, 3, 3, 5], 0.01)] {
+    let tori = [
+        (&[7, 7][..], 0.02),
+        (&[8, 8], 0.02),
+        (&[5, 6, 5], 0.002),
+        (&[5, 3, 3, 5], 0.01),
+        (&[3, 4, 5], 0.005),
+        (&[4, 4, 4], 0.002),
+    ];
+    for (dims, longer) in tori {
         let whole = Torus { dims: dims.to_vec(), cas: 1 }.build().expect("a torus");
         let links = whole.channels().len() / 2;
         for seed in 1..if dims.len() < 4 { 4 } else { 2 } {

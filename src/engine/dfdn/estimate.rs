@@ -2,7 +2,7 @@
 
 use super::tuning::{
     BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LABEL_WORK, LEAST_ROUNDS, LEAST_WORK,
-    LEAST_WORK_IF_HARD, RELIEF_PASSES, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, STABLE_LABEL_ROUNDS, VL_PRICE,
+    LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, STABLE_LABEL_ROUNDS, VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -31,11 +31,6 @@ impl Budget {
     pub(super) fn pass(fabric: &Fabric) -> usize {
         let switches = fabric.num_switches();
         fabric.endports().len() * switches * 2 + Self::round(fabric)
-    }
-
-    /// Passes over the destinations of hot channels: several only where they take little.
-    pub(super) fn relief_passes(fabric: &Fabric) -> usize {
-        (LEAST_WORK_IF_HARD / Self::pass(fabric).max(1)).clamp(1, RELIEF_PASSES)
     }
 
     /// How often a switch may look for another channel while hot channels are relieved: as much as a few passes take.

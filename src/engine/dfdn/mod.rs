@@ -40,7 +40,7 @@ use self::candidates::BalanceBy;
 use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
 use self::stable::{lasting_plan, stable_plan, stable_tables};
-use self::torus::{torus_in_order, torus_plan};
+use self::torus::{fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
@@ -125,7 +125,17 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
 }
 
 fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
-    torus_plan(task, objective).unwrap_or_else(|| anew(task, objective))
+    if let Some(found) = torus_plan(task, objective) {
+        return found;
+    }
+    if let Some(limits) = fewer_vls(task) {
+        let objective = objective.unwrap_or_else(|| Objective::new(task));
+        let within = objective.within(limits);
+        let found = anew(within.task, Some(within));
+        let has_one_sl = |found: &Priced| found.legal.is_some() && found.detours() <= limit(task.settings);
+        return found.ok().filter(has_one_sl).map_or_else(|| anew(task, Some(objective)), Ok);
+    }
+    anew(task, objective)
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.

@@ -124,7 +124,7 @@ impl<'a> Objective<'a> {
     /// hotter than with P-SSSP, so that few entries move. With `balance stable` there are no others to choose from, so
     /// where these lose more bandwidth than [`STABLE_LOST`], the load gets level once more.
     ///
-    /// Cost: up to four passes of P-SSSP, one where that takes long.
+    /// Cost: that of [`relieve`], with bounded tries.
     pub(super) fn relieve(&self, candidate: &Candidate, by: BalanceBy, forwarding: &mut Forwarding) {
         let goal = match by {
             BalanceBy::ExpectedLoad => self.reference.load,
@@ -133,7 +133,7 @@ impl<'a> Objective<'a> {
         self.move_routes(relief(self.task.fabric, goal), candidate, forwarding);
         let level = matches!(by, BalanceBy::ExpectedLoad) && self.task.settings.balance == Balance::Stable;
         if level && forwarding.complete && self.lost(&self.measure(forwarding)) > STABLE_LOST {
-            let relief = Relief { passes: 1, hot: Hot::AboveMean, ..relief(self.task.fabric, 0) };
+            let relief = Relief { hot: Hot::AboveMean, ..relief(self.task.fabric, 0) };
             self.move_routes(relief, candidate, forwarding);
         }
     }
@@ -177,10 +177,9 @@ impl<'a> Objective<'a> {
     }
 }
 
-/// Several passes where they take little, until no channel carries more than the goal.
+/// Until no channel carries more than the goal, or the looks are spent.
 fn relief(fabric: &Fabric, goal: u64) -> Relief {
-    let (passes, tries) = (Budget::relief_passes(fabric), Budget::relief_tries(fabric));
-    Relief { goal, passes, hot: Hot::UpperHalf, tries }
+    Relief { goal, hot: Hot::UpperHalf, tries: Budget::relief_tries(fabric) }
 }
 
 pub(super) fn largest(forwarding: &Forwarding) -> u64 {

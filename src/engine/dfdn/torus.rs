@@ -95,6 +95,15 @@ pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
     Some(Priced { plan, price: 0.0, lost: 0.0, legal: None })
 }
 
+/// On damaged tori without long rings: the limits with at most three VLs. The search seldom has fewer detours on four.
+pub(super) fn fewer_vls(task: Task<'_>) -> Option<LaneLimits> {
+    let limits = LaneLimits { vls: LabelledRoutes::VLS, ..task.limits };
+    // A ring of four counts as two paths of two.
+    let is_torus = |grid: &Grid| grid.dimensions().iter().all(|d| d.ring || d.length == 2);
+    let grid = (task.limits.vls > limits.vls).then(|| Grid::find(task.fabric)).flatten()?;
+    (is_torus(&grid) && !grid.is_whole()).then_some(limits)
+}
+
 impl Candidate {
     /// Whether the settings allow it.
     fn suffices(&self, task: Task<'_>) -> bool {
@@ -229,21 +238,23 @@ impl<'a> Torus<'a> {
     /// - `limit`: SLs that may be used.
     fn labelled(&self, limit: u8) -> Option<Candidate> {
         let Task { fabric, hops, .. } = self.task;
-        let route = |tree: Option<&[ChannelId]>, entry: usize| {
+        let route = |tree: Option<&[ChannelId]>, entry: usize, around: bool| {
             let enough = usize::from(limit) >= self.lines.sls() + usize::from(tree.is_some());
             enough
-                .then(|| labelled_routes(fabric, hops, &self.grid, &self.lines, limit, tree, entry))
+                .then(|| labelled_routes(fabric, hops, &self.grid, &self.lines, limit, tree, entry, around))
                 .flatten()
         };
-        let beside =
-            route(None, ENTRY).or_else(|| route(None, 0)).map(|routes| self.with_lanes(routes, None));
+        let beside = route(None, ENTRY, false)
+            .or_else(|| route(None, 0, false))
+            .map(|routes| self.with_lanes(routes, None));
         if beside.as_ref().is_some_and(|beside| beside.plan.serves_multicast()) {
             return beside;
         }
         // Some pair fits into no SL, or no tree was found among the paths. That of up*/down* gets an SL of its own.
         let root = center(fabric, hops);
         let tree = Tree::new(fabric, &up_down_rank(fabric, root), root).channels_down(fabric);
-        Some(self.with_lanes(route(Some(&tree), ENTRY)?, Some(&tree)))
+        let routes = route(Some(&tree), ENTRY, false).or_else(|| route(Some(&tree), ENTRY, true));
+        Some(self.with_lanes(routes?, Some(&tree)))
     }
 
     /// - `tree`: the channels away from the root of a tree for multicast; `None`: a tree is looked for.

@@ -15,9 +15,7 @@ pub(super) const STABLE_LOST: f64 = 0.01;
 /// What counts of being better than P-SSSP. Were it more, Dragonflies with a failed link would be searched for
 /// the sake of a load that is below that of P-SSSP anyway.
 pub(super) const GAIN: f64 = 0.03125;
-/// Most passes over the destinations of hot channels; the first one brings most.
-pub(super) const RELIEF_PASSES: usize = 4;
-/// How often a switch may look for another channel meanwhile: about a fifth of a second.
+/// How often a switch may look for another channel while hot channels are relieved: about a fifth of a second.
 pub(super) const RELIEF_TRIES: u64 = 1_500_000;
 /// On large fabrics, one such look for so many table entries.
 pub(super) const RELIEF_SHARE: usize = 8;
@@ -69,7 +67,7 @@ pub(super) const TREE_RESERVED: f64 = 0.01;
 pub(super) const STRAIGHTEN_LEAST: u64 = 2_000_000;
 /// What each adapter pair adds whose detour has become shortest: where that seldom succeeds, it ends soon. A damaged
 /// Dragonfly of 264 switches needs that many.
-pub(super) const STRAIGHTEN_EACH: u64 = 10_000;
+pub(super) const STRAIGHTEN_EACH: u64 = 4_000;
 /// The most for all: about a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs on
 /// detours, would take longer.
 pub(super) const STRAIGHTEN_WORK: u64 = 20_000_000;

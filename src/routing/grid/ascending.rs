@@ -114,6 +114,8 @@ pub(super) struct Column<'a> {
     pub(super) sls: &'a mut [u8],
     /// By switch: whether its path is in dimension order.
     pub(super) in_order: &'a [bool],
+    /// By switch: the hops in dimension order; 0 where that does not reach the target.
+    pub(super) lengths: &'a [u16],
     /// By switch: the distance to the target.
     pub(super) hops: &'a [u8],
     /// By switch: the routes from it to the target.
@@ -197,10 +199,7 @@ impl Ascending {
     /// Cost: O(S d) where switches need one step before a path in order; O(d K + h) more for each other switch, with K
     /// SLs and h hops, and O(d K h) where it needs new labels.
     pub(super) fn complete(&mut self, column: &mut Column<'_>) -> Option<Vec<u16>> {
-        let mut paths = Paths {
-            length: column.hops.iter().map(|&hops| u16::from(hops)).collect(),
-            hottest: vec![0; self.switches],
-        };
+        let mut paths = Paths { length: column.lengths.to_vec(), hottest: vec![0; self.switches] };
         let mut open: Vec<usize> = (0..self.switches).filter(|&s| !column.in_order[s]).collect();
         open.iter().for_each(|&s| paths.length[s] = u16::MAX);
         let mut early = Early { has: vec![false; self.switches], towards: Vec::new() };

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::ascending::{Ascending, Column, HOME};
 use super::first_vl::NONE;
-use super::{BROKEN, Slot, tables};
+use super::{BROKEN, Slot, distance, tables};
 use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl};
 use crate::ordering::{Datelines, Grid};
 use crate::routing::{Hops, adapters_by_switch};
@@ -51,8 +51,9 @@ impl LabelledRoutes {
     }
 }
 
-/// The most pairs that are not in dimension order, for each turn and SL. With more, as on 14x14x14 with 5 % of its links
-/// down, a tenth of the pairs gets no SL of its own, and the tree takes ten times the load of other channels.
+/// The most pairs that are not in dimension order, for each turn and SL, unless paths go around broken rings. With more, as
+/// on 14x14x14 with 5 % of its links down, a tenth of the pairs gets no SL of its own, and the tree takes ten times the
+/// load of other channels.
 const CROWDED: usize = 1;
 
 /// Routes in dimension order as [`Datelines`] say where that is possible, on two VLs. The other paths begin with one
@@ -69,13 +70,15 @@ const CROWDED: usize = 1;
 /// VL, as short as its order allows, and at worst those of the tree. So every pair of every connected grid has a path.
 /// These channels are before all others, so they close no cycle either.
 ///
-/// `None` where some pair fits into no SL and there is no tree, or where there are more than [`CROWDED`] pairs for each
-/// entry.
+/// `None` where some pair fits into no SL and there is no tree; also where there are more than [`CROWDED`] pairs for each
+/// entry, and paths do not go around broken rings.
 ///
 /// - `grid`: of this fabric.
 /// - `sls`: how many may be used, at least those of the datelines, and one more with a tree.
 /// - `tree`: the channels away from the root of a spanning tree.
 /// - `entry`: how many channels of the third VL a new entry for an SL is worth.
+/// - `around`: whether paths in dimension order go around a broken ring the other way. Then fewer need entries, and more
+///   are detours.
 ///
 /// Cost: O(S^2) where one step before dimension order suffices, on all cores for the paths in order and on one for the
 /// others; for each pair that needs more, O(d K + h) with K SLs, d slots and h hops. 2 S^2 bytes and O(K C d).
@@ -87,6 +90,7 @@ pub fn labelled_routes(
     sls: u8,
     tree: Option<&[ChannelId]>,
     entry: usize,
+    around: bool,
 ) -> Option<LabelledRoutes> {
     let n = fabric.num_switches();
     let width = 2 * grid.dimensions().len();
@@ -101,7 +105,7 @@ pub fn labelled_routes(
         (0..n).for_each(|_| labels.extend(&one));
     }
     let adapters = adapters_by_switch(fabric);
-    let walk = Walk { hops, grid, datelines, next: &next, position: &position };
+    let walk = Walk { grid, datelines, next: &next, position: &position, around };
     let mut slots = vec![HOME; n * n];
     let mut pairs = vec![0_u8; n * n];
     let columns = slots.par_chunks_mut(n.max(1)).zip(pairs.par_chunks_mut(n.max(1))).enumerate();
@@ -116,7 +120,7 @@ pub fn labelled_routes(
         )
         .reduce(|| vec![0; n * width], |a, b| a.into_iter().zip(b).map(|(a, b)| a + b).collect());
     let broken = slots.iter().filter(|&&slot| slot == BROKEN).count();
-    if broken > CROWDED * n * (width + 1) * width * usize::from(sls) {
+    if !around && broken > CROWDED * n * (width + 1) * width * usize::from(sls) {
         return None;
     }
     let first = u8::from(tree.is_some());
@@ -141,7 +145,9 @@ pub fn labelled_routes(
         let in_order: Vec<bool> = slots.iter().map(|&slot| slot != BROKEN).collect();
         let routes: Vec<u64> = adapters.iter().map(|&a| a * adapters[target]).collect();
         let hops = hops.row(SwitchId::at(target));
-        let mut column = Column { target, slots, sls, in_order: &in_order, hops, routes: &routes };
+        let lengths = walk.lengths(target, slots);
+        let (in_order, lengths) = (&in_order, &lengths);
+        let mut column = Column { target, slots, sls, in_order, lengths, hops, routes: &routes };
         let length = ascending.complete(&mut column)?;
         let longer = (0..n).filter(|&s| length[s] > u16::from(hops[s]));
         detours += longer.map(|s| routes[s]).sum::<u64>();
@@ -199,11 +205,12 @@ fn positions(fabric: &Fabric, grid: &Grid, datelines: &Datelines) -> [Vec<u32>; 
 
 /// Dimension order on what is left of the grid.
 struct Walk<'a> {
-    hops: &'a Hops,
     grid: &'a Grid,
     datelines: &'a Datelines,
     next: &'a [u32],
     position: &'a [Vec<u32>; 2],
+    /// Whether paths go around a broken ring the other way.
+    around: bool,
 }
 
 impl Walk<'_> {
@@ -218,7 +225,7 @@ impl Walk<'_> {
             while !known[at] {
                 known[at] = true;
                 let Some((i, up)) = self.datelines.way(self.grid, SwitchId::at(at), target) else { break };
-                slots[at] = Datelines::sidestep(i, up);
+                slots[at] = Datelines::sidestep(i, up ^ self.goes_around(SwitchId::at(at), target, (i, up)));
                 walked.push(at);
                 match self.next[at * width + usize::from(slots[at])] {
                     NONE => break,
@@ -234,6 +241,32 @@ impl Walk<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a switch sends packets the other way around its ring, as that is broken.
+    fn goes_around(&self, s: SwitchId, target: SwitchId, (i, up): (usize, bool)) -> bool {
+        let leads = |up: bool| self.grid.reach(s, i, up) >= distance(self.grid, s, target, i, up);
+        self.around && self.grid.dimensions()[i].ring && !leads(up) && leads(!up)
+    }
+
+    /// By switch: the hops to a target in dimension order; 0 where that does not reach it.
+    fn lengths(&self, target: usize, slots: &[Slot]) -> Vec<u16> {
+        let width = 2 * self.grid.dimensions().len();
+        let mut lengths = vec![0; slots.len()];
+        let mut walked = Vec::new();
+        for start in (0..slots.len()).filter(|&s| slots[s] < BROKEN) {
+            let mut at = start;
+            while at != target && lengths[at] == 0 {
+                walked.push(at);
+                at = self.next[at * width + usize::from(slots[at])] as usize;
+            }
+            let mut length = lengths[at];
+            while let Some(s) = walked.pop() {
+                length += 1;
+                lengths[s] = length;
+            }
+        }
+        lengths
     }
 
     /// Whether a path goes on in order from the next switch, and its second channel comes before its third one.
@@ -262,9 +295,9 @@ impl Walk<'_> {
     /// Adds the routes in dimension order to a target.
     fn add_load(&self, target: SwitchId, slots: &[Slot], adapters: &[u64], load: &mut [u64]) {
         let width = 2 * self.grid.dimensions().len();
-        let hops = self.hops.row(target);
+        let lengths = self.lengths(target.index(), slots);
         let mut order: Vec<usize> = (0..slots.len()).filter(|&s| slots[s] < BROKEN).collect();
-        order.sort_unstable_by_key(|&s| std::cmp::Reverse(hops[s]));
+        order.sort_unstable_by_key(|&s| std::cmp::Reverse(lengths[s]));
         let mut flow: Vec<u64> = adapters.iter().map(|&a| a * adapters[target.index()]).collect();
         for s in order {
             let channel = s * width + usize::from(slots[s]);

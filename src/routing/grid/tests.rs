@@ -79,7 +79,7 @@ fn labelled_paths_arrive_and_their_turns_have_vls() {
         let tree = Tree::new(&f, &up_down_rank(&f, SwitchId(0)), SwitchId(0)).channels_down(&f);
         let share = |sls: u8, tree: Option<&[ChannelId]>| {
             let routes =
-                labelled_routes(&f, &hops, &grid, &datelines, sls, tree, 4).expect("it can be routed");
+                labelled_routes(&f, &hops, &grid, &datelines, sls, tree, 4, false).expect("it can be routed");
             let mut detours = 0;
             for (_, end) in f.adapters() {
                 let target = end.attachment.unwrap().0;

@@ -13,8 +13,6 @@ use crate::routing::{Hops, adapters_by_switch, ends_on};
 pub struct Relief {
     /// Channels with at most as many routes are left alone.
     pub goal: u64,
-    /// Passes over the destinations of hot channels, at most.
-    pub passes: usize,
     /// Which channels are hot.
     pub hot: Hot,
     /// How often a switch may look for another channel.
@@ -53,7 +51,7 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
     let ends: Vec<_> = ends.into_iter().filter(|(_, lid)| !violating.contains(lid)).collect();
     let mut tree = Tree::new(fabric, rule, &adapters);
     tree.tries = relief.tries;
-    for _ in 0..relief.passes {
+    loop {
         let load = &mut forwarding.load;
         let largest = largest_of(load);
         let mean = load.iter().sum::<u64>() / (load.len() as u64).max(1);
@@ -281,7 +279,7 @@ mod tests {
     }
 
     fn until(goal: u64) -> Relief {
-        Relief { goal, passes: 4, hot: Hot::UpperHalf, tries: u64::MAX }
+        Relief { goal, hot: Hot::UpperHalf, tries: u64::MAX }
     }
 
     /// The routes by channel, and the adapter pairs on detours, found by walking every path.
