@@ -22,10 +22,14 @@ struct Build {
 
 impl Build {
     fn new(switches: usize) -> Self {
+        Self::with_ports(switches, |_| 12)
+    }
+
+    fn with_ports(switches: usize, ports: impl Fn(usize) -> u8) -> Self {
         let mut builder = FabricBuilder::new();
         let ids = (0..switches).map(|s| {
             let name = format!("S{s}");
-            builder.add(Node::new(NodeKind::Switch, Guid(0x100 + s as u64), 12, &name)).unwrap()
+            builder.add(Node::new(NodeKind::Switch, Guid(0x100 + s as u64), ports(s), &name)).unwrap()
         });
         let switches: Vec<_> = ids.collect();
         Self { free: vec![1; switches.len()], builder, switches, adapters: 0 }
@@ -156,6 +160,20 @@ fn credit_loop(v: &Verdict) -> &[Wait] {
         _ => None,
     });
     found.expect("a credit loop")
+}
+
+/// The turns of the first switch are at the beginning of the graph.
+#[test]
+fn the_turns_of_a_small_first_switch_are_looked_at() {
+    for n in 3..8 {
+        let mut b = Build::with_ports(n, |s| if s == 0 { 2 } else { 12 });
+        (0..n).for_each(|s| b.cable(s, (s + 1) % n));
+        (1..n).for_each(|s| b.adapter(s));
+        let f = b.finish(0);
+        let v = check(&f, &routes(&f, clockwise(&f)), SlPolicy::AsTold);
+        assert!(!v.deadlock_free && v.loop_free);
+        assert_eq!((v.virtual_channels, v.dependencies, v.cyclic_components), (n, n, 1));
+    }
 }
 
 #[test]

@@ -69,6 +69,11 @@ fn mixtures_of_similar_states_are_those_made_in_full() {
         for lid in (1..t.new.lft.lids()).filter_map(|lid| Lid::new(lid as u16)) {
             assert_eq!(common.has(lid), are_common(now, both, lid), "seed {seed}");
         }
+        // Its groups have SLs that nothing has in the two.
+        let mut other_sls = t.old.clone();
+        for group in &mut other_sls.multicast {
+            group.sls = group.sls.map(|sls| !sls);
+        }
         for state in [&t.old, &t.new, &between, &new_rows, &foreign, &raised] {
             assert_eq!(common.is_in(state), has_common(now, &common, both, state), "seed {seed}");
         }
@@ -82,6 +87,7 @@ fn mixtures_of_similar_states_are_those_made_in_full() {
             &[&between, &new_rows],
             &[&new_rows, &t.new],
             &[&t.old, &foreign],
+            &[&other_sls],
             &[&t.old, &t.new],
         ] {
             let (fast, full) = (Mixture::beside(&common, states), Mixture::new(now, &t.sls, states));
