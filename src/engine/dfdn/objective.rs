@@ -133,7 +133,8 @@ impl<'a> Objective<'a> {
         self.move_routes(relief(self.task.fabric, goal), candidate, forwarding);
         let level = matches!(by, BalanceBy::ExpectedLoad) && self.task.settings.balance == Balance::Stable;
         if level && forwarding.complete && self.lost(&self.measure(forwarding)) > STABLE_LOST {
-            let relief = Relief { hot: Hot::AboveMean, ..relief(self.task.fabric, 0) };
+            let relief = relief(self.task.fabric, 0);
+            let relief = Relief { hot: Hot::AboveMean, tries: 4 * relief.tries, ..relief };
             self.move_routes(relief, candidate, forwarding);
         }
     }
