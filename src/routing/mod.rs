@@ -31,7 +31,10 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
-pub use grid::{GridRoutes, LabelledRoutes, StaggeredRoutes, grid_routes, labelled_routes, staggered_routes};
+pub use grid::{
+    GridRoutes, LabelledRoutes, LabelledSettings, StaggeredRoutes, grid_routes, labelled_routes,
+    staggered_routes,
+};
 pub use hops::Hops;
 pub use layers::{Stretch, layered};
 pub use mend::{Choice, Mended, Mending, PreparedMending, Usage};

@@ -27,13 +27,19 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// The candidates to route with: the first ones, and all for one SL where there are few.
+    /// The candidates to route with: the first ones, and the best one with labels for each number of VLs, as more VLs shall
+    /// not end worse. Where there was time for two with labels only, both.
     pub(super) fn compared(&self) -> Vec<&Candidate> {
-        let labelled = |c: &Candidate| matches!(c.rule, Rule::Labelled { .. });
-        let few = self.candidates.iter().filter(|c| labelled(c)).count() <= 2;
-        let all = self.candidates.iter().enumerate();
-        let chosen = all.filter(|(i, c)| *i < self.compare || few && labelled(c));
-        chosen.map(|(_, candidate)| candidate).collect()
+        let labelled = |c: &&Candidate| matches!(c.rule, Rule::Labelled { .. });
+        let (chosen, rest) = self.candidates.split_at(self.compare.min(self.candidates.len()));
+        let mut chosen: Vec<&Candidate> = chosen.iter().collect();
+        let few = self.candidates.iter().filter(labelled).count() <= 2;
+        for candidate in rest.iter().filter(labelled) {
+            if few || chosen.iter().all(|other| other.rule.vls() != candidate.rule.vls()) {
+                chosen.push(candidate);
+            }
+        }
+        chosen
     }
 }
 

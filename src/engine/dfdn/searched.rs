@@ -83,20 +83,21 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
     let mut trials = trials(objective, by, &search.compared());
     let surely = |trial: &Trial| if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
     let price = |trial: &Trial| trial.price(objective) + surely(trial);
-    trials.sort_by(|a, b| price(a).total_cmp(&price(b)));
-    let mut trials = trials.into_iter();
-    let best = trials.next().expect("there is a candidate");
+    let exceeds = |trial: &Trial| trial.forwarding.nonminimal_share() > limit;
+    trials.sort_by(|a, b| exceeds(a).cmp(&exceeds(b)).then(price(a).total_cmp(&price(b))));
+    let best = trials.remove(0);
     let slow = settings.prefer == Prefer::Default && objective.lost(&best.measured) > settings.max_loss;
-    if best.forwarding.nonminimal_share() > limit || slow {
+    if exceeds(&best) || slow {
         return Err(Box::new(Rejected { trial: best, without_tree: None }));
     }
     let (found, candidate) = best.plan(objective);
     if found.plan.serves_multicast() {
         return Ok(found);
     }
-    let with_tree = trials.find(|trial| trial.candidate.tree_reserved && trial.forwarding.complete);
+    let with_tree =
+        trials.into_iter().find(|trial| trial.candidate.tree_reserved && trial.forwarding.complete);
     let best = with_tree.unwrap_or_else(|| Trial::with_tree(objective, by, candidate));
-    if best.forwarding.nonminimal_share() <= limit {
+    if !exceeds(&best) {
         return Ok(best.plan(objective).0);
     }
     Err(Box::new(Rejected { trial: best, without_tree: Some(found) }))

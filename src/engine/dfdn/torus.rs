@@ -12,7 +12,8 @@ use crate::lanes::{LaneLimits, Lanes, datelines, labelled, staggered};
 use crate::multicast::{given_tree, grid_trees, staggered_tree};
 use crate::ordering::{Datelines, Grid, StaggeredCuts, Tree, up_down_rank};
 use crate::routing::{
-    GridRoutes, LabelledRoutes, StaggeredRoutes, grid_routes, labelled_routes, staggered_routes,
+    GridRoutes, LabelledRoutes, LabelledSettings, StaggeredRoutes, grid_routes, labelled_routes,
+    staggered_routes,
 };
 
 /// The longest ring on which one VL suffices for all shortest paths.
@@ -238,22 +239,21 @@ impl<'a> Torus<'a> {
     /// - `limit`: SLs that may be used.
     fn labelled(&self, limit: u8) -> Option<Candidate> {
         let Task { fabric, hops, .. } = self.task;
-        let route = |tree: Option<&[ChannelId]>, entry: usize, around: bool| {
-            let enough = usize::from(limit) >= self.lines.sls() + usize::from(tree.is_some());
-            enough
-                .then(|| labelled_routes(fabric, hops, &self.grid, &self.lines, limit, tree, entry, around))
-                .flatten()
+        let route = |settings: LabelledSettings<'_>| {
+            let enough = usize::from(limit) >= self.lines.sls() + usize::from(settings.tree.is_some());
+            enough.then(|| labelled_routes(fabric, hops, &self.grid, &self.lines, settings)).flatten()
         };
-        let beside = route(None, ENTRY, false)
-            .or_else(|| route(None, 0, false))
-            .map(|routes| self.with_lanes(routes, None));
+        let free = LabelledSettings { sls: limit, tree: None, entry: ENTRY, around: false };
+        let beside = route(free).or_else(|| route(LabelledSettings { entry: 0, ..free }));
+        let beside = beside.map(|routes| self.with_lanes(routes, None));
         if beside.as_ref().is_some_and(|beside| beside.plan.serves_multicast()) {
             return beside;
         }
         // Some pair fits into no SL, or no tree was found among the paths. That of up*/down* gets an SL of its own.
         let root = center(fabric, hops);
         let tree = Tree::new(fabric, &up_down_rank(fabric, root), root).channels_down(fabric);
-        let routes = route(Some(&tree), ENTRY, false).or_else(|| route(Some(&tree), ENTRY, true));
+        let around_tree = LabelledSettings { tree: Some(&tree), ..free };
+        let routes = route(around_tree).or_else(|| route(LabelledSettings { around: true, ..around_tree }));
         Some(self.with_lanes(routes?, Some(&tree)))
     }
 

@@ -51,6 +51,20 @@ impl LabelledRoutes {
     }
 }
 
+/// What [`labelled_routes`] may use.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelledSettings<'a> {
+    /// SLs, at least those of the datelines, and one more with a tree.
+    pub sls: u8,
+    /// The channels away from the root of a spanning tree.
+    pub tree: Option<&'a [ChannelId]>,
+    /// How many channels of the third VL a new entry for an SL is worth.
+    pub entry: usize,
+    /// Whether paths in dimension order go around a broken ring the other way. Then fewer need entries, and more are
+    /// detours.
+    pub around: bool,
+}
+
 /// The most pairs that are not in dimension order, for each turn and SL, unless paths go around broken rings. With more, as
 /// on 14x14x14 with 5 % of its links down, a tenth of the pairs gets no SL of its own, and the tree takes ten times the
 /// load of other channels.
@@ -74,11 +88,6 @@ const CROWDED: usize = 1;
 /// entry, and paths do not go around broken rings.
 ///
 /// - `grid`: of this fabric.
-/// - `sls`: how many may be used, at least those of the datelines, and one more with a tree.
-/// - `tree`: the channels away from the root of a spanning tree.
-/// - `entry`: how many channels of the third VL a new entry for an SL is worth.
-/// - `around`: whether paths in dimension order go around a broken ring the other way. Then fewer need entries, and more
-///   are detours.
 ///
 /// Cost: O(S^2) where one step before dimension order suffices, on all cores for the paths in order and on one for the
 /// others; for each pair that needs more, O(d K + h) with K SLs, d slots and h hops. 2 S^2 bytes and O(K C d).
@@ -87,10 +96,7 @@ pub fn labelled_routes(
     hops: &Hops,
     grid: &Grid,
     datelines: &Datelines,
-    sls: u8,
-    tree: Option<&[ChannelId]>,
-    entry: usize,
-    around: bool,
+    LabelledSettings { sls, tree, entry, around }: LabelledSettings<'_>,
 ) -> Option<LabelledRoutes> {
     let n = fabric.num_switches();
     let width = 2 * grid.dimensions().len();
