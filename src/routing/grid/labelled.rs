@@ -84,7 +84,7 @@ const CROWDED: usize = 1;
 /// VL, as short as its order allows, and at worst those of the tree. So every pair of every connected grid has a path.
 /// These channels are before all others, so they close no cycle either.
 ///
-/// `None` where some pair fits into no SL and there is no tree; also where there are more than [`CROWDED`] pairs for each
+/// `None` where some pair fits into no SL and there is no tree; also where there are more than `CROWDED` pairs for each
 /// entry, and paths do not go around broken rings.
 ///
 /// - `grid`: of this fabric.
