@@ -92,7 +92,7 @@ fn few_blocks_change() {
     let holds = |name: &str, whole: Fabric, most: f64| holds(Balance::Stable, name, &whole, 6, most);
     holds("HyperX", HyperX { dims: vec![6, 6], cas: 6 }.build().unwrap(), 1.1);
     holds("torus", Torus { dims: vec![4, 4, 4], cas: 4 }.build().unwrap(), 3.0);
-    holds("torus in dimension order", Torus { dims: vec![8, 8], cas: 2 }.build().unwrap(), 3.0);
+    holds("torus in dimension order", Torus { dims: vec![8, 8], cas: 2 }.build().unwrap(), 2.2);
 }
 
 /// More detours and VLs than that have to be requested.

@@ -4,7 +4,7 @@ use super::Legal;
 use super::Priced;
 use super::candidates::Candidate;
 use super::keepable::Keepable;
-use super::objective::{Measured, Objective, largest};
+use super::objective::{Measured, Objective};
 use crate::engine::Lineage;
 use crate::engine::Task;
 use crate::engine::plan::{Parts, Plan};
@@ -50,7 +50,7 @@ pub(super) fn one_sl(
     let remark = format!("one SL, {lanes_used}, {detours}: {how} ({})", candidate.name());
     let lanes = Lanes { sl2vl: rule.sl2vl(task.fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
-    let largest = largest(&forwarding);
+    let largest = forwarding.largest_load();
     let tables = (forwarding.lft, measured);
     let mut priced = match trees {
         None => plan(objective, tables, lanes, Some(candidate), remark, remarks),

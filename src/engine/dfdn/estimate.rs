@@ -56,8 +56,8 @@ impl Budget {
         self.left / (targets * self.per_target).max(1)
     }
 
-    /// How many candidates to route with, to compare the results: as many as it affords, but always some where that
-    /// takes little.
+    /// How many candidates to route with, to compare the results: as many as it affords, but always two, and some more
+    /// where that takes little.
     pub(super) fn compared(&self, fabric: &Fabric) -> usize {
         let least = if Self::pass(fabric) <= LEAST_WORK { COMPARED } else { 2 };
         (self.left / (fabric.endports().len() * self.per_target)).clamp(least, COMPARED)

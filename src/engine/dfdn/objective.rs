@@ -66,7 +66,7 @@ impl Figures {
     /// Cost: that of [`quick_bisection`].
     pub(super) fn of(fabric: &Fabric, forwarding: &Forwarding) -> Self {
         let bandwidth = quick_bisection(fabric, &forwarding.lft);
-        Self { load: largest(forwarding), bandwidth, detours: forwarding.nonminimal_share() }
+        Self { load: forwarding.largest_load(), bandwidth, detours: forwarding.nonminimal_share() }
     }
 }
 
@@ -95,7 +95,7 @@ impl Reference {
             // it fills a slow one far beyond its share.
             relieve(fabric, hops, &Rule::Any, relief(fabric, 0), &mut plain);
         }
-        Self { load: largest(&plain), bandwidth: quick_bisection(fabric, &plain.lft) }
+        Self { load: plain.largest_load(), bandwidth: quick_bisection(fabric, &plain.lft) }
     }
 
     /// Tables in relation to it.
@@ -181,8 +181,4 @@ impl<'a> Objective<'a> {
 /// Until no channel carries more than the goal, or the looks are spent.
 fn relief(fabric: &Fabric, goal: u64) -> Relief {
     Relief { goal, hot: Hot::UpperHalf, tries: Budget::relief_tries(fabric) }
-}
-
-pub(super) fn largest(forwarding: &Forwarding) -> u64 {
-    forwarding.load.iter().copied().max().unwrap_or(0)
 }

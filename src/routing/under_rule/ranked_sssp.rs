@@ -69,6 +69,13 @@ impl Forwarding {
         self.detours as f64 / self.pairs.max(1) as f64
     }
 
+    /// The load of the hottest channel; 0 without channels.
+    ///
+    /// Cost: O(C).
+    pub fn largest_load(&self) -> u64 {
+        self.load.iter().copied().max().unwrap_or(0)
+    }
+
     /// As [`Probe::bandwidth`](super::Probe::bandwidth), over all routes between adapters.
     ///
     /// Cost: O(S D) with S switches and D destination LIDs.

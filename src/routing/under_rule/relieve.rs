@@ -52,8 +52,8 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
     let mut tree = Tree::new(fabric, rule, &adapters);
     tree.tries = relief.tries;
     loop {
+        let largest = forwarding.largest_load();
         let load = &mut forwarding.load;
-        let largest = largest_of(load);
         let mean = load.iter().sum::<u64>() / (load.len() as u64).max(1);
         let warm = match relief.hot {
             Hot::UpperHalf => relief.goal.max(mean + (largest - mean) / 2),
@@ -87,15 +87,10 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
                 moved = true;
             }
         }
-        let now = largest_of(&forwarding.load);
-        if !moved || tree.tries == 0 || 100 * now > 99 * largest {
+        if !moved || tree.tries == 0 || 100 * forwarding.largest_load() > 99 * largest {
             return;
         }
     }
-}
-
-fn largest_of(load: &[u64]) -> u64 {
-    load.iter().copied().max().unwrap_or(0)
 }
 
 /// The LIDs of the adapters on a switch, with the switch.
@@ -274,10 +269,6 @@ mod tests {
     use crate::routing::{Lookahead, NoLegalPath, ranked_sssp, stable_sssp};
     use crate::topology::{FatTree, Ring, fail_links, slow_links, small_members};
 
-    fn largest(forwarding: &Forwarding) -> u64 {
-        largest_of(&forwarding.load)
-    }
-
     fn until(goal: u64) -> Relief {
         Relief { goal, hot: Hot::UpperHalf, tries: u64::MAX }
     }
@@ -329,10 +320,10 @@ mod tests {
                     if !forwarding.complete {
                         continue;
                     }
-                    let (before, detours) = (largest(&forwarding), forwarding.detours);
+                    let (before, detours) = (forwarding.largest_load(), forwarding.detours);
                     for hot in [Hot::UpperHalf, Hot::AboveMean] {
                         relieve(&f, &hops, &rule, Relief { hot, ..until(0) }, &mut forwarding);
-                        assert!(largest(&forwarding) <= before, "{name}");
+                        assert!(forwarding.largest_load() <= before, "{name}");
                         assert!(forwarding.detours <= detours, "{name}");
                         assert!(
                             walked(&f, &hops, &forwarding) == (forwarding.load.clone(), forwarding.detours),
@@ -353,12 +344,12 @@ mod tests {
         let hops = Hops::new(&f).unwrap();
         let rule = Rule::OneVl(up_down_rank(&f, SwitchId(0)));
         let route = |rule| ranked_sssp(&f, &hops, rule, Lookahead::Every, NoLegalPath::Detour(None));
-        let goal = largest(&route(&Rule::Any));
+        let goal = route(&Rule::Any).largest_load();
         let mut tables = stable_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Detour(None));
         let before = tables.lft.clone();
-        assert!(10 * largest(&tables) > 13 * goal);
+        assert!(10 * tables.largest_load() > 13 * goal);
         relieve(&f, &hops, &rule, until(goal), &mut tables);
-        assert!(largest(&tables) <= goal);
+        assert!(tables.largest_load() <= goal);
         let entries = |f: &Fabric| f.adapters().count() * f.num_switches();
         let moved = f.adapters().flat_map(|(_, end)| before.to(end.lid).iter().zip(tables.lft.to(end.lid)));
         let moved = moved.filter(|(a, b)| a != b).count();
