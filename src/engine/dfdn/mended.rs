@@ -314,8 +314,8 @@ mod tests {
         assert!(mended >= 19, "{mended}");
     }
 
-    /// 16 routes before; otherwise 19.1 in the mean. Two of the ten failures leave a switch without a path beside these
-    /// tables, and are routed anew.
+    /// 16 routes before; otherwise 19.1 in the mean. Two of the ten failures leave a switch without a path unless others
+    /// leave room for its old entry.
     #[test]
     fn others_leave_channels_that_lost_paths_crowd() {
         let settings = Settings::default();
@@ -324,12 +324,11 @@ mod tests {
         let baseline = Baseline::new(&whole, &settings, &routed).unwrap();
         let largest = |seed: u64| {
             let damaged = fail_links(&whole, 1, seed).unwrap();
-            let mended = mend(&baseline, &damaged, &settings)?;
-            Some(largest_load(&damaged, &mended.plan.lft).unwrap())
+            let mended = mend(&baseline, &damaged, &settings).expect("every switch has a path");
+            largest_load(&damaged, &mended.plan.lft).unwrap()
         };
-        let found: Vec<u64> = (1..=10).filter_map(largest).collect();
-        let mean = found.iter().sum::<u64>() as f64 / found.len() as f64;
-        assert!(found.len() >= 8 && mean < 18.5, "{mean}: {found:?}");
+        let mean = (1..=10).map(largest).sum::<u64>() as f64 / 10.0;
+        assert!(mean < 18.5, "{mean}");
     }
 
     /// Without late entries, only 8 of 20 on the torus. By the sum of loads alone, 10 on the OFT.

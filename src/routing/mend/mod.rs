@@ -15,7 +15,8 @@
 //!
 //! When a channel fails the rest goes first, and the entries over the channel, which drop their packets anyway, go
 //! next. When it returns, these go back first. A switch behind the channel may have to wait for those that forwarded to
-//! it and find other ways: its entry is late, and goes with those over the channel.
+//! it and find other ways: its entry is late, and goes with those over the channel. Until then its packets meet the new
+//! entries of the others, so these must fit to its old one.
 //!
 //! Lost paths crowd the channels around the failure. So other destinations leave the fullest channel, one entry at a
 //! time, where both graphs allow it (`relief.rs`).
@@ -99,15 +100,16 @@ impl PreparedMending<'_> {
     /// Entries for the destinations that have lost a path, all others as they were. `None` where some switch finds no
     /// path, or the earlier tables are not acyclic.
     ///
-    /// A switch with a lost path gets the shortest that closes no cycle. Where some find none, all switches may get new
-    /// paths to that destination. Destinations follow one another in the order of LIDs. One that finds no path among the
-    /// new paths of others goes before all of these, and all begin again, up to `RESTARTS` times. A turn that was free
-    /// gets its old VL if that closes no cycle, else the lowest that closes none. In the end the fullest channels are
-    /// relieved.
+    /// A switch with a lost path gets the shortest that closes no cycle. Where some find none and entries may be late,
+    /// the others choose anew and leave room for the old entries of these. Where some still find none, all switches may
+    /// get new paths to that destination. Destinations follow one another in the order of LIDs. One that finds no path
+    /// among the new paths of others goes before all of these, and all begin again, up to `RESTARTS` times. A turn that
+    /// was free gets its old VL if that closes no cycle, else the lowest that closes none. In the end the fullest channels
+    /// are relieved.
     ///
     /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
-    /// cost of [`TopologicalOrder::admit`] for each new dependency; that again for each restart. Then that of relief: one
-    /// pass over the tables at most.
+    /// cost of [`TopologicalOrder::admit`] for each new dependency; that again whenever further ones of these switches find
+    /// no path, and for each restart. Then that of relief: one pass over the tables at most.
     ///
     /// [`TopologicalOrder::admit`]: crate::ordering::TopologicalOrder::admit
     pub fn mend(&self, choice: Choice) -> Option<Mended> {

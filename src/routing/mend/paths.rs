@@ -12,8 +12,9 @@ use crate::routing::demand::Demand;
 impl Mending<'_> {
     /// The next hop of each switch to a destination; `None` at the target, and for switches that are gone what they
     /// had.
-    /// Where the switches that have lost their paths find none, all may move. Where they still find none and the
-    /// destination may [stray](Mending::may_stray), the new paths have to fit into `ends` alone.
+    /// Where switches that have lost their paths find none, they may have to be late, so the others choose again and leave
+    /// room for their old entries. Where some still find none, all may move. Where that does not help and the destination
+    /// may [stray](Mending::may_stray), the new paths have to fit into `ends` alone.
     ///
     /// - `old`: the next hops before.
     /// - `load`: by channel; the same again afterwards.
@@ -36,34 +37,55 @@ impl Mending<'_> {
         let attempts = strays.iter().flat_map(|&strays| [(false, strays), (true, strays)]);
         attempts.into_iter().find_map(|(all_move, strays)| {
             let moving = if all_move { all() } else { lost.clone() };
-            let lengths = Lengths::new(self, target, old, &moving);
-            let mut added = Vec::new();
-            let next = self.search(&moving, lengths, graphs, (load, &mut added), (choice, strays, routes));
-            added.into_iter().for_each(|(channel, routes): (ChannelId, u64)| load[channel.index()] -= routes);
-            if next.is_none() {
+            let mut first = Vec::new();
+            loop {
+                let lengths = Lengths::new(self, target, old, &moving);
+                let mut added = Vec::new();
+                let of_load = (&mut *load, &mut added);
+                let found =
+                    self.search((&moving, &first), lengths, graphs, of_load, (choice, strays, routes));
+                added.into_iter().for_each(|(channel, routes)| load[channel.index()] -= routes);
+                let mut without = match found {
+                    Ok(next) => return Some(next),
+                    Err(without) => without,
+                };
                 graphs.iter_mut().for_each(|graph| graph.back_to(0));
+                let is_left = |s: &SwitchId| old[s.index()].is_some_and(|was| self.alive[was.index()]);
+                without.retain(|s| choice.late && !all_move && is_left(s) && !first.contains(s));
+                if without.is_empty() {
+                    return None;
+                }
+                first.extend(without);
             }
-            next
         })
     }
 
-    /// - `moving`: the switches that get new paths.
+    /// New paths, or else the switches that find none.
+    ///
+    /// - `moving`: the switches that get new paths; and those of them whose old entries are in `ends` before anybody
+    ///   takes a new one, so that others leave room for them to be late.
     /// - `load`: by channel, and what is added to it.
     /// - `strays`: whether new entries need not fit into `rest`.
     /// - `routes`: from each switch, and how often they count.
     fn search(
         &self,
-        moving: &[SwitchId],
+        (moving, first): (&[SwitchId], &[SwitchId]),
         mut hops: Lengths<'_>,
         [ends, rest]: &mut [Graph<'_>; 2],
         (load, added): (&mut [u64], &mut Vec<(ChannelId, u64)>),
         (choice, strays, routes): (Choice, bool, Option<(&[u64], u64)>),
-    ) -> Option<Vec<Option<ChannelId>>> {
+    ) -> Result<Vec<Option<ChannelId>>, Vec<SwitchId>> {
         let old = hops.old;
         let channels = self.fabric.channels();
         let weights = self.fabric.weights().by_channel();
         ends.begin(old, moving);
         rest.begin(old, &[]);
+        for &s in first {
+            let before = ends.mark();
+            if old[s.index()].is_some_and(|was| !ends.add(s, was, &[])) {
+                ends.back_to(before);
+            }
+        }
         let mut next = old.to_vec();
         // The largest load on the way to the target, and the sum of all.
         let cost = |next: &[Option<ChannelId>], load: &[u64], channel: ChannelId| {
@@ -136,7 +158,8 @@ impl Mending<'_> {
                 }
             }
         }
-        moving.iter().all(|&s| hops.of(s).is_some()).then_some(next)
+        let without: Vec<SwitchId> = moving.iter().copied().filter(|&s| hops.of(s).is_none()).collect();
+        if without.is_empty() { Ok(next) } else { Err(without) }
     }
 }
 
