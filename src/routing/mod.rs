@@ -6,7 +6,7 @@
 //!   [`bfot`], [`bfot_plus`]), and [`hill_climb`], which balances the tables of any of them.
 //! - `under_rule`: P-SSSP under a [`Rule`](crate::ordering::Rule) ([`ranked_sssp`]), what a rule costs
 //!   ([`probe`]), and the search for its labels ([`search_labels`]).
-//! - `grid`: tori and meshes: dimension order, whole and damaged ([`grid_routes`], [`labelled_routes`]), and one SL
+//! - `grid`: tori and meshes: dimension order, whole and damaged ([`grid_routes`], [`LabelledGrid`]), and one SL
 //!   ([`staggered_routes`]).
 //! - `stable`: tables of which a failed link changes few entries ([`stable_sssp`]).
 //! - `straighten`: detours made shortest paths where the dependencies that packets have allow it ([`straighten`]).
@@ -32,7 +32,7 @@ use thiserror::Error;
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
 pub use grid::{
-    GridRoutes, LabelledRoutes, LabelledSettings, StaggeredRoutes, grid_routes, labelled_routes,
+    FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, StaggeredRoutes, grid_routes,
     staggered_routes,
 };
 pub use hops::Hops;

@@ -10,9 +10,9 @@ use crate::engine::{EngineError, Lineage, Prefer, Task};
 use crate::fabric::ChannelId;
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled, staggered};
 use crate::multicast::{given_tree, grid_trees, staggered_tree};
-use crate::ordering::{Datelines, Grid, StaggeredCuts, Tree, up_down_rank};
+use crate::ordering::{Datelines, Grid, Rank, StaggeredCuts, Tree, up_down_rank};
 use crate::routing::{
-    GridRoutes, LabelledRoutes, LabelledSettings, StaggeredRoutes, grid_routes, labelled_routes,
+    FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, StaggeredRoutes, grid_routes,
     staggered_routes,
 };
 
@@ -50,7 +50,7 @@ struct Candidate {
 ///
 /// - `objective`: of the task, where it is known already.
 ///
-/// Cost: that of [`labelled_routes`]; a search for multicast trees where links are missing; an [`Objective`] where
+/// Cost: that of [`LabelledGrid`]; a search for multicast trees where links are missing; an [`Objective`] where
 /// there is a choice.
 ///
 /// # Errors
@@ -90,8 +90,7 @@ pub(super) fn torus_plan<'a>(
 /// Cost: that of [`grid_routes`]; a search for multicast trees where links are missing.
 pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
     let torus = Torus::find(task)?;
-    let routes = torus.route(false);
-    let candidate = if routes.starts.is_empty() { torus.in_order(routes)? } else { return None };
+    let candidate = torus.in_order(torus.around_broken_rings()?)?;
     let plan = Plan { lineage: Lineage::Kept, ..candidate.suffices(task).then_some(candidate.plan)? };
     Some(Priced { plan, price: 0.0, lost: 0.0, legal: None })
 }
@@ -144,20 +143,24 @@ impl<'a> Torus<'a> {
         grid_routes(fabric, hops, &self.grid, &self.lines, center(fabric, hops), sidesteps)
     }
 
+    /// All paths in dimension order: packets go around a broken ring the other way. `None` where that does not suffice.
+    fn around_broken_rings(&self) -> Option<GridRoutes> {
+        let routes = (!self.grid.has_ring_in_parts()).then(|| self.route(false))?;
+        routes.starts.is_empty().then_some(routes)
+    }
+
     /// Tables that may be had, with a multicast tree for groups without configuration.
     fn candidates(&self) -> Vec<Candidate> {
         let limits = self.task.limits;
-        let routes = self.route(false);
         let mut found = Vec::new();
-        if routes.starts.is_empty() {
-            found.extend(self.in_order(routes));
-        }
+        found.extend(self.around_broken_rings().and_then(|routes| self.in_order(routes)));
         if self.grid.is_whole() || limits.vls < LabelledRoutes::VLS {
             return found;
         }
-        let all = self.labelled(limits.sls);
-        if self.lines.sls() == 1 && all.as_ref().is_some_and(|all| all.sls > 1) {
-            found.extend(self.labelled(1));
+        let paths = LabelledGrid::new(self.task.fabric, self.task.hops, &self.grid, &self.lines);
+        let all = self.labelled(&paths, limits.sls);
+        if self.lines.sls() == 1 && all.iter().all(|all| all.sls > 1) {
+            found.extend(self.labelled(&paths, 1));
         }
         found.extend(all);
         if found.is_empty() {
@@ -234,27 +237,43 @@ impl<'a> Torus<'a> {
         priced.plan.serves_multicast().then_some(priced)
     }
 
-    /// Paths that start on a third VL as they need it.
+    /// Paths that start on a third VL as they need it. Where some pair fits into no SL, or no multicast tree is found among
+    /// the paths, SL 0 is kept for these; if paths have it, there may be two candidates.
     ///
     /// - `limit`: SLs that may be used.
-    fn labelled(&self, limit: u8) -> Option<Candidate> {
+    fn labelled(&self, paths: &LabelledGrid<'_>, limit: u8) -> Vec<Candidate> {
         let Task { fabric, hops, .. } = self.task;
-        let route = |settings: LabelledSettings<'_>| {
-            let enough = usize::from(limit) >= self.lines.sls() + usize::from(settings.tree.is_some());
-            enough.then(|| labelled_routes(fabric, hops, &self.grid, &self.lines, settings)).flatten()
+        let route = |first: FirstOrder<'_>, entry: usize| {
+            let kept = usize::from(!matches!(first, FirstOrder::Growing));
+            let enough = usize::from(limit) >= self.lines.sls() + kept;
+            enough.then(|| paths.route(LabelledSettings { sls: limit, first, entry })).flatten()
         };
-        let free = LabelledSettings { sls: limit, tree: None, entry: ENTRY, around: false };
-        let beside = route(free).or_else(|| route(LabelledSettings { entry: 0, ..free }));
-        let beside = beside.map(|routes| self.with_lanes(routes, None));
-        if beside.as_ref().is_some_and(|beside| beside.plan.serves_multicast()) {
-            return beside;
+        let is_crowded = paths.is_crowded(limit);
+        if !is_crowded {
+            let free = route(FirstOrder::Growing, ENTRY).or_else(|| route(FirstOrder::Growing, 0));
+            let free = free.map(|routes| self.with_lanes(routes, None));
+            if free.as_ref().is_some_and(|free| free.plan.serves_multicast()) {
+                return free.into_iter().collect();
+            }
         }
-        // Some pair fits into no SL, or no tree was found among the paths. That of up*/down* gets an SL of its own.
-        let root = center(fabric, hops);
-        let tree = Tree::new(fabric, &up_down_rank(fabric, root), root).channels_down(fabric);
-        let around_tree = LabelledSettings { tree: Some(&tree), ..free };
-        let routes = route(around_tree).or_else(|| route(LabelledSettings { around: true, ..around_tree }));
-        Some(self.with_lanes(routes?, Some(&tree)))
+        let around_tree = || {
+            let root = center(fabric, hops);
+            let tree = Tree::new(fabric, &up_down_rank(fabric, root), root).channels_down(fabric);
+            let routes = (!is_crowded).then(|| route(FirstOrder::AroundTree(&tree), ENTRY)).flatten()?;
+            let is_tight = routes.sls.contains(&0);
+            Some((self.with_lanes(routes, Some(&tree)), is_tight))
+        };
+        let up_down = || {
+            let position = self.grid.from_corner(fabric);
+            let routes = route(FirstOrder::UpDown(&Rank::up_down(fabric, &position)), ENTRY)?;
+            let tree = Tree::up_down(fabric, &position).channels_down(fabric);
+            Some(self.with_lanes(routes, Some(&tree)))
+        };
+        let (around_tree, up_down) = rayon::join(around_tree, up_down);
+        match around_tree {
+            Some((beside, false)) => vec![beside],
+            around_tree => around_tree.map(|(beside, _)| beside).into_iter().chain(up_down).collect(),
+        }
     }
 
     /// - `tree`: the channels away from the root of a tree for multicast; `None`: a tree is looked for.

@@ -4,6 +4,9 @@ mod labels;
 mod ladders;
 mod place;
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use self::labels::{Labels, MOST_DIMENSIONS};
 use self::ladders::Ladders;
 use crate::fabric::{ChannelId, Fabric, SwitchId};
@@ -173,11 +176,47 @@ impl Grid {
         usize::from(self.reach[self.index(s, dimension, up)])
     }
 
+    /// Whether some ring is in several parts: some of its switches do not reach each other in it.
+    pub fn has_ring_in_parts(&self) -> bool {
+        self.reach.chunks_exact(2 * self.dimensions.len()).any(|reach| {
+            let each = self.dimensions.iter().zip(reach.chunks_exact(2));
+            each.filter(|(dimension, _)| dimension.ring)
+                .any(|(dimension, reach)| usize::from(reach[0] + reach[1]) + 1 < dimension.length)
+        })
+    }
+
     /// The dimension of a channel.
     pub fn dimension_of(&self, fabric: &Fabric, channel: ChannelId) -> usize {
         let c = fabric.channels().get(channel);
         let differs = |(a, b): (&u8, &u8)| a != b;
         self.place(c.from).iter().zip(self.place(c.to)).position(differs).expect("each channel is a step")
+    }
+
+    /// By switch, its place in an order that begins in a corner and grows from neighbour to neighbour, always at the least
+    /// sum of positions. Each switch but the first has a neighbour before it. On a mesh, up*/down* by this order allows a
+    /// shortest path to all pairs, and these do not gather at the first switch as they do at a root.
+    ///
+    /// `fabric`: connected.
+    ///
+    /// Cost: O(S log S + C).
+    pub fn from_corner(&self, fabric: &Fabric) -> Vec<u32> {
+        let key = |s: SwitchId| {
+            let sum: u32 = self.place(s).iter().map(|&position| u32::from(position)).sum();
+            Reverse((sum, s))
+        };
+        let mut place = vec![u32::MAX; fabric.num_switches()];
+        let mut open: BinaryHeap<_> = fabric.switch_ids().map(key).max().into_iter().collect();
+        let mut now = 0;
+        while let Some(Reverse((_, s))) = open.pop() {
+            if place[s.index()] < u32::MAX {
+                continue;
+            }
+            place[s.index()] = now;
+            now += 1;
+            let ahead = fabric.channels().out(s).map(|(_, c)| c.to);
+            open.extend(ahead.filter(|to| place[to.index()] == u32::MAX).map(key));
+        }
+        place
     }
 
     /// Whether no switch and no step is missing.

@@ -81,3 +81,29 @@ fn other_fabrics_are_no_grids() {
         assert!(Grid::find(&f).is_none(), "{f}");
     }
 }
+
+#[test]
+fn the_order_from_a_corner_grows_from_neighbour_to_neighbour() {
+    let mesh = Mesh { dims: vec![4, 5, 3], cas: 1 }.build().unwrap();
+    let without = |f: &Fabric, seed| {
+        let f = fail_links(f, 6, seed).unwrap();
+        fail_switches(&f, 1, Candidates::Any, seed).unwrap()
+    };
+    for f in [mesh.clone(), torus(&[6, 7]), without(&mesh, 1), without(&torus(&[5, 6, 4]), 2)] {
+        let grid = Grid::find(&f).unwrap();
+        let place = grid.from_corner(&f);
+        let mut sorted = place.clone();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..f.num_switches() as u32), "{f}: all are different");
+        for s in f.switch_ids().filter(|s| place[s.index()] > 0) {
+            let ahead = f.channels().out(s).map(|(_, c)| place[c.to.index()]);
+            assert!(ahead.min() < Some(place[s.index()]), "{f}: {s:?} has an earlier neighbour");
+        }
+        if grid.is_whole() {
+            let sum = |s: SwitchId| grid.place(s).iter().map(|&p| u32::from(p)).sum::<u32>();
+            let mut order: Vec<SwitchId> = f.switch_ids().collect();
+            order.sort_by_key(|s| place[s.index()]);
+            assert!(order.is_sorted_by_key(|&s| sum(s)), "{f}: the sums of positions ascend");
+        }
+    }
+}

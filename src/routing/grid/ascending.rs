@@ -1,5 +1,7 @@
 //! Paths on a damaged grid that ascend in an order of the virtual channels.
 
+use std::cmp::Reverse;
+
 use super::first_vl::{FirstVl, NONE};
 
 /// In a column of slots: the target itself.
@@ -17,8 +19,8 @@ const LONGER: u16 = 4;
 /// Turns get their VL as paths need them, SL by SL.
 ///
 /// Two VLs are those of dimension order, and their virtual channels have fixed positions. A third one comes before
-/// them: it takes the first channel of every path, and as many more as the path needs. Its channels have no fixed
-/// order: each path adds dependencies, as long as these close no cycle.
+/// them: it takes the first channel of every path, and as many more as the path needs. Its channels have an order that
+/// stays, or one that grows: each path adds dependencies, as long as these close no cycle.
 ///
 /// A *channel* is a switch times the number of slots plus a slot; a *slot* is a direction of a dimension.
 pub(super) struct Ascending {
@@ -40,7 +42,9 @@ pub(super) struct Ascending {
     pub(super) used: usize,
     first: FirstVl,
     /// By channel: routes.
-    pub(super) load: Vec<u64>,
+    load: Vec<u64>,
+    /// The largest load when this column was begun.
+    hottest: u64,
     /// By switch: what is known of its path to the target of this column, and when that was found.
     rest: Vec<(Rest, u32)>,
     /// Counts what outdates `rest`: other columns, and new labels.
@@ -57,18 +61,20 @@ struct Rest {
     new: [u8; SLS],
     /// Channels on the first VL after the first channel.
     early: [u8; SLS],
-    /// The SLs with which the path ascends, as bits. The order on the first VL is not looked at.
-    ascends: u16,
+    /// Whether the path ascends with each SL. The order on the first VL is not looked at.
+    ascends: [bool; SLS],
 }
 
 impl Rest {
     /// A path of one channel.
-    const ONE: Self = Self { ahead: [u32::MAX; SLS], new: [0; SLS], early: [0; SLS], ascends: u16::MAX };
+    const ONE: Self = Self { ahead: [u32::MAX; SLS], new: [0; SLS], early: [0; SLS], ascends: [true; SLS] };
 }
 
 /// A way for a switch to go on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Choice {
+    /// Whether it adds to a channel that has the largest load of all.
+    is_hot: bool,
     /// Less is better: for each new label its [price](Ascending::new), as it leaves less room to other paths, and 1 for
     /// each channel on the first VL after the first channel.
     price: usize,
@@ -126,8 +132,8 @@ impl Ascending {
     /// In a column of SLs: the path is all on the first VL, with an SL of its own.
     pub(super) const EARLY: u8 = u8::MAX;
 
-    /// - `next`, `position`: see there. Positions begin with 1.
-    /// - `order`: by channel, the position that its first VL begins with.
+    /// - `next`, `position`, `load`: see there. Positions begin with 1. The load is that of dimension order.
+    /// - `first`: the order on the first VL.
     /// - `limit`: SLs that may be used.
     /// - `price`: how many channels on the first VL a new label is worth.
     /// - `in_order`: labels of the SLs of dimension order, by SL, switch, slot of the channel before and slot.
@@ -135,7 +141,8 @@ impl Ascending {
         slots: usize,
         next: Vec<u32>,
         position: [Vec<u32>; 2],
-        order: &[u32],
+        load: Vec<u64>,
+        first: FirstVl,
         (limit, price): (usize, usize),
         in_order: &[u8],
     ) -> Self {
@@ -148,8 +155,7 @@ impl Ascending {
                 *labels = [FIRST; SLS];
             }
         }
-        let first = FirstVl::new(slots, &next, order);
-        let (load, rest) = (vec![0; next.len()], vec![(Rest::ONE, 0); switches]);
+        let rest = vec![(Rest::ONE, 0); switches];
         let base = in_order.len() / each;
         Self {
             switches,
@@ -163,18 +169,11 @@ impl Ascending {
             used: base,
             first,
             load,
+            hottest: 0,
             rest,
             now: 0,
             choices: Vec::new(),
         }
-    }
-
-    /// Adds a link to a tree whose packets are all on the first VL, in both directions and with all their turns. To be
-    /// called for all links of the tree before any path, away from the root.
-    ///
-    /// - `channel`: to a switch that is not in the tree yet.
-    pub(super) fn reserve(&mut self, channel: usize) {
-        self.first.reserve(channel);
     }
 
     /// By SL, switch, slot of the channel before (one more: a source) and slot: the VL, or [`UNSET`].
@@ -192,9 +191,9 @@ impl Ascending {
     }
 
     /// Gives each switch that is not in dimension order a path: a shortest one if any fits into an SL, else a longer
-    /// one. The last SL is kept for switches that get none with the others. Where no SL is left for a switch and there is a
-    /// tree, its path is all on the first VL, at worst in the tree, and switches whose paths met that one get others.
-    /// Returns the lengths of all paths; `None` where some switch has none.
+    /// one. The last SL is kept for switches that get none with the others. Where no SL is left for a switch and the first
+    /// VL connects all, its path is all on that VL, and switches whose paths met that one get others. Returns the lengths
+    /// of all paths; `None` where some switch has none.
     ///
     /// Cost: O(S d) where switches need one step before a path in order; O(d K + h) more for each other switch, with K
     /// SLs and h hops, and O(d K h) where it needs new labels.
@@ -203,6 +202,13 @@ impl Ascending {
         let mut open: Vec<usize> = (0..self.switches).filter(|&s| !column.in_order[s]).collect();
         open.iter().for_each(|&s| paths.length[s] = u16::MAX);
         let mut early = Early { has: vec![false; self.switches], towards: Vec::new() };
+        self.hottest = self.load.iter().copied().max().unwrap_or(0);
+        let (in_order, routes) = (column.in_order, column.routes);
+        let routes = |are_in_order: bool| -> Vec<u64> {
+            let each = in_order.iter().zip(routes);
+            each.map(|(&is, &routes)| if is == are_in_order { routes } else { 0 }).collect()
+        };
+        let mut moved = routes(false);
         loop {
             open.sort_by_key(|&s| (column.hops[s], s));
             self.now += 1;
@@ -210,15 +216,18 @@ impl Ascending {
             if lost.is_empty() {
                 break;
             }
-            if !self.first.has_tree() {
+            if !self.first.connects() {
                 return None;
             }
             if early.towards.is_empty() {
-                early.towards = self.first.towards(column.target);
+                // From now on, paths in dimension order may be given up too.
+                self.count(column.slots, column.lengths, routes(true), false);
+                moved = column.routes.to_vec();
+                early.towards = self.first.towards(column.target, &self.load);
             }
             open = self.stay_on_first(column, lost, &mut early, &mut paths)?;
         }
-        self.add_load(column, &paths.length);
+        self.count(column.slots, &paths.length, moved, true);
         Some(paths.length)
     }
 
@@ -335,7 +344,7 @@ impl Ascending {
     ) -> Option<Choice> {
         let mut choices = std::mem::take(&mut self.choices);
         choices.clear();
-        let (sls, price) = (pass.limit.min(self.used + 1), self.price);
+        let (sls, price, hottest) = (pass.limit.min(self.used + 1), self.price, self.hottest);
         for slot in 0..self.slots {
             let channel = s * self.slots + slot;
             if self.next[channel] == NONE || paths.length[self.to(channel)] != now - 1 {
@@ -343,9 +352,10 @@ impl Ascending {
             }
             let load = self.load[channel].max(paths.hottest[self.to(channel)]);
             let Rest { new, early, ascends, .. } = self.rest_by(column, s, slot);
-            choices.extend((0..sls).filter(|&sl| ascends >> sl & 1 == 1).map(|sl| {
+            choices.extend((0..sls).filter(|&sl| ascends[sl]).map(|sl| {
                 let (new, early) = (new[sl], early[sl]);
-                Choice { price: price * usize::from(new) + usize::from(early), new, load, slot, sl, early }
+                let price = price * usize::from(new) + usize::from(early);
+                Choice { is_hot: load >= hottest, price, new, load, slot, sl, early }
             }));
         }
         let best = self.in_present_order(column, s, &choices).or_else(|| self.reordered(column, s, &choices));
@@ -371,6 +381,9 @@ impl Ascending {
     /// The best choice that ascends on the first VL if its order changes. The order changes for the others too: later
     /// paths of this kind find one that suits them.
     fn reordered(&mut self, column: &Column<'_>, s: usize, choices: &[Choice]) -> Option<Choice> {
+        if !self.first.grows() {
+            return None;
+        }
         let mut sorted: Vec<&Choice> = choices.iter().collect();
         sorted.sort_unstable_by_key(|choice| (choice.load, choice.slot, choice.early, choice.sl));
         let mut best: Option<Choice> = None;
@@ -431,19 +444,19 @@ impl Ascending {
         let labels = &self.labels[self.turn(before, channel)];
         let at = [self.position[0][channel], self.position[1][channel]];
         let mut longer = *rest;
-        for (sl, &label) in labels.iter().enumerate().take(self.limit.min(self.used + 1)) {
+        // All SLs alike and without branches, as this is the innermost loop.
+        let only = |is: bool, position: u32| u32::from(is).wrapping_neg() & position;
+        let wide = labels.map(u32::from);
+        for sl in 0..SLS {
             let ahead = rest.ahead[sl];
-            let (position, fits) = match label {
-                UNSET => {
-                    longer.new[sl] += 1;
-                    (latest(at, ahead).map_or(0, |vl| at[vl]), true)
-                }
-                FIRST => (0, true),
-                vl => (at[usize::from(vl)], at[usize::from(vl)] < ahead),
-            };
-            longer.ahead[sl] = position;
-            longer.early[sl] += u8::from(position == 0);
-            longer.ascends &= !(u16::from(!fits) << sl);
+            let latest = only(at[0] < ahead, at[0]).max(only(at[1] < ahead, at[1]));
+            let given = only(wide[sl] == 0, at[0]) | only(wide[sl] == 1, at[1]);
+            longer.ahead[sl] = only(wide[sl] == u32::from(UNSET), latest) | given;
+        }
+        for sl in 0..SLS {
+            longer.new[sl] += u8::from(labels[sl] == UNSET);
+            longer.early[sl] += u8::from(longer.ahead[sl] == 0);
+            longer.ascends[sl] &= longer.ahead[sl] == 0 || longer.ahead[sl] < rest.ahead[sl];
         }
         longer
     }
@@ -474,17 +487,19 @@ impl Ascending {
         self.now += u32::from(choice.new > 0);
     }
 
-    /// Adds the routes of the switches that are not in dimension order.
-    fn add_load(&mut self, column: &Column<'_>, length: &[u16]) {
-        let there = |&s: &usize| s != column.target && length[s] < u16::MAX;
+    /// Adds the routes of some switches to the loads, or takes them off.
+    ///
+    /// - `slots`, `length`: by switch: its next step, and the length of its path; 0 where none is counted.
+    /// - `routes`: by switch: those that begin there.
+    fn count(&mut self, slots: &[u8], length: &[u16], mut routes: Vec<u64>, add: bool) {
+        let there = |&s: &usize| (1..u16::MAX).contains(&length[s]);
         let mut order: Vec<usize> = (0..self.switches).filter(there).collect();
-        order.sort_unstable_by_key(|&s| std::cmp::Reverse(length[s]));
-        let own = |s: usize| if column.in_order[s] { 0 } else { column.routes[s] };
-        let mut flow: Vec<u64> = (0..self.switches).map(own).collect();
+        order.sort_unstable_by_key(|&s| Reverse(length[s]));
         for s in order {
-            let channel = s * self.slots + usize::from(column.slots[s]);
-            self.load[channel] += flow[s];
-            flow[self.to(channel)] += flow[s];
+            let channel = s * self.slots + usize::from(slots[s]);
+            let all = self.load[channel];
+            self.load[channel] = if add { all + routes[s] } else { all - routes[s] };
+            routes[self.to(channel)] += routes[s];
         }
     }
 }

@@ -1,4 +1,6 @@
-//! The VL of the first channels: an order of its channels that grows with the paths.
+//! The VL of the first channels, and the order of its channels.
+
+use std::cmp::Reverse;
 
 /// No switch, or no link.
 pub(super) const NONE: u32 = u32::MAX;
@@ -19,13 +21,27 @@ pub(super) struct FirstVl {
     refused: Vec<bool>,
     /// By channel: whether it belongs to a tree.
     reserved: Vec<bool>,
+    /// Whether a path that ascends leads from each switch to each, or a tree does.
+    connects: bool,
     mark: Vec<bool>,
     /// Visits that are left.
     budget: usize,
 }
 
 impl FirstVl {
-    pub(super) fn new(slots: usize, next: &[u32], position: &[u32]) -> Self {
+    /// An order that grows with the paths.
+    ///
+    /// - `position`: by channel, where it begins.
+    pub(super) fn growing(slots: usize, next: &[u32], position: &[u32]) -> Self {
+        Self::new(slots, next, position, REORDERING * next.len())
+    }
+
+    /// An order that stays. A path that ascends in it must lead from each switch to each.
+    pub(super) fn fixed(slots: usize, next: &[u32], position: &[u32]) -> Self {
+        Self { connects: true, ..Self::new(slots, next, position, 0) }
+    }
+
+    fn new(slots: usize, next: &[u32], position: &[u32], budget: usize) -> Self {
         let channels = next.len();
         let mut sorted: Vec<usize> = (0..channels).collect();
         sorted.sort_by_key(|&c| (position[c], c));
@@ -34,8 +50,8 @@ impl FirstVl {
         let none = vec![false; channels * slots];
         let (depends, refused) = (none.clone(), none);
         let (reserved, mark) = (vec![false; channels], vec![false; channels]);
-        let budget = REORDERING * channels;
-        Self { slots, next: next.to_vec(), order, depends, refused, reserved, mark, budget }
+        let connects = false;
+        Self { slots, next: next.to_vec(), order, depends, refused, reserved, connects, mark, budget }
     }
 
     fn edge(&self, first: usize, second: usize) -> usize {
@@ -70,23 +86,32 @@ impl FirstVl {
         }
         self.reserved[channel] = true;
         self.reserved[back] = true;
+        self.connects = true;
     }
 
-    /// Whether there is a tree.
-    pub(super) fn has_tree(&self) -> bool {
-        self.reserved.contains(&true)
+    /// Whether each pair of switches has a path on this VL.
+    pub(super) fn connects(&self) -> bool {
+        self.connects
+    }
+
+    /// Whether the order may still change.
+    pub(super) fn grows(&self) -> bool {
+        self.budget > 0
     }
 
     /// By switch: the slot of a path to a target that ascends in the order, and the hops; `u16::MAX` where none is found.
-    /// Of several steps with the fewest hops, it takes the latest.
+    /// Of several steps with the fewest hops, it takes one that is later than the step back, as down channels are later
+    /// than up channels: more channels ascend to it. Of these, it takes the one with the least load.
     ///
-    /// Cost: O(C).
-    pub(super) fn towards(&self, target: usize) -> Vec<(u8, u16)> {
+    /// - `load`: by channel.
+    ///
+    /// Cost: O(C log C).
+    pub(super) fn towards(&self, target: usize, load: &[u64]) -> Vec<(u8, u16)> {
         let mut towards = vec![(u8::MAX, u16::MAX); self.next.len() / self.slots];
         towards[target].1 = 0;
         let mut level = vec![target];
         for hops in 1.. {
-            let mut found: Vec<(usize, u32, u8)> = Vec::new();
+            let mut found: Vec<(usize, bool, Reverse<u64>, u8)> = Vec::new();
             for s in level {
                 let after = if s == target {
                     u32::MAX
@@ -98,10 +123,12 @@ impl FirstVl {
                     if from == NONE || towards[from as usize].1 != u16::MAX {
                         continue;
                     }
+                    let (from, back) = (from as usize, s * self.slots + slot);
                     let slot = slot ^ 1;
-                    let at = self.order[from as usize * self.slots + slot];
-                    if at < after {
-                        found.push((from as usize, at, slot as u8));
+                    let channel = from * self.slots + slot;
+                    if self.order[channel] < after {
+                        let is_late = self.order[channel] > self.order[back];
+                        found.push((from, is_late, Reverse(load[channel]), slot as u8));
                     }
                 }
             }
@@ -110,7 +137,7 @@ impl FirstVl {
             }
             found.sort_unstable();
             // The last one of each switch.
-            found.iter().for_each(|&(s, _, slot)| towards[s] = (slot, hops));
+            found.iter().for_each(|&(s, .., slot)| towards[s] = (slot, hops));
             level = found.into_iter().map(|(s, ..)| s).collect();
             level.dedup();
         }

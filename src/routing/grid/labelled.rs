@@ -3,10 +3,10 @@
 use rayon::prelude::*;
 
 use super::ascending::{Ascending, Column, HOME};
-use super::first_vl::NONE;
-use super::{BROKEN, Slot, distance, tables};
+use super::first_vl::{FirstVl, NONE};
+use super::{BROKEN, Slot, tables};
 use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl};
-use crate::ordering::{Datelines, Grid};
+use crate::ordering::{Datelines, Grid, Rank};
 use crate::routing::{Hops, adapters_by_switch};
 use crate::tables::Lft;
 
@@ -22,7 +22,7 @@ pub struct LabelledRoutes {
     slots: usize,
     /// Number of SLs of paths.
     pub used: u8,
-    /// SLs before them: one if SL 0 is for multicast and for paths that are all on the third VL.
+    /// SLs before them: one if SL 0 is kept for multicast and for paths that are all on the third VL.
     pub first: u8,
     /// Pairs of adapters on detours.
     pub detours: u64,
@@ -51,126 +51,194 @@ impl LabelledRoutes {
     }
 }
 
-/// What [`labelled_routes`] may use.
+/// What [`LabelledGrid::route`] may use.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelledSettings<'a> {
-    /// SLs, at least those of the datelines, and one more with a tree.
+    /// SLs, at least those of the datelines, and one more where SL 0 is kept.
     pub sls: u8,
-    /// The channels away from the root of a spanning tree.
-    pub tree: Option<&'a [ChannelId]>,
+    /// The order of the channels on the third VL.
+    pub first: FirstOrder<'a>,
     /// How many channels of the third VL a new entry for an SL is worth.
     pub entry: usize,
-    /// Whether paths in dimension order go around a broken ring the other way. Then fewer need entries, and more are
-    /// detours.
-    pub around: bool,
 }
 
-/// The most pairs that are not in dimension order, for each turn and SL, unless paths go around broken rings. With more, as
-/// on 14x14x14 with 5 % of its links down, a tenth of the pairs gets no SL of its own, and the tree takes ten times the
-/// load of other channels.
-const CROWDED: usize = 1;
+/// The order of the channels on the third VL, and what becomes of pairs that fit into no SL.
+#[derive(Clone, Copy, Debug)]
+pub enum FirstOrder<'a> {
+    /// It grows with the paths. Each pair must fit.
+    Growing,
+    /// It grows too. A spanning tree is part of it, given by its channels away from the root. SL 0 is kept: it has the
+    /// third VL at every turn, and is for multicast and for pairs that do not fit.
+    AroundTree(&'a [ChannelId]),
+    /// It is that of up*/down*, and stays. SL 0 is kept likewise.
+    UpDown(&'a Rank),
+}
 
-/// Routes in dimension order as [`Datelines`] say where that is possible, on two VLs. The other paths begin with one
-/// or more channels on a third VL and go on in dimension order, or in any other way that ascends in the order of the
-/// virtual channels; they are shortest ones as far as an SL is left for them. Of these, the one is taken that needs the
-/// fewest channels of the third VL and new entries for its SL, then that with the least load.
-///
-/// The order: the third VL, in an order of its own that grows with the paths; then dimension by dimension VL 0 and VL 1.
-/// In a ring, channels ascend in each direction from the step that unicast never passes on that VL, or from a missing
-/// step. So the channels of all paths, with all SLs, close no cycle.
-///
-/// A spanning tree may be part of the order on the third VL: its paths, all on that VL, ascend too. Then SL 0 has the
-/// third VL at every turn. It is for multicast, and for pairs that fit into no other SL: their paths are all on the third
-/// VL, as short as its order allows, and at worst those of the tree. So every pair of every connected grid has a path.
-/// These channels are before all others, so they close no cycle either.
-///
-/// `None` where some pair fits into no SL and there is no tree; also where there are more than `CROWDED` pairs for each
-/// entry, and paths do not go around broken rings.
-///
-/// - `grid`: of this fabric.
-///
-/// Cost: O(S^2) where one step before dimension order suffices, on all cores for the paths in order and on one for the
-/// others; for each pair that needs more, O(d K + h) with K SLs, d slots and h hops. 2 S^2 bytes and O(K C d).
-pub fn labelled_routes(
-    fabric: &Fabric,
-    hops: &Hops,
-    grid: &Grid,
-    datelines: &Datelines,
-    LabelledSettings { sls, tree, entry, around }: LabelledSettings<'_>,
-) -> Option<LabelledRoutes> {
-    let n = fabric.num_switches();
-    let width = 2 * grid.dimensions().len();
-    let next = next(fabric, grid);
-    let position = positions(fabric, grid, datelines);
-    let base = datelines.sls();
-    let mut labels = Vec::with_capacity(base * n * (width + 1) * width);
-    for sl in 0..base {
-        let of = |before: usize, slot: usize| datelines.vl(slot / 2, Sl(sl as u8), before / 2 == slot / 2).0;
-        let one: Vec<u8> =
-            (0..=width).flat_map(|before| (0..width).map(move |slot| of(before, slot))).collect();
-        (0..n).for_each(|_| labels.extend(&one));
+impl FirstOrder<'_> {
+    /// Whether SL 0 is kept.
+    fn keeps_one(self) -> bool {
+        !matches!(self, Self::Growing)
     }
-    let adapters = adapters_by_switch(fabric);
-    let walk = Walk { grid, datelines, next: &next, position: &position, around };
-    let mut slots = vec![HOME; n * n];
-    let mut pairs = vec![0_u8; n * n];
-    let columns = slots.par_chunks_mut(n.max(1)).zip(pairs.par_chunks_mut(n.max(1))).enumerate();
-    let load = columns
-        .fold(
-            || vec![0_u64; n * width],
-            |mut load, (target, (slots, sls))| {
-                walk.in_order(SwitchId::at(target), slots, sls);
-                walk.add_load(SwitchId::at(target), slots, &adapters, &mut load);
-                load
-            },
-        )
-        .reduce(|| vec![0; n * width], |a, b| a.into_iter().zip(b).map(|(a, b)| a + b).collect());
-    let broken = slots.iter().filter(|&&slot| slot == BROKEN).count();
-    if !around && broken > CROWDED * n * (width + 1) * width * usize::from(sls) {
-        return None;
+}
+
+/// Paths on a damaged [`Grid`]: in dimension order as [`Datelines`] say where that is possible, on two VLs. The other
+/// paths begin with one or more channels on a third VL and go on in dimension order, or in any other way that ascends in
+/// the order of the virtual channels; they are shortest ones as far as an SL is left for them.
+///
+/// The order: the third VL, in an [order](FirstOrder) of its own; then dimension by dimension VL 0 and VL 1. In a ring,
+/// channels ascend in each direction from the step that unicast never passes on that VL, or from a missing step. So the
+/// channels of all paths, with all SLs, close no cycle.
+pub struct LabelledGrid<'a> {
+    fabric: &'a Fabric,
+    hops: &'a Hops,
+    grid: &'a Grid,
+    datelines: &'a Datelines,
+    /// By switch: its adapters.
+    adapters: Vec<u64>,
+    /// By switch and slot: the switch ahead, or [`NONE`].
+    next: Vec<u32>,
+    /// By VL of dimension order, switch and slot: the position of the virtual channel.
+    position: [Vec<u32>; 2],
+    /// By target and source: the next step in dimension order, or [`BROKEN`] where that does not reach the target.
+    slots: Vec<Slot>,
+    /// The same: the SL.
+    sls: Vec<u8>,
+    /// By switch and slot: routes in dimension order.
+    load: Vec<u64>,
+}
+
+impl<'a> LabelledGrid<'a> {
+    /// - `grid`: of this fabric.
+    ///
+    /// Cost: O(S^2) on all cores, and 2 S^2 bytes.
+    pub fn new(fabric: &'a Fabric, hops: &'a Hops, grid: &'a Grid, datelines: &'a Datelines) -> Self {
+        let n = fabric.num_switches();
+        let width = 2 * grid.dimensions().len();
+        let adapters = adapters_by_switch(fabric);
+        let (next, position) = (next(fabric, grid), positions(fabric, grid, datelines));
+        let walk = Walk { grid, datelines, next: &next, position: &position };
+        let mut slots = vec![HOME; n * n];
+        let mut sls = vec![0_u8; n * n];
+        let columns = slots.par_chunks_mut(n.max(1)).zip(sls.par_chunks_mut(n.max(1))).enumerate();
+        let load = columns
+            .fold(
+                || vec![0_u64; n * width],
+                |mut load, (target, (slots, sls))| {
+                    walk.in_order(SwitchId::at(target), slots, sls);
+                    walk.add_load(SwitchId::at(target), slots, &adapters, &mut load);
+                    load
+                },
+            )
+            .reduce(|| vec![0; n * width], |a, b| a.into_iter().zip(b).map(|(a, b)| a + b).collect());
+        Self { fabric, hops, grid, datelines, adapters, next, position, slots, sls, load }
     }
-    let first = u8::from(tree.is_some());
-    // At first, the third VL is in dimension order too.
-    let mut ascending = Ascending::new(
-        width,
-        next.clone(),
-        position.clone(),
-        &position[0],
-        (usize::from(sls - first), entry),
-        &labels,
-    );
-    ascending.load = load;
-    for &channel in tree.unwrap_or_default() {
-        let c = fabric.channels().get(channel);
-        let i = grid.dimension_of(fabric, channel);
-        let slot = Datelines::sidestep(i, grid.channels(c.from, i, true).contains(&channel));
-        ascending.reserve(c.from.index() * width + usize::from(slot));
+
+    /// Whether more pairs are out of dimension order than the SLs have entries, as on 14x14x14 with 5 % of its links down.
+    /// So many do not fit that their paths should not share the few of an order that grew for others.
+    pub fn is_crowded(&self, sls: u8) -> bool {
+        let width = 2 * self.grid.dimensions().len();
+        let broken = self.slots.iter().filter(|&&slot| slot == BROKEN).count();
+        broken > self.next.len() * (width + 1) * usize::from(sls)
     }
-    let mut detours = 0;
-    for (target, (slots, sls)) in slots.chunks_mut(n.max(1)).zip(pairs.chunks_mut(n.max(1))).enumerate() {
-        let in_order: Vec<bool> = slots.iter().map(|&slot| slot != BROKEN).collect();
-        let routes: Vec<u64> = adapters.iter().map(|&a| a * adapters[target]).collect();
-        let hops = hops.row(SwitchId::at(target));
-        let lengths = walk.lengths(target, slots);
-        let (in_order, lengths) = (&in_order, &lengths);
-        let mut column = Column { target, slots, sls, in_order, lengths, hops, routes: &routes };
-        let length = ascending.complete(&mut column)?;
-        let longer = (0..n).filter(|&s| length[s] > u16::from(hops[s]));
-        detours += longer.map(|s| routes[s]).sum::<u64>();
+
+    /// Completes the paths. Of the shortest ones that fit into an SL, a switch takes one that adds to no channel with the
+    /// largest load, then that which needs the fewest channels of the third VL and new entries for its SL, then the least
+    /// loaded.
+    ///
+    /// Pairs that fit into no SL get SL 0, if it is kept: their paths are all on the third VL, as short as its order
+    /// allows, and at worst those of its tree. So every pair of every connected grid has a path. These channels are before
+    /// all others, so they close no cycle either. `None` where SL 0 is not kept and some pair does not fit.
+    ///
+    /// Cost: O(S^2) where one step before dimension order suffices, on one core; for each pair that needs more, O(d K + h)
+    /// with K SLs, d slots and h hops. 2 S^2 bytes and O(K C d).
+    pub fn route(&self, settings: LabelledSettings<'_>) -> Option<LabelledRoutes> {
+        let (fabric, grid) = (self.fabric, self.grid);
+        let n = fabric.num_switches();
+        let width = 2 * grid.dimensions().len();
+        let first = u8::from(settings.first.keeps_one());
+        let mut ascending = Ascending::new(
+            width,
+            self.next.clone(),
+            self.position.clone(),
+            self.load.clone(),
+            self.first_vl(settings.first),
+            (usize::from(settings.sls - first), settings.entry),
+            &self.labels_in_order(),
+        );
+        let (mut slots, mut sls) = (self.slots.clone(), self.sls.clone());
+        let walk = self.walk();
+        let mut detours = 0;
+        for (target, (slots, sls)) in slots.chunks_mut(n.max(1)).zip(sls.chunks_mut(n.max(1))).enumerate() {
+            let in_order: Vec<bool> = slots.iter().map(|&slot| slot != BROKEN).collect();
+            let routes: Vec<u64> = self.adapters.iter().map(|&a| a * self.adapters[target]).collect();
+            let hops = self.hops.row(SwitchId::at(target));
+            let lengths = walk.lengths(target, slots);
+            let (in_order, lengths) = (&in_order, &lengths);
+            let mut column = Column { target, slots, sls, in_order, lengths, hops, routes: &routes };
+            let length = ascending.complete(&mut column)?;
+            let longer = (0..n).filter(|&s| length[s] > u16::from(hops[s]));
+            detours += longer.map(|s| routes[s]).sum::<u64>();
+        }
+        // Paths that are all on the third VL get SL 0.
+        sls.iter_mut().for_each(|sl| *sl = sl.wrapping_add(first));
+        let adapters = fabric.adapters().count() as u64;
+        Some(LabelledRoutes {
+            lft: tables(fabric, grid, &slots),
+            sls,
+            slots: width,
+            used: ascending.used as u8,
+            first,
+            labels: ascending.into_labels(),
+            detours,
+            pairs: adapters * adapters.saturating_sub(1),
+        })
     }
-    // Paths that are all on the third VL get SL 0.
-    pairs.iter_mut().for_each(|sl| *sl = sl.wrapping_add(first));
-    let adapters = fabric.adapters().count() as u64;
-    Some(LabelledRoutes {
-        lft: tables(fabric, grid, &slots),
-        sls: pairs,
-        slots: width,
-        used: ascending.used as u8,
-        first,
-        labels: ascending.into_labels(),
-        detours,
-        pairs: adapters * adapters.saturating_sub(1),
-    })
+
+    fn walk(&self) -> Walk<'_> {
+        Walk { grid: self.grid, datelines: self.datelines, next: &self.next, position: &self.position }
+    }
+
+    /// The labels of the SLs of dimension order, by SL, switch, slot of the channel before and slot.
+    fn labels_in_order(&self) -> Vec<u8> {
+        let (n, width) = (self.fabric.num_switches(), 2 * self.grid.dimensions().len());
+        let mut labels = Vec::with_capacity(self.datelines.sls() * n * (width + 1) * width);
+        for sl in 0..self.datelines.sls() {
+            let of = |before: usize, slot: usize| {
+                self.datelines.vl(slot / 2, Sl(sl as u8), before / 2 == slot / 2).0
+            };
+            let one: Vec<u8> =
+                (0..=width).flat_map(|before| (0..width).map(move |slot| of(before, slot))).collect();
+            (0..n).for_each(|_| labels.extend(&one));
+        }
+        labels
+    }
+
+    fn first_vl(&self, order: FirstOrder<'_>) -> FirstVl {
+        let (fabric, grid) = (self.fabric, self.grid);
+        let width = 2 * grid.dimensions().len();
+        if let FirstOrder::UpDown(rank) = order {
+            let mut position = vec![0; self.next.len()];
+            for s in fabric.switch_ids() {
+                for slot in 0..width {
+                    let (i, up) = Datelines::dimension_and_direction(slot as Slot);
+                    let channel = grid.channels(s, i, up).first();
+                    position[s.index() * width + slot] = channel.map_or(0, |&channel| rank.of(channel));
+                }
+            }
+            return FirstVl::fixed(width, &self.next, &position);
+        }
+        // At first, the third VL is in dimension order too.
+        let mut first = FirstVl::growing(width, &self.next, &self.position[0]);
+        if let FirstOrder::AroundTree(tree) = order {
+            for &channel in tree {
+                let c = fabric.channels().get(channel);
+                let i = grid.dimension_of(fabric, channel);
+                let slot = Datelines::sidestep(i, grid.channels(c.from, i, true).contains(&channel));
+                first.reserve(c.from.index() * width + usize::from(slot));
+            }
+        }
+        first
+    }
 }
 
 /// By switch and slot: the switch ahead, or [`NONE`].
@@ -215,8 +283,6 @@ struct Walk<'a> {
     datelines: &'a Datelines,
     next: &'a [u32],
     position: &'a [Vec<u32>; 2],
-    /// Whether paths go around a broken ring the other way.
-    around: bool,
 }
 
 impl Walk<'_> {
@@ -231,7 +297,7 @@ impl Walk<'_> {
             while !known[at] {
                 known[at] = true;
                 let Some((i, up)) = self.datelines.way(self.grid, SwitchId::at(at), target) else { break };
-                slots[at] = Datelines::sidestep(i, up ^ self.goes_around(SwitchId::at(at), target, (i, up)));
+                slots[at] = Datelines::sidestep(i, up);
                 walked.push(at);
                 match self.next[at * width + usize::from(slots[at])] {
                     NONE => break,
@@ -247,12 +313,6 @@ impl Walk<'_> {
                 }
             }
         }
-    }
-
-    /// Whether a switch sends packets the other way around its ring, as that is broken.
-    fn goes_around(&self, s: SwitchId, target: SwitchId, (i, up): (usize, bool)) -> bool {
-        let leads = |up: bool| self.grid.reach(s, i, up) >= distance(self.grid, s, target, i, up);
-        self.around && self.grid.dimensions()[i].ring && !leads(up) && leads(!up)
     }
 
     /// By switch: the hops to a target in dimension order; 0 where that does not reach it.

@@ -9,7 +9,7 @@ mod staggered;
 use rayon::prelude::*;
 
 use self::escape::Escape;
-pub use self::labelled::{LabelledRoutes, LabelledSettings, labelled_routes};
+pub use self::labelled::{FirstOrder, LabelledGrid, LabelledRoutes, LabelledSettings};
 pub use self::staggered::{StaggeredRoutes, staggered_routes};
 use super::Hops;
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
