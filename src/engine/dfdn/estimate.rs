@@ -2,7 +2,7 @@
 
 use super::tuning::{
     BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LABEL_WORK, LEAST_ROUNDS, LEAST_WORK,
-    LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, STABLE_LABEL_ROUNDS, VL_PRICE,
+    LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -61,6 +61,11 @@ impl Budget {
     pub(super) fn compared(&self, fabric: &Fabric) -> usize {
         let least = if Self::pass(fabric) <= LEAST_WORK { COMPARED } else { 2 };
         (self.left / (fabric.endports().len() * self.per_target)).clamp(least, COMPARED)
+    }
+
+    /// Whether a fabric is searched in a fraction of a second, so that several searches are affordable.
+    pub(super) fn is_small(fabric: &Fabric) -> bool {
+        Self::round(fabric) <= SMALL
     }
 
     /// Steps of routing to all switches once.

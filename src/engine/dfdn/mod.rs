@@ -37,6 +37,7 @@ mod tuning;
 use std::cell::OnceCell;
 
 use self::candidates::BalanceBy;
+use self::estimate::Budget;
 use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
 use self::stable::{lasting_plan, stable_plan, stable_tables};
@@ -132,7 +133,7 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
         let objective = objective.unwrap_or_else(|| Objective::new(task));
         let within = objective.within(limits);
         let found = anew(within.task, Some(within));
-        let has_one_sl = |found: &Priced| found.legal.is_some() && found.detours() <= limit(task.settings);
+        let has_one_sl = |found: &Priced| found.has_one_sl() && found.detours() <= limit(task.settings);
         return found.ok().filter(has_one_sl).map_or_else(|| anew(task, Some(objective)), Ok);
     }
     anew(task, objective)
@@ -160,9 +161,27 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
             stable_anyway(&objective, lasting_plan(&objective, std::iter::once(first).chain(tables), detours))
         }
         Balance::Auto => {
-            stable_or_searched(&objective, first.and_then(|first| stable_plan(&objective, first, detours)))
+            let first = first.and_then(|first| stable_plan(&objective, first, detours));
+            let found = stable_or_searched(&objective, first)?;
+            if !is_worth_more_time(task, &found) {
+                return Ok(found);
+            }
+            let settings = Settings { balance: Balance::Stable, ..settings.clone() };
+            let task = Task { settings: &settings, ..task };
+            let objective = Objective { task, ..objective };
+            let lasting = lasting_plan(&objective, stable_tables(task, detours), detours);
+            let stable = stable_anyway(&objective, lasting);
+            Ok(stable.ok().filter(|stable| found.yields_to(stable, &settings)).unwrap_or(found))
         }
     }
+}
+
+/// Whether what stricter settings bring is looked at too: the fabric is small, and the tables are not nearly as good as
+/// those of P-SSSP. `balance stable` is one of these settings, and not looked at further.
+fn is_worth_more_time(task: Task<'_>, found: &Priced) -> bool {
+    task.settings.balance != Balance::Stable
+        && found.price > as_good() + STABLE_LOST
+        && Budget::is_small(task.fabric)
 }
 
 /// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
@@ -224,9 +243,22 @@ impl Priced {
             || self.price < stable.price && self.lost + STABLE_LOST < stable.lost
     }
 
+    /// Whether tables by stricter settings are to be had instead. One SL stays one as long as it loses no more than it may.
+    fn yields_to(&self, other: &Self, settings: &Settings) -> bool {
+        let is_slow = self.lost - self.detours() > settings.max_loss;
+        other.price < self.price
+            && other.detours() <= limit(settings)
+            && (other.has_one_sl() || !self.has_one_sl() || is_slow)
+            && (other.plan.serves_multicast() || !self.plan.serves_multicast())
+    }
+
     /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.
     fn lasts_well(&self) -> bool {
         self.price <= as_good() + STABILITY && self.lost <= STABLE_LOST
+    }
+
+    fn has_one_sl(&self) -> bool {
+        self.legal.is_some()
     }
 
     /// Share of the adapter pairs on detours with one SL.

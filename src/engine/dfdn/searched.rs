@@ -7,12 +7,49 @@ use super::candidates::{BalanceBy, Candidate};
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
 use super::straightened::straight_one_sl;
-use super::tuning::TREE_RESERVED;
-use super::{Priced, limit};
-use crate::engine::{EngineError, Prefer};
-use crate::lanes::{Lanes, LanesError};
+use super::tuning::{ONE_SL_VLS, TREE_RESERVED};
+use super::{Priced, is_worth_more_time, limit};
+use crate::engine::{EngineError, Prefer, Settings, Task};
+use crate::lanes::{LaneLimits, Lanes, LanesError};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
+
+/// Tables by the best rule of a search ([`by_search`]). On small fabrics where these cost something, what stricter settings
+/// bring counts too: to allow more shall not end worse.
+///
+/// - `by`: what tables under the rule are balanced by.
+///
+/// # Errors
+/// Those of [`by_search`].
+pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
+    let found = by_search(objective, by)?;
+    let task = objective.task;
+    if !is_worth_more_time(task, &found) {
+        return Ok(found);
+    }
+    let others: Vec<Option<Priced>> = stricter(task)
+        .par_iter()
+        .map(|(settings, limits)| {
+            let task = Task { settings, limits: *limits, ..task };
+            by_search(&Objective { task, ..*objective }, by).ok()
+        })
+        .collect();
+    let settings = task.settings;
+    let better = |best: Priced, other| if best.yields_to(&other, settings) { other } else { best };
+    Ok(others.into_iter().flatten().fold(found, better))
+}
+
+/// Settings that allow less: VLs, effort, or several SLs.
+fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
+    let Task { settings, limits, .. } = task;
+    let fewer =
+        (2..limits.vls.min(ONE_SL_VLS + 1)).map(|vls| (settings.clone(), LaneLimits { vls, ..limits }));
+    let efforts = [0.0, 1.0].into_iter().filter(|&effort| effort < settings.search_effort);
+    let less = efforts.map(|search_effort| (Settings { search_effort, ..settings.clone() }, limits));
+    let one_sl = (settings.prefer == Prefer::Default)
+        .then(|| (Settings { prefer: Prefer::OneSl, ..settings.clone() }, limits));
+    fewer.chain(less).chain(one_sl).collect()
+}
 
 /// The first of these that the settings allow and the VLs and SLs suffice for:
 ///
@@ -30,7 +67,7 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 ///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
-pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
+fn by_search(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let task = objective.task;
     let settings = task.settings;
     let search = search(task);

@@ -56,6 +56,10 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;
 
+/// Steps of routing to all switches once, up to which stricter settings are tried too: their searches take as long as the
+/// first one again, half a second on a random graph of 90 switches.
+pub(super) const SMALL: usize = 100_000;
+
 /// What it is worth that multicast surely has a tree, in shares of bandwidth: a search for one takes a second on a damaged
 /// Dragonfly of 876 switches, and fails.
 pub(super) const TREE_RESERVED: f64 = 0.01;
