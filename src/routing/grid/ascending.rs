@@ -446,15 +446,14 @@ impl Ascending {
         let mut longer = *rest;
         // All SLs alike and without branches, as this is the innermost loop.
         let only = |is: bool, position: u32| u32::from(is).wrapping_neg() & position;
-        let wide = labels.map(u32::from);
-        for sl in 0..SLS {
+        for (sl, label) in labels.map(u32::from).into_iter().enumerate() {
             let ahead = rest.ahead[sl];
             let latest = only(at[0] < ahead, at[0]).max(only(at[1] < ahead, at[1]));
-            let given = only(wide[sl] == 0, at[0]) | only(wide[sl] == 1, at[1]);
-            longer.ahead[sl] = only(wide[sl] == u32::from(UNSET), latest) | given;
+            let given = only(label == 0, at[0]) | only(label == 1, at[1]);
+            longer.ahead[sl] = only(label == u32::from(UNSET), latest) | given;
         }
-        for sl in 0..SLS {
-            longer.new[sl] += u8::from(labels[sl] == UNSET);
+        for (sl, &label) in labels.iter().enumerate() {
+            longer.new[sl] += u8::from(label == UNSET);
             longer.early[sl] += u8::from(longer.ahead[sl] == 0);
             longer.ascends[sl] &= longer.ahead[sl] == 0 || longer.ahead[sl] < rest.ahead[sl];
         }
