@@ -1,8 +1,8 @@
 //! What a candidate is worth, and what the search may spend to find out.
 
 use super::tuning::{
-    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LABEL_WORK, LEAST_ROUNDS, LEAST_WORK,
-    LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL_PRICE,
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS,
+    LEAST_WORK, LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
@@ -40,7 +40,7 @@ impl Budget {
 
     /// As much as routing to all destinations takes, times `effort`.
     pub(super) fn new(fabric: &Fabric, effort: f64) -> Self {
-        let per_target = fabric.num_switches() + fabric.channels().len();
+        let per_target = Self::per_target(fabric);
         let steps = |work: usize| (work as f64 * effort) as usize;
         let left = steps(Self::pass(fabric).max(LEAST_WORK));
         Self { per_target, left, least_if_hard: steps(LEAST_WORK_IF_HARD) }
@@ -56,10 +56,10 @@ impl Budget {
         self.left / (targets * self.per_target).max(1)
     }
 
-    /// How many candidates to route with, to compare the results: as many as it affords, but always two, and some more
-    /// where that takes little.
+    /// How many candidates to route with, to compare the results: as many as it affords, but always [`LEAST_COMPARED`], and
+    /// some more where that takes little.
     pub(super) fn compared(&self, fabric: &Fabric) -> usize {
-        let least = if Self::pass(fabric) <= LEAST_WORK { COMPARED } else { 2 };
+        let least = if Self::pass(fabric) <= LEAST_WORK { COMPARED } else { LEAST_COMPARED };
         (self.left / (fabric.endports().len() * self.per_target)).clamp(least, COMPARED)
     }
 
@@ -68,9 +68,14 @@ impl Budget {
         Self::round(fabric) <= SMALL
     }
 
+    /// Steps of routing to one switch.
+    fn per_target(fabric: &Fabric) -> usize {
+        fabric.num_switches() + fabric.channels().len()
+    }
+
     /// Steps of routing to all switches once.
     fn round(fabric: &Fabric) -> usize {
-        fabric.num_switches() * (fabric.num_switches() + fabric.channels().len())
+        fabric.num_switches() * Self::per_target(fabric)
     }
 
     /// Whether a search for the labels of stable tables takes a fraction of a second.

@@ -19,7 +19,7 @@
 
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
-use super::tuning::{DETOURS, GAIN, STABLE_LOST, VL};
+use super::tuning::{DETOURS, GAIN, LEVELLING, STABLE_LOST, VL};
 use crate::engine::{Balance, Task, Traffic};
 use crate::evaluate::{largest_load, quick_bisection};
 use crate::fabric::Fabric;
@@ -134,7 +134,7 @@ impl<'a> Objective<'a> {
         let level = matches!(by, BalanceBy::ExpectedLoad) && self.task.settings.balance == Balance::Stable;
         if level && forwarding.complete && self.lost(&self.measure(forwarding)) > STABLE_LOST {
             let relief = relief(self.task.fabric, 0);
-            let relief = Relief { hot: Hot::AboveMean, tries: 4 * relief.tries, ..relief };
+            let relief = Relief { hot: Hot::AboveMean, tries: LEVELLING * relief.tries, ..relief };
             self.move_routes(relief, candidate, forwarding);
         }
     }

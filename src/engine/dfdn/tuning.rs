@@ -19,6 +19,8 @@ pub(super) const GAIN: f64 = 0.03125;
 pub(super) const RELIEF_TRIES: u64 = 1_500_000;
 /// On large fabrics, one such look for so many table entries.
 pub(super) const RELIEF_SHARE: usize = 8;
+/// So many times as many looks where the load of stable tables is to get level: half of all channels are hot then.
+pub(super) const LEVELLING: u64 = 4;
 /// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs one
 /// percent.
 pub(super) const DETOURS: f64 = 10.0;
@@ -55,6 +57,8 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;
+/// The fewest of them, whatever that takes: estimates of two may be close.
+pub(super) const LEAST_COMPARED: usize = 2;
 
 /// Steps of routing to all switches once, up to which stricter settings are tried too: their searches take as long as the
 /// first one again, half a second on a random graph of 90 switches.

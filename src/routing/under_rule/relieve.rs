@@ -28,6 +28,10 @@ pub enum Hot {
     AboveMean,
 }
 
+/// There is another pass where the largest load fell by one in so many at least. Otherwise many passes would lower it by
+/// one route each.
+const ENOUGH: u64 = 100;
+
 /// Moves routes to adapters off the channels that carry more than the goal, as far as the rule allows it.
 ///
 /// Destination by destination, of those with routes over a hot channel, the switch at its beginning tries its
@@ -87,7 +91,8 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
                 moved = true;
             }
         }
-        if !moved || tree.tries == 0 || 100 * forwarding.largest_load() > 99 * largest {
+        let fallen = largest.saturating_sub(forwarding.largest_load());
+        if !moved || tree.tries == 0 || ENOUGH * fallen < largest {
             return;
         }
     }
