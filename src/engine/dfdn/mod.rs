@@ -44,7 +44,7 @@ use self::stable::{lasting_plan, stable_plan, stable_tables};
 use self::torus::{fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
-use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
+use super::{Balance, EngineError, Prefer, Settings, Task};
 
 pub use baseline::Baseline;
 pub use keepable::Keepable;
@@ -60,6 +60,8 @@ struct Priced {
     price: f64,
     /// Share of the bandwidth that is lost, with what detours take.
     lost: f64,
+    /// Share of the adapter pairs on detours.
+    detours: f64,
     /// With one SL: what all paths are legal under.
     legal: Option<Legal>,
 }
@@ -133,7 +135,7 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
         let objective = objective.unwrap_or_else(|| Objective::new(task));
         let within = objective.within(limits);
         let found = anew(within.task, Some(within));
-        let has_one_sl = |found: &Priced| found.has_one_sl() && found.detours() <= limit(task.settings);
+        let has_one_sl = |found: &Priced| found.has_one_sl() && found.detours <= limit(task.settings);
         return found.ok().filter(has_one_sl).map_or_else(|| anew(task, Some(objective)), Ok);
     }
     anew(task, objective)
@@ -233,7 +235,8 @@ impl Priced {
     /// - `measured`: what its tables come to by the objective.
     fn new(plan: Plan, sls: u8, objective: &Objective<'_>, measured: &Measured) -> Self {
         let price = objective.price(measured, plan.vls, sls);
-        Self { plan, price, lost: objective.lost(measured) + measured.detours, legal: None }
+        let detours = measured.detours;
+        Self { plan, price, lost: objective.lost(measured) + detours, detours, legal: None }
     }
 
     /// Whether these are worth giving up stable tables for: [`STABILITY`] more in all, or [`STABLE_LOST`] more in
@@ -245,9 +248,9 @@ impl Priced {
 
     /// Whether tables by stricter settings are to be had instead. One SL stays one as long as it loses no more than it may.
     fn yields_to(&self, other: &Self, settings: &Settings) -> bool {
-        let is_slow = self.lost - self.detours() > settings.max_loss;
+        let is_slow = self.lost - self.detours > settings.max_loss;
         other.price < self.price
-            && other.detours() <= limit(settings)
+            && other.detours <= limit(settings)
             && (other.has_one_sl() || !self.has_one_sl() || is_slow)
             && (other.plan.serves_multicast() || !self.plan.serves_multicast())
     }
@@ -259,14 +262,6 @@ impl Priced {
 
     fn has_one_sl(&self) -> bool {
         self.legal.is_some()
-    }
-
-    /// Share of the adapter pairs on detours with one SL.
-    fn detours(&self) -> f64 {
-        match &self.plan.lineage {
-            Lineage::First(keepable) => keepable.detours,
-            _ => 0.0,
-        }
     }
 
     fn because(mut self, remark: String) -> Self {

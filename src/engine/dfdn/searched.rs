@@ -4,10 +4,11 @@ use rayon::prelude::*;
 
 use super::build::{df_dn_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
+use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
 use super::straightened::straight_one_sl;
-use super::tuning::{ONE_SL_VLS, TREE_RESERVED};
+use super::tuning::{DETOURS, ONE_SL_VLS, TREE_RESERVED};
 use super::{Priced, is_worth_more_time, limit};
 use crate::engine::{EngineError, Prefer, Settings, Task};
 use crate::lanes::{LaneLimits, Lanes, LanesError};
@@ -22,8 +23,8 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 /// # Errors
 /// Those of [`by_search`].
 pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
-    let found = by_search(objective, by)?;
     let task = objective.task;
+    let found = by_search(objective, by, Budget::is_small(task.fabric))?;
     if !is_worth_more_time(task, &found) {
         return Ok(found);
     }
@@ -31,7 +32,7 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
         .par_iter()
         .map(|(settings, limits)| {
             let task = Task { settings, limits: *limits, ..task };
-            by_search(&Objective { task, ..*objective }, by).ok()
+            by_search(&Objective { task, ..*objective }, by, false).ok()
         })
         .collect();
     let settings = task.settings;
@@ -42,8 +43,7 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
 /// Settings that allow less: VLs, effort, or several SLs.
 fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
     let Task { settings, limits, .. } = task;
-    let fewer =
-        (2..limits.vls.min(ONE_SL_VLS + 1)).map(|vls| (settings.clone(), LaneLimits { vls, ..limits }));
+    let fewer = (2..limits.vls.min(ONE_SL_VLS)).map(|vls| (settings.clone(), LaneLimits { vls, ..limits }));
     let efforts = [0.0, 1.0].into_iter().filter(|&effort| effort < settings.search_effort);
     let less = efforts.map(|search_effort| (Settings { search_effort, ..settings.clone() }, limits));
     let one_sl = (settings.prefer == Prefer::Default)
@@ -64,15 +64,21 @@ fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
 /// adapter pairs minimal, or within a limit that was stated.
 ///
 /// - `by`: what tables under the rule are balanced by.
+/// - `straighten_first`: whether candidates are compared as they are when their detours have become shortest. That takes
+///   several times as long.
 ///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
-fn by_search(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
+fn by_search(
+    objective: &Objective<'_>,
+    by: BalanceBy,
+    straighten_first: bool,
+) -> Result<Priced, EngineError> {
     let task = objective.task;
     let settings = task.settings;
     let search = search(task);
     let (rejected, without_tree);
-    match one_sl_plan(objective, by, &search) {
+    match one_sl_plan(objective, by, &search, straighten_first) {
         Ok(plan) => return Ok(plan),
         Err(why) => (rejected, without_tree) = (why.trial, why.without_tree),
     }
@@ -113,28 +119,58 @@ struct Rejected {
     without_tree: Option<Priced>,
 }
 
-/// One SL within the limits: the best candidate by what comes out.
-fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
+/// One SL within the limits: the best candidate by what comes out. After the choice, its detours become shortest as far as
+/// they can.
+///
+/// - `straighten_first`: whether that is known before the choice.
+fn one_sl_plan(
+    objective: &Objective<'_>,
+    by: BalanceBy,
+    search: &Search,
+    straighten_first: bool,
+) -> Result<Priced, Box<Rejected>> {
     let settings = objective.task.settings;
     let limit = limit(settings);
-    let mut trials = trials(objective, by, &search.compared());
     let surely = |trial: &Trial| if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
-    let price = |trial: &Trial| trial.price(objective) + surely(trial);
-    let exceeds = |trial: &Trial| trial.forwarding.nonminimal_share() > limit;
-    trials.sort_by(|a, b| exceeds(a).cmp(&exceeds(b)).then(price(a).total_cmp(&price(b))));
-    let best = trials.remove(0);
+    let judged = |trial: Trial| {
+        let detours = trial.measured.detours;
+        (detours > limit, trial.price(objective) + surely(&trial), trial)
+    };
+    let straight = |trial: Trial| {
+        let plan = trial.clone().plan(objective).0;
+        (plan.detours > limit, plan.price + surely(&trial), trial)
+    };
+    let sort = |trials: &mut Vec<(bool, f64, Trial)>| {
+        trials.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    };
+    let trials = trials(objective, by, &search.compared());
+    let mut trials: Vec<(bool, f64, Trial)> = trials.into_iter().map(judged).collect();
+    sort(&mut trials);
+    if straighten_first {
+        let first = straight(trials.remove(0).2);
+        let most = if first.0 { f64::INFINITY } else { first.1 };
+        let others = trials.into_par_iter().map(|other| {
+            let least = other.1 - DETOURS * other.2.measured.detours;
+            if least < most && other.2.measured.detours > 0.0 { straight(other.2) } else { other }
+        });
+        trials = std::iter::once(first).chain(others.collect::<Vec<_>>()).collect();
+        sort(&mut trials);
+    }
+    let (exceeds, _, best) = trials.remove(0);
     let slow = settings.prefer == Prefer::Default && objective.lost(&best.measured) > settings.max_loss;
-    if exceeds(&best) || slow {
+    if exceeds || slow {
         return Err(Box::new(Rejected { trial: best, without_tree: None }));
     }
     let (found, candidate) = best.plan(objective);
     if found.plan.serves_multicast() {
         return Ok(found);
     }
-    let with_tree =
-        trials.into_iter().find(|trial| trial.candidate.tree_reserved && trial.forwarding.complete);
-    let best = with_tree.unwrap_or_else(|| Trial::with_tree(objective, by, candidate));
-    if !exceeds(&best) {
+    let with_tree = trials
+        .into_iter()
+        .find(|(.., trial)| trial.candidate.tree_reserved && trial.forwarding.complete)
+        .unwrap_or_else(|| judged(Trial::with_tree(objective, by, candidate)));
+    let (exceeds, _, best) = with_tree;
+    if !exceeds {
         return Ok(best.plan(objective).0);
     }
     Err(Box::new(Rejected { trial: best, without_tree: Some(found) }))
@@ -197,6 +233,7 @@ fn several_sls_plan(
 }
 
 /// A candidate, possibly changed for its tree, and the routing with one SL.
+#[derive(Clone)]
 struct Trial {
     candidate: Candidate,
     forwarding: Forwarding,

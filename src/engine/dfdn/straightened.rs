@@ -37,7 +37,7 @@ pub(super) fn straight_one_sl(
     // VL 0 is for first channels alone.
     let least = best.plan.vls.max(2);
     for vls in least..=most.min(best.plan.vls + 1) {
-        if !worthwhile(best.detours()) {
+        if !worthwhile(best.detours) {
             break;
         }
         let how = How { order: &order, labels: &labels, vls, trees: &trees, remarks: &remarks };

@@ -65,7 +65,7 @@ pub(super) fn torus_plan<'a>(
     }
     let mut candidates = torus.candidates();
     candidates.retain(|candidate| candidate.suffices(task));
-    let free = |plan| Priced { plan, price: 0.0, lost: 0.0, legal: None };
+    let free = |plan| Priced { plan, price: 0.0, lost: 0.0, detours: 0.0, legal: None };
     let searched = task.fabric.num_switches() <= SEARCHED_TORUS && !torus.grid.is_whole();
     if candidates.len() == 1 && !searched {
         return candidates.pop().map(|candidate| Ok(free(candidate.plan)));
@@ -92,7 +92,7 @@ pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
     let torus = Torus::find(task)?;
     let candidate = torus.in_order(torus.around_broken_rings()?)?;
     let plan = Plan { lineage: Lineage::Kept, ..candidate.suffices(task).then_some(candidate.plan)? };
-    Some(Priced { plan, price: 0.0, lost: 0.0, legal: None })
+    Some(Priced { plan, price: 0.0, lost: 0.0, detours: 0.0, legal: None })
 }
 
 /// On damaged tori without long rings: the limits with at most three VLs. The search seldom has fewer detours on four.
