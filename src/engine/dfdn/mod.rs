@@ -246,10 +246,11 @@ impl Priced {
             || self.price < stable.price && self.lost + STABLE_LOST < stable.lost
     }
 
-    /// Whether tables by stricter settings are to be had instead. One SL stays one as long as it loses no more than it may.
+    /// Whether tables by stricter settings are to be had instead: they are worth more than [`STABLE_LOST`] more. One SL stays
+    /// one as long as it loses no more than it may.
     fn yields_to(&self, other: &Self, settings: &Settings) -> bool {
         let is_slow = self.lost - self.detours > settings.max_loss;
-        other.price < self.price
+        other.price + STABLE_LOST < self.price
             && other.detours <= limit(settings)
             && (other.has_one_sl() || !self.has_one_sl() || is_slow)
             && (other.plan.serves_multicast() || !self.plan.serves_multicast())

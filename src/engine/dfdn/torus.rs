@@ -159,7 +159,7 @@ impl<'a> Torus<'a> {
         }
         let paths = LabelledGrid::new(self.task.fabric, self.task.hops, &self.grid, &self.lines);
         let all = self.labelled(&paths, limits.sls);
-        if self.lines.sls() == 1 && all.iter().all(|all| all.sls > 1) {
+        if self.lines.sls() == 1 && all.first().is_some_and(|all| all.sls > 1) {
             found.extend(self.labelled(&paths, 1));
         }
         found.extend(all);
