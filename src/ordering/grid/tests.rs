@@ -1,4 +1,5 @@
 use super::*;
+use crate::ordering::{Rank, Tree};
 use crate::topology::{
     Candidates, Dragonfly, FatTree, HyperX, Kautz, Mesh, Random, Ring, SlimFly, Torus, fail_links,
     fail_switches,
@@ -99,6 +100,9 @@ fn the_order_from_a_corner_grows_from_neighbour_to_neighbour() {
             let ahead = f.channels().out(s).map(|(_, c)| place[c.to.index()]);
             assert!(ahead.min() < Some(place[s.index()]), "{f}: {s:?} has an earlier neighbour");
         }
+        let rank = Rank::up_down(&f, &place);
+        let tree = Tree::up_down(&f, &place);
+        assert_eq!(tree.with_tree_outermost(&f, &rank), rank, "{f}: the paths of its tree ascend");
         if grid.is_whole() {
             let sum = |s: SwitchId| grid.place(s).iter().map(|&p| u32::from(p)).sum::<u32>();
             let mut order: Vec<SwitchId> = f.switch_ids().collect();
