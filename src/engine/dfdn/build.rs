@@ -62,7 +62,7 @@ pub(super) fn one_sl(
             Priced::new(plan, sls, objective, &measured)
         }
     };
-    let keepable = Keepable::of(objective, &priced, Some(candidate), measured.detours, largest);
+    let keepable = Keepable::of(objective, &priced, Some(candidate), largest);
     priced.plan.lineage = Lineage::First(Box::new(keepable));
     Priced { legal: Some(legal), ..priced }
 }

@@ -45,16 +45,15 @@ impl Keepable {
     /// - `largest`: routes on the hottest channel.
     pub(super) fn of(
         objective: &Objective<'_>,
-        Priced { plan, lost, .. }: &Priced,
+        Priced { plan, lost, detours, .. }: &Priced,
         candidate: Option<&Candidate>,
-        detours: f64,
         largest: u64,
     ) -> Self {
         let Plan { sl2vl, path_sl, vls, trees, .. } = plan;
         Self {
             candidate: candidate.cloned(),
             lost: *lost,
-            detours,
+            detours: *detours,
             reference: objective.reference,
             lanes: Lanes { sl2vl: sl2vl.clone(), path_sl: path_sl.clone(), vls: *vls, sls: 1 },
             trees: trees.clone(),

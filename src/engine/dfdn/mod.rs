@@ -170,9 +170,7 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
             }
             let settings = Settings { balance: Balance::Stable, ..settings.clone() };
             let task = Task { settings: &settings, ..task };
-            let objective = Objective { task, ..objective };
-            let lasting = lasting_plan(&objective, stable_tables(task, detours), detours);
-            let stable = stable_anyway(&objective, lasting);
+            let stable = anew(task, Some(Objective { task, ..objective }));
             Ok(stable.ok().filter(|stable| found.yields_to(stable, &settings)).unwrap_or(found))
         }
     }
@@ -237,6 +235,11 @@ impl Priced {
         let price = objective.price(measured, plan.vls, sls);
         let detours = measured.detours;
         Self { plan, price, lost: objective.lost(measured) + detours, detours, legal: None }
+    }
+
+    /// Tables that are taken whatever they cost.
+    fn free(plan: Plan) -> Self {
+        Self { plan, price: 0.0, lost: 0.0, detours: 0.0, legal: None }
     }
 
     /// Whether these are worth giving up stable tables for: [`STABILITY`] more in all, or [`STABLE_LOST`] more in

@@ -130,36 +130,29 @@ fn one_sl_plan(
     straighten_first: bool,
 ) -> Result<Priced, Box<Rejected>> {
     let settings = objective.task.settings;
-    let limit = limit(settings);
-    let surely = |trial: &Trial| if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
-    let judged = |trial: Trial| {
-        let detours = trial.measured.detours;
-        (detours > limit, trial.price(objective) + surely(&trial), trial)
+    let mut trials: Vec<Judged> = trials(objective, by, &search.compared())
+        .into_iter()
+        .map(|trial| Judged::as_it_is(trial, objective))
+        .collect();
+    let sort = |trials: &mut [Judged]| {
+        trials.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then(a.price.total_cmp(&b.price)));
     };
-    let straight = |trial: Trial| {
-        let plan = trial.clone().plan(objective).0;
-        (plan.detours > limit, plan.price + surely(&trial), trial)
-    };
-    let sort = |trials: &mut Vec<(bool, f64, Trial)>| {
-        trials.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    };
-    let trials = trials(objective, by, &search.compared());
-    let mut trials: Vec<(bool, f64, Trial)> = trials.into_iter().map(judged).collect();
     sort(&mut trials);
     if straighten_first {
-        let first = straight(trials.remove(0).2);
-        let most = if first.0 { f64::INFINITY } else { first.1 };
+        let first = Judged::straight(trials.remove(0).trial, objective);
+        let most = if first.exceeds { f64::INFINITY } else { first.price };
         let others = trials.into_par_iter().map(|other| {
-            let least = other.1 - DETOURS * other.2.measured.detours;
-            if least < most && other.2.measured.detours > 0.0 { straight(other.2) } else { other }
+            let detours = other.trial.measured.detours;
+            let may_win = detours > 0.0 && other.price - DETOURS * detours < most;
+            if may_win { Judged::straight(other.trial, objective) } else { other }
         });
         trials = std::iter::once(first).chain(others.collect::<Vec<_>>()).collect();
         sort(&mut trials);
     }
-    let (exceeds, _, best) = trials.remove(0);
-    let slow = settings.prefer == Prefer::Default && objective.lost(&best.measured) > settings.max_loss;
-    if exceeds || slow {
-        return Err(Box::new(Rejected { trial: best, without_tree: None }));
+    let best = trials.remove(0);
+    let slow = settings.prefer == Prefer::Default && objective.lost(&best.trial.measured) > settings.max_loss;
+    if best.exceeds || slow {
+        return Err(Box::new(Rejected { trial: best.trial, without_tree: None }));
     }
     let (found, candidate) = best.plan(objective);
     if found.plan.serves_multicast() {
@@ -167,13 +160,12 @@ fn one_sl_plan(
     }
     let with_tree = trials
         .into_iter()
-        .find(|(.., trial)| trial.candidate.tree_reserved && trial.forwarding.complete)
-        .unwrap_or_else(|| judged(Trial::with_tree(objective, by, candidate)));
-    let (exceeds, _, best) = with_tree;
-    if !exceeds {
-        return Ok(best.plan(objective).0);
+        .find(|Judged { trial, .. }| trial.candidate.tree_reserved && trial.forwarding.complete)
+        .unwrap_or_else(|| Judged::as_it_is(Trial::with_tree(objective, by, candidate), objective));
+    if !with_tree.exceeds {
+        return Ok(with_tree.plan(objective).0);
     }
-    Err(Box::new(Rejected { trial: best, without_tree: Some(found) }))
+    Err(Box::new(Rejected { trial: with_tree.trial, without_tree: Some(found) }))
 }
 
 /// Routes with candidates. Those that leave a switch without a path get [late turns](Candidate::with_late_turns). Only
@@ -270,5 +262,48 @@ impl Trial {
 
     fn price(&self, objective: &Objective<'_>) -> f64 {
         objective.price(&self.measured, self.candidate.rule.vls(), 1)
+    }
+}
+
+/// A trial, and what it is worth.
+struct Judged {
+    /// Whether more pairs take detours than may.
+    exceeds: bool,
+    /// With what it is worth that multicast surely has a tree.
+    price: f64,
+    trial: Trial,
+    /// The plan with its detours made shortest, if that is known.
+    plan: Option<Priced>,
+}
+
+impl Judged {
+    fn as_it_is(trial: Trial, objective: &Objective<'_>) -> Self {
+        let (detours, price) = (trial.measured.detours, trial.price(objective));
+        Self::new(trial, None, (detours, price), objective)
+    }
+
+    /// As it is with its detours made shortest.
+    fn straight(trial: Trial, objective: &Objective<'_>) -> Self {
+        let plan = trial.clone().plan(objective).0;
+        let worth = (plan.detours, plan.price);
+        Self::new(trial, Some(plan), worth, objective)
+    }
+
+    fn new(
+        trial: Trial,
+        plan: Option<Priced>,
+        (detours, price): (f64, f64),
+        objective: &Objective<'_>,
+    ) -> Self {
+        let surely = if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
+        Self { exceeds: detours > limit(objective.task.settings), price: price + surely, trial, plan }
+    }
+
+    /// The plan, and the candidate that it was made from.
+    fn plan(self, objective: &Objective<'_>) -> (Priced, Candidate) {
+        match self.plan {
+            Some(plan) => (plan, self.trial.candidate),
+            None => self.trial.plan(objective),
+        }
     }
 }

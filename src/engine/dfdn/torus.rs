@@ -65,10 +65,9 @@ pub(super) fn torus_plan<'a>(
     }
     let mut candidates = torus.candidates();
     candidates.retain(|candidate| candidate.suffices(task));
-    let free = |plan| Priced { plan, price: 0.0, lost: 0.0, detours: 0.0, legal: None };
     let searched = task.fabric.num_switches() <= SEARCHED_TORUS && !torus.grid.is_whole();
     if candidates.len() == 1 && !searched {
-        return candidates.pop().map(|candidate| Ok(free(candidate.plan)));
+        return candidates.pop().map(|candidate| Ok(Priced::free(candidate.plan)));
     }
     let objective = objective.unwrap_or_else(|| Objective::new(task));
     let priced = candidates.into_iter().filter_map(|candidate| candidate.priced(&objective));
@@ -92,7 +91,7 @@ pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
     let torus = Torus::find(task)?;
     let candidate = torus.in_order(torus.around_broken_rings()?)?;
     let plan = Plan { lineage: Lineage::Kept, ..candidate.suffices(task).then_some(candidate.plan)? };
-    Some(Priced { plan, price: 0.0, lost: 0.0, detours: 0.0, legal: None })
+    Some(Priced::free(plan))
 }
 
 /// On damaged tori without long rings: the limits with at most three VLs. The search seldom has fewer detours on four.
@@ -232,7 +231,7 @@ impl<'a> Torus<'a> {
                 Priced::new(plan, sls, &objective, &measured)
             }
         };
-        let keepable = Keepable::of(&objective, &priced, None, detours, figures.load);
+        let keepable = Keepable::of(&objective, &priced, None, figures.load);
         priced.plan.lineage = Lineage::First(Box::new(keepable));
         priced.plan.serves_multicast().then_some(priced)
     }
@@ -244,8 +243,7 @@ impl<'a> Torus<'a> {
     fn labelled(&self, paths: &LabelledGrid<'_>, limit: u8) -> Vec<Candidate> {
         let Task { fabric, hops, .. } = self.task;
         let route = |first: FirstOrder<'_>, entry: usize| {
-            let kept = usize::from(!matches!(first, FirstOrder::Growing));
-            let enough = usize::from(limit) >= self.lines.sls() + kept;
+            let enough = usize::from(limit) >= self.lines.sls() + usize::from(first.keeps_one());
             enough.then(|| paths.route(LabelledSettings { sls: limit, first, entry })).flatten()
         };
         let is_crowded = paths.is_crowded(limit);

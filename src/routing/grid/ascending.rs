@@ -221,13 +221,14 @@ impl Ascending {
             }
             if early.towards.is_empty() {
                 // From now on, paths in dimension order may be given up too.
-                self.count(column.slots, column.lengths, routes(true), false);
+                let given_up = |channel, routes| self.load[channel] -= routes;
+                carry(column.slots, column.lengths, &self.next, routes(true), given_up);
                 moved = column.routes.to_vec();
                 early.towards = self.first.towards(column.target, &self.load);
             }
             open = self.stay_on_first(column, lost, &mut early, &mut paths)?;
         }
-        self.count(column.slots, &paths.length, moved, true);
+        carry(column.slots, &paths.length, &self.next, moved, |channel, routes| self.load[channel] += routes);
         Some(paths.length)
     }
 
@@ -485,21 +486,29 @@ impl Ascending {
         self.used = self.used.max(choice.sl + 1);
         self.now += u32::from(choice.new > 0);
     }
+}
 
-    /// Adds the routes of some switches to the loads, or takes them off.
-    ///
-    /// - `slots`, `length`: by switch: its next step, and the length of its path; 0 where none is counted.
-    /// - `routes`: by switch: those that begin there.
-    fn count(&mut self, slots: &[u8], length: &[u16], mut routes: Vec<u64>, add: bool) {
-        let there = |&s: &usize| (1..u16::MAX).contains(&length[s]);
-        let mut order: Vec<usize> = (0..self.switches).filter(there).collect();
-        order.sort_unstable_by_key(|&s| Reverse(length[s]));
-        for s in order {
-            let channel = s * self.slots + usize::from(slots[s]);
-            let all = self.load[channel];
-            self.load[channel] = if add { all + routes[s] } else { all - routes[s] };
-            routes[self.to(channel)] += routes[s];
-        }
+/// Follows routes to one target along their paths.
+///
+/// - `slots`, `length`: by switch: its next step, and the length of its path; 0 where none is followed.
+/// - `next`: by channel: the switch at its end.
+/// - `routes`: by switch: those that begin there.
+/// - `take`: is told each channel on the way once, and the routes over it.
+pub(super) fn carry(
+    slots: &[u8],
+    length: &[u16],
+    next: &[u32],
+    mut routes: Vec<u64>,
+    mut take: impl FnMut(usize, u64),
+) {
+    let width = next.len() / slots.len().max(1);
+    let there = |&s: &usize| (1..u16::MAX).contains(&length[s]);
+    let mut order: Vec<usize> = (0..slots.len()).filter(there).collect();
+    order.sort_unstable_by_key(|&s| Reverse(length[s]));
+    for s in order {
+        let channel = s * width + usize::from(slots[s]);
+        take(channel, routes[s]);
+        routes[next[channel] as usize] += routes[s];
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::ascending::{Ascending, Column, HOME};
+use super::ascending::{Ascending, Column, HOME, carry};
 use super::first_vl::{FirstVl, NONE};
 use super::{BROKEN, Slot, tables};
 use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl};
@@ -76,7 +76,7 @@ pub enum FirstOrder<'a> {
 
 impl FirstOrder<'_> {
     /// Whether SL 0 is kept.
-    fn keeps_one(self) -> bool {
+    pub fn keeps_one(self) -> bool {
         !matches!(self, Self::Growing)
     }
 }
@@ -360,15 +360,8 @@ impl Walk<'_> {
 
     /// Adds the routes in dimension order to a target.
     fn add_load(&self, target: SwitchId, slots: &[Slot], adapters: &[u64], load: &mut [u64]) {
-        let width = 2 * self.grid.dimensions().len();
         let lengths = self.lengths(target.index(), slots);
-        let mut order: Vec<usize> = (0..slots.len()).filter(|&s| slots[s] < BROKEN).collect();
-        order.sort_unstable_by_key(|&s| std::cmp::Reverse(lengths[s]));
-        let mut flow: Vec<u64> = adapters.iter().map(|&a| a * adapters[target.index()]).collect();
-        for s in order {
-            let channel = s * width + usize::from(slots[s]);
-            load[channel] += flow[s];
-            flow[self.next[channel] as usize] += flow[s];
-        }
+        let routes = adapters.iter().map(|&a| a * adapters[target.index()]).collect();
+        carry(slots, &lengths, self.next, routes, |channel, routes| load[channel] += routes);
     }
 }
