@@ -41,7 +41,7 @@ use self::estimate::Budget;
 use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
 use self::stable::{lasting_plan, stable_plan, stable_tables};
-use self::torus::{fewer_vls, torus_in_order, torus_plan};
+use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings, Task};
@@ -131,14 +131,20 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     if let Some(found) = torus_plan(task, objective) {
         return found;
     }
-    if let Some(limits) = fewer_vls(task) {
-        let objective = objective.unwrap_or_else(|| Objective::new(task));
-        let within = objective.within(limits);
-        let found = anew(within.task, Some(within));
-        let has_one_sl = |found: &Priced| found.has_one_sl() && found.detours <= limit(task.settings);
-        return found.ok().filter(has_one_sl).map_or_else(|| anew(task, Some(objective)), Ok);
+    let found = within_fewer_vls(task, objective).map_or_else(|| anew(task, objective), Ok);
+    if found.as_ref().is_ok_and(|found| found.has_one_sl() && !found.is_slow(task.settings)) {
+        return found;
     }
-    anew(task, objective)
+    let is_better = |grid: &Priced| found.as_ref().map_or(true, |found| grid.price < found.price);
+    damaged_grid_plan(task, objective).filter(is_better).map_or(found, Ok)
+}
+
+/// On some grids: one SL on [fewer VLs](fewer_vls).
+fn within_fewer_vls<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Option<Priced> {
+    let limits = fewer_vls(task)?;
+    let within = objective.unwrap_or_else(|| Objective::new(task)).within(limits);
+    let found = anew(within.task, Some(within)).ok()?;
+    (found.has_one_sl() && found.detours <= limit(task.settings)).then_some(found)
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.
@@ -252,16 +258,22 @@ impl Priced {
     /// Whether tables by stricter settings are to be had instead: they are worth more than [`STABLE_LOST`] more. One SL stays
     /// one as long as it loses no more than it may.
     fn yields_to(&self, other: &Self, settings: &Settings) -> bool {
-        let is_slow = self.lost - self.detours > settings.max_loss;
         other.price + STABLE_LOST < self.price
             && other.detours <= limit(settings)
-            && (other.has_one_sl() || !self.has_one_sl() || is_slow)
+            && (other.has_one_sl() || !self.has_one_sl() || self.is_slow(settings))
             && (other.plan.serves_multicast() || !self.plan.serves_multicast())
     }
 
     /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.
     fn lasts_well(&self) -> bool {
         self.price <= as_good() + STABILITY && self.lost <= STABLE_LOST
+    }
+
+    /// Whether one SL loses more bandwidth than it may by default.
+    fn is_slow(&self, settings: &Settings) -> bool {
+        settings.prefer == Prefer::Default
+            && self.has_one_sl()
+            && self.lost - self.detours > settings.max_loss
     }
 
     fn has_one_sl(&self) -> bool {

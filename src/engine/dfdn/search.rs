@@ -27,19 +27,26 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// The candidates to route with: the first ones, and the best one with labels for each number of VLs, as more VLs shall
-    /// not end worse. Where there was time for two with labels only, both.
+    /// The candidates to route with: the first ones that differ in more than some labels, and the best one with labels for
+    /// each number of VLs, as more VLs shall not end worse.
     pub(super) fn compared(&self) -> Vec<&Candidate> {
-        let labelled = |c: &&Candidate| matches!(c.rule, Rule::Labelled { .. });
-        let (chosen, rest) = self.candidates.split_at(self.compare.min(self.candidates.len()));
-        let mut chosen: Vec<&Candidate> = chosen.iter().collect();
-        let few = self.candidates.iter().filter(labelled).count() <= 2;
-        for candidate in rest.iter().filter(labelled) {
-            if few || chosen.iter().all(|other| other.rule.vls() != candidate.rule.vls()) {
-                chosen.push(candidate);
+        let use_of = |c: &Candidate| (c.rule.vls(), c.tree_reserved);
+        let mut different: Vec<&Candidate> = Vec::new();
+        for candidate in &self.candidates {
+            let is_alike = |other: &&Candidate| {
+                Arc::ptr_eq(&other.order, &candidate.order) && use_of(other) == use_of(candidate)
+            };
+            if !different.iter().any(is_alike) {
+                different.push(candidate);
             }
         }
-        chosen
+        let rest = different.split_off(self.compare.min(different.len()));
+        for candidate in rest.into_iter().filter(|c| matches!(c.rule, Rule::Labelled { .. })) {
+            if different.iter().all(|other| use_of(other) != use_of(candidate)) {
+                different.push(candidate);
+            }
+        }
+        different
     }
 }
 

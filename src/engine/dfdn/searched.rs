@@ -8,7 +8,7 @@ use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
 use super::straightened::straight_one_sl;
-use super::tuning::{DETOURS, ONE_SL_VLS, TREE_RESERVED};
+use super::tuning::{DETOURS, ONE_SL_VLS};
 use super::{Priced, is_worth_more_time, limit};
 use crate::engine::{EngineError, Prefer, Settings, Task};
 use crate::lanes::{LaneLimits, Lanes, LanesError};
@@ -24,7 +24,7 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 /// Those of [`by_search`].
 pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let task = objective.task;
-    let found = by_search(objective, by, Budget::is_small(task.fabric))?;
+    let found = by_search(objective, by)?;
     if !is_worth_more_time(task, &found) {
         return Ok(found);
     }
@@ -32,7 +32,7 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
         .par_iter()
         .map(|(settings, limits)| {
             let task = Task { settings, limits: *limits, ..task };
-            by_search(&Objective { task, ..*objective }, by, false).ok()
+            by_search(&Objective { task, ..*objective }, by).ok()
         })
         .collect();
     let settings = task.settings;
@@ -64,34 +64,33 @@ fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
 /// adapter pairs minimal, or within a limit that was stated.
 ///
 /// - `by`: what tables under the rule are balanced by.
-/// - `straighten_first`: whether candidates are compared as they are when their detours have become shortest. That takes
-///   several times as long.
 ///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
-fn by_search(
-    objective: &Objective<'_>,
-    by: BalanceBy,
-    straighten_first: bool,
-) -> Result<Priced, EngineError> {
+fn by_search(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let task = objective.task;
     let settings = task.settings;
     let search = search(task);
-    let (rejected, without_tree);
-    match one_sl_plan(objective, by, &search, straighten_first) {
-        Ok(plan) => return Ok(plan),
-        Err(why) => (rejected, without_tree) = (why.trial, why.without_tree),
-    }
+    let one = match one_sl_plan(objective, by, &search) {
+        Ok(plan) if !plan.is_slow(settings) => return Ok(plan),
+        one => one,
+    };
     let several = |with_tree| several_sls_plan(objective, by, &search, with_tree);
-    let mut without_tree = match several(false) {
-        Ok(plan) if plan.plan.serves_multicast() => return Ok(plan),
-        Ok(plan) => {
-            if let Ok(with_tree) = several(true) {
-                return Ok(with_tree);
-            }
-            Ok(without_tree.unwrap_or(plan))
+    let several = match several(false) {
+        Ok(plan) if !plan.plan.serves_multicast() => several(true).or(Ok(plan)),
+        several => several,
+    };
+    let rejected = match one {
+        Ok(one) => {
+            let is_better = |several: &Priced| several.price < one.price && several.plan.serves_multicast();
+            return Ok(several.ok().filter(is_better).unwrap_or(one));
         }
-        Err(needed) => without_tree.ok_or(needed),
+        Err(rejected) => rejected,
+    };
+    let mut without_tree = match (several, rejected.without_tree) {
+        (Ok(plan), _) if plan.plan.serves_multicast() => return Ok(plan),
+        (_, Some(one)) => Ok(one),
+        (several, None) => several,
     };
     if without_tree.is_err() {
         if let Ok(plan) = df_dn_plan(objective) {
@@ -102,90 +101,118 @@ fn by_search(
         }
     }
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
-        let (plan, candidate) = rejected.plan(objective);
-        if plan.plan.serves_multicast() {
-            return Ok(plan);
-        }
-        return Ok(Trial::with_tree(objective, by, candidate).plan(objective).0);
+        return Ok(rejected.least.whatever_it_takes(objective, by));
     }
     without_tree.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
 
 /// Why one SL will not do.
 struct Rejected {
-    /// It has too many detours or too little bandwidth.
-    trial: Trial,
+    /// What has too many detours, or no multicast tree.
+    least: Judged,
     /// A plan within the limits, but without a multicast tree.
     without_tree: Option<Priced>,
 }
 
-/// One SL within the limits: the best candidate by what comes out. After the choice, its detours become shortest as far as
-/// they can.
-///
-/// - `straighten_first`: whether that is known before the choice.
-fn one_sl_plan(
-    objective: &Objective<'_>,
-    by: BalanceBy,
-    search: &Search,
-    straighten_first: bool,
-) -> Result<Priced, Box<Rejected>> {
-    let settings = objective.task.settings;
-    let mut trials: Vec<Judged> = trials(objective, by, &search.compared())
-        .into_iter()
-        .map(|trial| Judged::as_it_is(trial, objective))
-        .collect();
-    let sort = |trials: &mut [Judged]| {
-        trials.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then(a.price.total_cmp(&b.price)));
-    };
-    sort(&mut trials);
-    if straighten_first {
-        let first = Judged::straight(trials.remove(0).trial, objective);
-        let most = if first.exceeds { f64::INFINITY } else { first.price };
-        let others = trials.into_par_iter().map(|other| {
-            let detours = other.trial.measured.detours;
-            let may_win = detours > 0.0 && other.price - DETOURS * detours < most;
-            if may_win { Judged::straight(other.trial, objective) } else { other }
-        });
-        trials = std::iter::once(first).chain(others.collect::<Vec<_>>()).collect();
-        sort(&mut trials);
+/// One SL within the limits: the best candidate by what comes out when its detours are as short as they can be.
+fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
+    let mut settled = settle(objective, by, trials(objective, by, &search.compared()));
+    if std::env::var("DBG").is_ok() {
+        eprintln!(
+            "-- effort {} vls {} candidates {}",
+            objective.task.settings.search_effort,
+            objective.task.limits.vls,
+            search.candidates.len()
+        );
+        for c in &search.candidates {
+            eprintln!(
+                "   cand {} vls {} price {:.5} broken {:.5} bw {:.4}",
+                c.name(),
+                c.rule.vls(),
+                c.price,
+                c.probe.broken,
+                c.probe.bandwidth
+            );
+        }
+        for t in &settled {
+            eprintln!(
+                "   trial price {:.4} exceeds {} planned {} has_tree {}",
+                t.price,
+                t.exceeds,
+                t.trial.is_err(),
+                t.has_tree
+            );
+        }
     }
-    let best = trials.remove(0);
-    let slow = settings.prefer == Prefer::Default && objective.lost(&best.trial.measured) > settings.max_loss;
-    if best.exceeds || slow {
-        return Err(Box::new(Rejected { trial: best.trial, without_tree: None }));
+    let best = settled.swap_remove(0);
+    match best.trial {
+        Err(plan) if best.has_tree && !best.exceeds => Ok(plan),
+        trial => {
+            let others = settled.into_iter().filter(|other| !other.exceeds);
+            let others = others.filter_map(|other| other.trial.err());
+            let without_tree = others.min_by(|a, b| a.price.total_cmp(&b.price));
+            Err(Box::new(Rejected { least: Judged { trial, ..best }, without_tree }))
+        }
     }
-    let (found, candidate) = best.plan(objective);
-    if found.plan.serves_multicast() {
-        return Ok(found);
-    }
-    let with_tree = trials
-        .into_iter()
-        .find(|Judged { trial, .. }| trial.candidate.tree_reserved && trial.forwarding.complete)
-        .unwrap_or_else(|| Judged::as_it_is(Trial::with_tree(objective, by, candidate), objective));
-    if !with_tree.exceeds {
-        return Ok(with_tree.plan(objective).0);
-    }
-    Err(Box::new(Rejected { trial: with_tree.trial, without_tree: Some(found) }))
 }
 
-/// Routes with candidates. Those that leave a switch without a path get [late turns](Candidate::with_late_turns). Only
-/// where none has all paths then, their trees are reserved.
+/// Finds the trial that is worth most when its detours are shortest. It comes first, with its plan. Those within the limit
+/// on detours and with a multicast tree come before all others. Where a plan has no such tree, its candidate with its
+/// tree reserved is another trial.
+///
+/// On small fabrics each that might be better gets its plan. On others only two do: the one that is worth most as it is,
+/// and the one that might be worth most; more only as long as these have no multicast tree, and none where all have too
+/// many detours as they are.
+///
+/// Cost: that of [`straight_one_sl`] for each plan, two at once.
+fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<Judged> {
+    let mut all: Vec<Judged> = trials.into_iter().map(|trial| Judged::open(trial, objective)).collect();
+    let is_small = Budget::is_small(objective.task.fabric);
+    loop {
+        all.sort_by(|a, b| a.key().partial_cmp(&b.key()).expect("prices are numbers"));
+        let is_open = all[0].trial.is_ok() && (is_small || !all[0].exceeds);
+        let least = if is_open { f64::INFINITY } else { all[0].price };
+        let mut next: Vec<usize> = (0..usize::from(is_open)).collect();
+        if is_open || is_small {
+            let others = all.iter().enumerate().skip(1);
+            let others =
+                others.filter(|(_, other)| other.trial.is_ok() && !other.exceeds && other.at_best < least);
+            next.extend(others.min_by(|(_, a), (_, b)| a.at_best.total_cmp(&b.at_best)).map(|(i, _)| i));
+        }
+        if next.is_empty() {
+            return all;
+        }
+        let next: Vec<Judged> = next.into_iter().rev().map(|i| all.remove(i)).collect();
+        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by));
+        all.extend(planned.collect::<Vec<_>>());
+    }
+}
+
+/// Routes with candidates. Where one leaves a switch without a path, there are up to two others in its place: with
+/// [late turns](Candidate::with_late_turns), and with its tree reserved. The tree is not tried where the candidate would
+/// have too many detours anyway and others have all paths.
 fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
     let complete = |trial: &Trial| trial.forwarding.complete;
     let late =
         |candidate: &Candidate| Some(Trial::new(objective, by, &candidate.with_late_turns(objective.task)?));
-    let trial = |candidate: &&Candidate| {
-        let plain = Some(Trial::new(objective, by, candidate)).filter(complete);
-        plain.or_else(|| late(candidate).filter(complete))
+    let most = limit(objective.task.settings);
+    // With whether the candidate itself has all paths.
+    let trial = |candidate: &&Candidate| match Trial::new(objective, by, candidate) {
+        plain if complete(&plain) => (vec![plain], true),
+        _ => (late(candidate).filter(complete).into_iter().collect(), false),
     };
-    let tried: Vec<Option<Trial>> = candidates.par_iter().map(trial).collect();
-    if tried.iter().any(Option::is_some) {
-        return tried.into_iter().flatten().collect();
-    }
-    candidates.par_iter().map(|candidate| Trial::with_tree(objective, by, (*candidate).clone())).collect()
+    let tried: Vec<(Vec<Trial>, bool)> = candidates.par_iter().map(trial).collect();
+    let none = tried.iter().all(|(found, _)| found.is_empty());
+    let with_tree = |((mut found, is_plain), candidate): ((Vec<Trial>, bool), &&Candidate)| {
+        if !is_plain && (none || candidate.probe.broken <= most) {
+            found.push(Trial::with_tree(objective, by, (*candidate).clone()));
+        }
+        found
+    };
+    tried.into_par_iter().zip(candidates).flat_map(with_tree).collect()
 }
 
-/// Several SLs, by the candidate that takes the fewest; its labels are those of SL 0.
+/// Several SLs, by the candidate that is worth most; its labels are those of SL 0.
 ///
 /// - `with_tree`: whether the tree is reserved.
 fn several_sls_plan(
@@ -207,20 +234,21 @@ fn several_sls_plan(
         let mut forwarding = candidate.route(task, by, NoLegalPath::Break);
         objective.relieve(&candidate, by, &mut forwarding);
         let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
-        Ok((lanes, forwarding, candidate))
+        let price = objective.price(&objective.measure(&forwarding), lanes.vls, lanes.sls);
+        Ok((price, lanes, forwarding, candidate))
     });
-    let tried: Vec<Result<(Lanes, Forwarding, Candidate), LanesError>> = tried.collect();
-    let mut least: Result<(Lanes, Forwarding, Candidate), LanesError> =
-        Err(LanesError::TooFewVls { needed: 2, offered: task.limits.vls });
+    type Tried = Result<(f64, Lanes, Forwarding, Candidate), LanesError>;
+    let tried: Vec<Tried> = tried.collect();
+    let mut best: Tried = Err(LanesError::TooFewVls { needed: 2, offered: task.limits.vls });
     for result in tried {
-        least = match (result, least) {
-            (Ok(new), Ok(old)) if (new.0.sls, new.0.vls) < (old.0.sls, old.0.vls) => Ok(new),
+        best = match (result, best) {
+            (Ok(new), Ok(old)) if new.0 < old.0 => Ok(new),
             (Ok(new), Err(_)) => Ok(new),
             (Err(new), Err(LanesError::TooFewVls { needed: 2, .. })) => Err(new),
             (_, old) => old,
         };
     }
-    let (lanes, forwarding, candidate) = least?;
+    let (_, lanes, forwarding, candidate) = best?;
     Ok(several_sls(objective, &candidate, forwarding, lanes))
 }
 
@@ -254,56 +282,53 @@ impl Trial {
         Self { candidate, measured: objective.measure(&forwarding), forwarding }
     }
 
-    /// The plan, and the candidate that it was made from.
-    fn plan(self, objective: &Objective<'_>) -> (Priced, Candidate) {
-        let plan = straight_one_sl(objective, &self.candidate, self.forwarding, self.measured, Vec::new());
-        (plan, self.candidate)
-    }
-
     fn price(&self, objective: &Objective<'_>) -> f64 {
         objective.price(&self.measured, self.candidate.rule.vls(), 1)
     }
 }
 
-/// A trial, and what it is worth.
+/// A trial or its plan, and what that is worth.
 struct Judged {
     /// Whether more pairs take detours than may.
     exceeds: bool,
-    /// With what it is worth that multicast surely has a tree.
+    has_tree: bool,
     price: f64,
-    trial: Trial,
-    /// The plan with its detours made shortest, if that is known.
-    plan: Option<Priced>,
+    /// The price without its detours.
+    at_best: f64,
+    trial: Result<Trial, Priced>,
 }
 
 impl Judged {
-    fn as_it_is(trial: Trial, objective: &Objective<'_>) -> Self {
+    /// As it is. Multicast may have a tree.
+    fn open(trial: Trial, objective: &Objective<'_>) -> Self {
         let (detours, price) = (trial.measured.detours, trial.price(objective));
-        Self::new(trial, None, (detours, price), objective)
+        let exceeds = detours > limit(objective.task.settings);
+        Self { exceeds, has_tree: true, price, at_best: price - DETOURS * detours, trial: Ok(trial) }
     }
 
-    /// As it is with its detours made shortest.
-    fn straight(trial: Trial, objective: &Objective<'_>) -> Self {
-        let plan = trial.clone().plan(objective).0;
-        let worth = (plan.detours, plan.price);
-        Self::new(trial, Some(plan), worth, objective)
+    /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it.
+    fn planned(self, objective: &Objective<'_>, by: BalanceBy) -> Vec<Self> {
+        let Ok(Trial { candidate, forwarding, measured }) = self.trial else { return vec![self] };
+        let plan = straight_one_sl(objective, &candidate, forwarding, measured, Vec::new());
+        let has_tree = plan.plan.serves_multicast();
+        let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
+        let beside = (!has_tree && !candidate.tree_reserved).then(with_tree);
+        let exceeds = plan.detours > limit(objective.task.settings);
+        let planned = Self { exceeds, has_tree, price: plan.price, at_best: plan.price, trial: Err(plan) };
+        std::iter::once(planned).chain(beside).collect()
     }
 
-    fn new(
-        trial: Trial,
-        plan: Option<Priced>,
-        (detours, price): (f64, f64),
-        objective: &Objective<'_>,
-    ) -> Self {
-        let surely = if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
-        Self { exceeds: detours > limit(objective.task.settings), price: price + surely, trial, plan }
+    /// The plan, with a multicast tree if that may be had.
+    fn whatever_it_takes(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
+        let plans = self.planned(objective, by).into_iter().flat_map(|judged| judged.planned(objective, by));
+        let best = plans.min_by(|a, b| {
+            (!a.has_tree, a.price).partial_cmp(&(!b.has_tree, b.price)).expect("prices are numbers")
+        });
+        best.and_then(|best| best.trial.err()).expect("there is a plan")
     }
 
-    /// The plan, and the candidate that it was made from.
-    fn plan(self, objective: &Objective<'_>) -> (Priced, Candidate) {
-        match self.plan {
-            Some(plan) => (plan, self.trial.candidate),
-            None => self.trial.plan(objective),
-        }
+    /// Less is better.
+    fn key(&self) -> (bool, bool, f64) {
+        (self.exceeds, !self.has_tree, self.price)
     }
 }

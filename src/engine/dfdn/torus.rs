@@ -1,4 +1,4 @@
-//! Tori: dimension order on two VLs, with an SL for each set of datelines.
+//! Tori and damaged grids: dimension order on two VLs, with an SL for each set of datelines.
 
 use super::build::{ONE_SL_SUFFICES, plan};
 use super::keepable::Keepable;
@@ -25,7 +25,7 @@ const ONE_SL_RING: usize = 6;
 /// down takes 15 SLs instead of 14, and has three times the detours.
 const ENTRY: usize = 4;
 
-/// A torus with long rings.
+/// A torus with long rings, or another grid.
 struct Torus<'a> {
     task: Task<'a>,
     grid: Grid,
@@ -70,8 +70,7 @@ pub(super) fn torus_plan<'a>(
         return candidates.pop().map(|candidate| Ok(Priced::free(candidate.plan)));
     }
     let objective = objective.unwrap_or_else(|| Objective::new(task));
-    let priced = candidates.into_iter().filter_map(|candidate| candidate.priced(&objective));
-    let best = priced.min_by(|a, b| a.price.total_cmp(&b.price))?;
+    let best = cheapest(candidates, &objective)?;
     if !searched || best.price <= as_good() + VL {
         return Some(Ok(best));
     }
@@ -81,6 +80,26 @@ pub(super) fn torus_plan<'a>(
         Ok(found) if found.price < best.price && found.plan.serves_multicast() => Some(Ok(found)),
         _ => Some(Ok(best)),
     }
+}
+
+/// Tables for other damaged grids: hypercubes, meshes, tori with short rings. Paths begin on a third VL and go on in
+/// dimension order. `None` where the fabric is no such grid, or VLs or SLs do not suffice.
+///
+/// Cost: as [`torus_plan`] without the search.
+pub(super) fn damaged_grid_plan<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Option<Priced> {
+    let grid = Grid::find(task.fabric).filter(|grid| !grid.is_whole())?;
+    let mut candidates = Torus::new(task, grid).candidates();
+    candidates.retain(|candidate| candidate.suffices(task) && candidate.plan.serves_multicast());
+    if candidates.is_empty() {
+        return None;
+    }
+    let objective = objective.unwrap_or_else(|| Objective::new(task));
+    cheapest(candidates, &objective)
+}
+
+fn cheapest(candidates: Vec<Candidate>, objective: &Objective<'_>) -> Option<Priced> {
+    let priced = candidates.into_iter().filter_map(|candidate| candidate.priced(objective));
+    priced.min_by(|a, b| a.price.total_cmp(&b.price))
 }
 
 /// Tables in dimension order, where packets go around a broken ring the other way. They share SLs, rows and most paths
@@ -130,8 +149,12 @@ impl<'a> Torus<'a> {
         if longest <= ONE_SL_RING && others.is_none() {
             return None;
         }
+        Some(Self::new(task, grid))
+    }
+
+    fn new(task: Task<'a>, grid: Grid) -> Self {
         let lines = Datelines::new(task.fabric, &grid);
-        Some(Self { task, grid, lines })
+        Self { task, grid, lines }
     }
 
     /// Paths in dimension order.

@@ -1,5 +1,7 @@
 //! The dimension and direction of each ladder.
 
+use std::cmp::Reverse;
+
 use super::ladders::Ladders;
 
 /// The most dimensions; a ring of four counts as two.
@@ -28,14 +30,25 @@ impl Labels {
     /// At each switch a direction of a dimension belongs to one link. So a ladder with one direction left, over all
     /// of its switches, has that one.
     ///
-    /// `None` where no switch is such a seed, or labels contradict each other.
+    /// A square that lost a link makes two dimensions of a switch look like one. So switches with the most dimensions come
+    /// first, and others follow where labels contradict each other.
+    ///
+    /// `None` where no switch is such a seed, or the labels of the first few contradict each other.
     ///
     /// Cost: O(L K) with L links and K rounds, at most the length of the longest dimension on a whole grid.
     pub(super) fn find(ladders: &Ladders) -> Option<Self> {
         let n = ladders.neighbours.len();
         let most = ladders.neighbours.iter().map(Vec::len).max()?;
         let seeds = (0..n).filter(|&s| ladders.neighbours[s].len() == most);
-        let (seed, pairs) = seeds.take(SEEDS).find_map(|s| Some((s, straight(ladders, s)?)))?;
+        let mut seeds: Vec<(usize, Straight)> =
+            seeds.take(SEEDS).filter_map(|s| Some((s, straight(ladders, s)?))).collect();
+        seeds.sort_by_key(|(_, pairs)| Reverse(pairs.len()));
+        seeds.into_iter().take(ATTEMPTS).find_map(|(seed, pairs)| Self::from(ladders, seed, &pairs))
+    }
+
+    /// `None` where labels contradict each other.
+    fn from(ladders: &Ladders, seed: usize, pairs: &Straight) -> Option<Self> {
+        let n = ladders.neighbours.len();
         let mut labels = Self { of: vec![None; ladders.links()], dimensions: pairs.len(), seed };
         let mut taken = vec![0_u16; n];
         let around: Vec<_> = ladders.around(seed).collect();
@@ -110,10 +123,15 @@ impl Labels {
 
 /// Switches with the most neighbours that are tried as the seed.
 const SEEDS: usize = 2000;
+/// How many of them labels may begin from.
+const ATTEMPTS: usize = 8;
+
+/// The links of a switch by dimension, as indices among its neighbours: two, or one alone.
+type Straight = Vec<(usize, Option<usize>)>;
 
 /// The links of a switch by dimension, as indices among its neighbours: two that are no sides of a square, or one
 /// alone. `None` where that is no grid.
-fn straight(ladders: &Ladders, s: usize) -> Option<Vec<(usize, Option<usize>)>> {
+fn straight(ladders: &Ladders, s: usize) -> Option<Straight> {
     let near = &ladders.neighbours[s];
     let mut partner: Vec<Option<usize>> = vec![None; near.len()];
     for (i, &a) in near.iter().enumerate() {
@@ -127,6 +145,6 @@ fn straight(ladders: &Ladders, s: usize) -> Option<Vec<(usize, Option<usize>)>> 
         }
     }
     let own = |i: &usize| partner[*i].is_none_or(|other| other > *i);
-    let pairs: Vec<_> = (0..near.len()).filter(own).map(|i| (i, partner[i])).collect();
+    let pairs: Straight = (0..near.len()).filter(own).map(|i| (i, partner[i])).collect();
     (pairs.len() <= MOST_DIMENSIONS).then_some(pairs)
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ordering::{Rank, Tree};
 use crate::topology::{
-    Candidates, Dragonfly, FatTree, HyperX, Kautz, Mesh, Random, Ring, SlimFly, Torus, fail_links,
+    Candidates, Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Random, Ring, SlimFly, Torus, fail_links,
     fail_switches,
 };
 
@@ -109,5 +109,15 @@ fn the_order_from_a_corner_grows_from_neighbour_to_neighbour() {
             order.sort_by_key(|s| place[s.index()]);
             assert!(order.is_sorted_by_key(|&s| sum(s)), "{f}: the sums of positions ascend");
         }
+    }
+}
+
+/// A square that lost a link makes two dimensions of a switch look like one.
+#[test]
+fn damaged_hypercubes_are_recognised() {
+    for n in [6, 8] {
+        let whole = Hypercube { n, cas: 1 }.build().unwrap();
+        let grid = Grid::find(&fail_links(&whole, 10, 1).unwrap()).expect("a grid");
+        assert_eq!(lengths(&grid), vec![(2, false); n as usize]);
     }
 }
