@@ -78,8 +78,8 @@ impl Budget {
         fabric.num_switches() * Self::per_target(fabric)
     }
 
-    /// Whether a search for the labels of stable tables takes a fraction of a second.
-    pub(super) fn labels_are_cheap(fabric: &Fabric) -> bool {
+    /// Whether one more search for labels, or a few more plans, take a fraction of a second.
+    pub(super) fn searches_are_cheap(fabric: &Fabric) -> bool {
         STABLE_LABEL_ROUNDS * LABEL_WORK * Self::round(fabric) <= LEAST_WORK_IF_HARD
     }
 

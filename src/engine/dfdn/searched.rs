@@ -1,5 +1,7 @@
 //! Tables by the best rule of a search.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use super::build::{df_dn_plan, several_lanes, several_sls};
@@ -8,7 +10,7 @@ use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
 use super::straightened::straight_one_sl;
-use super::tuning::{DETOURS, ONE_SL_VLS};
+use super::tuning::{DETOURS, ONE_SL_VLS, TREE_RESERVED};
 use super::{Priced, is_worth_more_time, limit};
 use crate::engine::{EngineError, Prefer, Settings, Task};
 use crate::lanes::{LaneLimits, Lanes, LanesError};
@@ -76,8 +78,9 @@ fn by_search(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineE
         one => one,
     };
     let several = |with_tree| several_sls_plan(objective, by, &search, with_tree);
+    let is_wanted = |several: &Priced| one.as_ref().map_or(true, |one| several.price < one.price);
     let several = match several(false) {
-        Ok(plan) if !plan.plan.serves_multicast() => several(true).or(Ok(plan)),
+        Ok(plan) if !plan.plan.serves_multicast() && is_wanted(&plan) => several(true).or(Ok(plan)),
         several => several,
     };
     let rejected = match one {
@@ -161,19 +164,20 @@ fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Res
 /// tree reserved is another trial.
 ///
 /// On small fabrics each that might be better gets its plan. On others only two do: the one that is worth most as it is,
-/// and the one that might be worth most; more only as long as these have no multicast tree, and none where all have too
-/// many detours as they are.
+/// and the one that might be worth most; on large ones only the first. More do as long as these have no multicast tree,
+/// and none where all have too many detours as they are.
 ///
 /// Cost: that of [`straight_one_sl`] for each plan, two at once.
 fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<Judged> {
     let mut all: Vec<Judged> = trials.into_iter().map(|trial| Judged::open(trial, objective)).collect();
-    let is_small = Budget::is_small(objective.task.fabric);
+    let fabric = objective.task.fabric;
+    let (is_small, is_cheap) = (Budget::is_small(fabric), Budget::searches_are_cheap(fabric));
     loop {
         all.sort_by(|a, b| a.key().partial_cmp(&b.key()).expect("prices are numbers"));
         let is_open = all[0].trial.is_ok() && (is_small || !all[0].exceeds);
         let least = if is_open { f64::INFINITY } else { all[0].price };
         let mut next: Vec<usize> = (0..usize::from(is_open)).collect();
-        if is_open || is_small {
+        if is_open && is_cheap || is_small {
             let others = all.iter().enumerate().skip(1);
             let others =
                 others.filter(|(_, other)| other.trial.is_ok() && !other.exceeds && other.at_best < least);
@@ -189,13 +193,15 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
 }
 
 /// Routes with candidates. Where one leaves a switch without a path, there are up to two others in its place: with
-/// [late turns](Candidate::with_late_turns), and with its tree reserved. The tree is not tried where the candidate would
-/// have too many detours anyway and others have all paths.
+/// [late turns](Candidate::with_late_turns), and with its tree reserved. Where others have
+/// all paths, the tree is not tried on large fabrics, or if the candidate would have too many detours anyway, or if the
+/// search tried it.
 fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
     let complete = |trial: &Trial| trial.forwarding.complete;
     let late =
         |candidate: &Candidate| Some(Trial::new(objective, by, &candidate.with_late_turns(objective.task)?));
     let most = limit(objective.task.settings);
+    let is_cheap = Budget::searches_are_cheap(objective.task.fabric);
     // With whether the candidate itself has all paths.
     let trial = |candidate: &&Candidate| match Trial::new(objective, by, candidate) {
         plain if complete(&plain) => (vec![plain], true),
@@ -204,7 +210,10 @@ fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -
     let tried: Vec<(Vec<Trial>, bool)> = candidates.par_iter().map(trial).collect();
     let none = tried.iter().all(|(found, _)| found.is_empty());
     let with_tree = |((mut found, is_plain), candidate): ((Vec<Trial>, bool), &&Candidate)| {
-        if !is_plain && (none || candidate.probe.broken <= most) {
+        let is_beside =
+            |other: &&Candidate| other.tree_reserved && Arc::ptr_eq(&other.order, &candidate.order);
+        let promises = is_cheap && candidate.probe.broken <= most && !candidates.iter().any(is_beside);
+        if !is_plain && (none || promises) {
             found.push(Trial::with_tree(objective, by, (*candidate).clone()));
         }
         found
@@ -299,11 +308,14 @@ struct Judged {
 }
 
 impl Judged {
-    /// As it is. Multicast may have a tree.
+    /// As it is. Multicast may have a tree; where it surely has, that is worth [`TREE_RESERVED`].
     fn open(trial: Trial, objective: &Objective<'_>) -> Self {
-        let (detours, price) = (trial.measured.detours, trial.price(objective));
+        let detours = trial.measured.detours;
+        let at_best = trial.price(objective) - DETOURS * detours;
+        let surely = if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
+        let price = at_best + DETOURS * detours + surely;
         let exceeds = detours > limit(objective.task.settings);
-        Self { exceeds, has_tree: true, price, at_best: price - DETOURS * detours, trial: Ok(trial) }
+        Self { exceeds, has_tree: true, price, at_best, trial: Ok(trial) }
     }
 
     /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it.

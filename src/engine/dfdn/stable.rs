@@ -127,7 +127,7 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
         return Some(plain);
     }
     if let Rule::FirstTurnFree(rank) = &candidate.rule {
-        let no_search = candidate.probe.broken == 0.0 && !Budget::labels_are_cheap(task.fabric);
+        let no_search = candidate.probe.broken == 0.0 && !Budget::searches_are_cheap(task.fabric);
         if let Some(labelled) = candidate.with_late_turns(task).filter(|_| no_search) {
             let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
             if forwarding.complete && forwarding.detours == 0 {
