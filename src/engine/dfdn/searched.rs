@@ -85,8 +85,9 @@ fn by_search(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineE
     };
     let rejected = match one {
         Ok(one) => {
-            let is_better = |several: &Priced| several.price < one.price && several.plan.serves_multicast();
-            return Ok(several.ok().filter(is_better).unwrap_or(one));
+            let serves = |plan: &Priced| plan.plan.serves_multicast();
+            let other = several.ok().filter(serves).or_else(|| df_dn_plan(objective).ok().filter(serves));
+            return Ok(other.filter(|other| other.price < one.price).unwrap_or(one));
         }
         Err(rejected) => rejected,
     };
