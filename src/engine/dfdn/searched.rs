@@ -61,6 +61,8 @@ fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
 /// 4. DF-DN as printed;
 /// 5. one SL with detours without limit, where no limit was stated.
 ///
+/// Where one SL loses more bandwidth than `max_loss`, the third and the fourth are taken if they are worth more.
+///
 /// Each of them needs a multicast tree for SL 0. Where the first three have none, the rule is changed so that the
 /// paths of a tree are legal. Only where none of that has a multicast tree, plans without one count: with all
 /// adapter pairs minimal, or within a limit that was stated.
