@@ -107,57 +107,34 @@ fn by_search(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineE
         }
     }
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
-        return Ok(rejected.least.whatever_it_takes(objective, by));
+        if let Some(least) = rejected.least {
+            return Ok(least.whatever_it_takes(objective, by));
+        }
     }
     without_tree.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
 
 /// Why one SL will not do.
 struct Rejected {
-    /// What has too many detours, or no multicast tree.
-    least: Judged,
+    /// The best one with too many detours.
+    least: Option<Judged>,
     /// A plan within the limits, but without a multicast tree.
     without_tree: Option<Priced>,
 }
 
 /// One SL within the limits: the best candidate by what comes out when its detours are as short as they can be.
 fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
-    let mut settled = settle(objective, by, trials(objective, by, &search.compared()));
-    if std::env::var("DBG").is_ok() {
-        eprintln!(
-            "-- effort {} vls {} candidates {}",
-            objective.task.settings.search_effort,
-            objective.task.limits.vls,
-            search.candidates.len()
-        );
-        for c in &search.candidates {
-            eprintln!(
-                "   cand {} vls {} price {:.5} broken {:.5} bw {:.4}",
-                c.name(),
-                c.rule.vls(),
-                c.price,
-                c.probe.broken,
-                c.probe.bandwidth
-            );
-        }
-        for t in &settled {
-            eprintln!(
-                "   trial price {:.4} exceeds {} planned {} has_tree {}",
-                t.price,
-                t.exceeds,
-                t.trial.is_err(),
-                t.has_tree
-            );
-        }
-    }
-    let best = settled.swap_remove(0);
+    let mut settled = settle(objective, by, trials(objective, by, &search.compared())).into_iter();
+    let best = settled.next().expect("each candidate has a trial");
     match best.trial {
-        Err(plan) if best.has_tree && !best.exceeds => Ok(plan),
+        Err(plan) if !best.exceeds && best.has_tree => Ok(plan),
+        Err(plan) if !best.exceeds => {
+            let least = settled.find(|other| other.has_tree);
+            Err(Box::new(Rejected { least, without_tree: Some(plan) }))
+        }
         trial => {
-            let others = settled.into_iter().filter(|other| !other.exceeds);
-            let others = others.filter_map(|other| other.trial.err());
-            let without_tree = others.min_by(|a, b| a.price.total_cmp(&b.price));
-            Err(Box::new(Rejected { least: Judged { trial, ..best }, without_tree }))
+            let least = Some(Judged { trial, ..best });
+            Err(Box::new(Rejected { least, without_tree: None }))
         }
     }
 }
@@ -196,9 +173,8 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
 }
 
 /// Routes with candidates. Where one leaves a switch without a path, there are up to two others in its place: with
-/// [late turns](Candidate::with_late_turns), and with its tree reserved. Where others have
-/// all paths, the tree is not tried on large fabrics, or if the candidate would have too many detours anyway, or if the
-/// search tried it.
+/// [late turns](Candidate::with_late_turns), and with its tree reserved. Where others have all paths, the tree is not
+/// tried on large fabrics, or if the candidate would have too many detours anyway, or if the search tried it.
 fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
     let complete = |trial: &Trial| trial.forwarding.complete;
     let late =
