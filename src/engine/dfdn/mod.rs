@@ -131,7 +131,10 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     if let Some(found) = torus_plan(task, objective) {
         return found;
     }
-    let found = within_fewer_vls(task, objective).map_or_else(|| anew(task, objective), Ok);
+    let limits = fewer_vls(task);
+    let objective = objective.or_else(|| limits.map(|_| Objective::new(task)));
+    let within = limits.zip(objective).and_then(|(limits, objective)| one_sl_anew(objective.within(limits)));
+    let found = within.map_or_else(|| anew(task, objective), Ok);
     if found.as_ref().is_ok_and(|found| found.has_one_sl() && !found.is_slow(task.settings)) {
         return found;
     }
@@ -139,11 +142,10 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     damaged_grid_plan(task, objective).filter(is_better).map_or(found, Ok)
 }
 
-/// On some grids: one SL on [fewer VLs](fewer_vls).
-fn within_fewer_vls<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Option<Priced> {
-    let limits = fewer_vls(task)?;
-    let within = objective.unwrap_or_else(|| Objective::new(task)).within(limits);
-    let found = anew(within.task, Some(within)).ok()?;
+/// [`anew`], if that takes one SL and no more detours than it may.
+fn one_sl_anew(objective: Objective<'_>) -> Option<Priced> {
+    let task = objective.task;
+    let found = anew(task, Some(objective)).ok()?;
     (found.has_one_sl() && found.detours <= limit(task.settings)).then_some(found)
 }
 

@@ -1,5 +1,6 @@
 //! Tables by the best rule of a search.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -153,7 +154,7 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
     let fabric = objective.task.fabric;
     let (is_small, is_cheap) = (Budget::is_small(fabric), Budget::searches_are_cheap(fabric));
     loop {
-        all.sort_by(|a, b| a.key().partial_cmp(&b.key()).expect("prices are numbers"));
+        all.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then_with(|| a.by_worth(b)));
         let is_open = all[0].trial.is_ok() && (is_small || !all[0].exceeds);
         let least = if is_open { f64::INFINITY } else { all[0].price };
         let mut next: Vec<usize> = (0..usize::from(is_open)).collect();
@@ -241,7 +242,6 @@ fn several_sls_plan(
 }
 
 /// A candidate, possibly changed for its tree, and the routing with one SL.
-#[derive(Clone)]
 struct Trial {
     candidate: Candidate,
     forwarding: Forwarding,
@@ -269,10 +269,6 @@ impl Trial {
         objective.relieve(&candidate, by, &mut forwarding);
         Self { candidate, measured: objective.measure(&forwarding), forwarding }
     }
-
-    fn price(&self, objective: &Objective<'_>) -> f64 {
-        objective.price(&self.measured, self.candidate.rule.vls(), 1)
-    }
 }
 
 /// A trial or its plan, and what that is worth.
@@ -290,9 +286,9 @@ impl Judged {
     /// As it is. Multicast may have a tree; where it surely has, that is worth [`TREE_RESERVED`].
     fn open(trial: Trial, objective: &Objective<'_>) -> Self {
         let detours = trial.measured.detours;
-        let at_best = trial.price(objective) - DETOURS * detours;
-        let surely = if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
-        let price = at_best + DETOURS * detours + surely;
+        let price = objective.price(&trial.measured, trial.candidate.rule.vls(), 1);
+        let at_best = price - DETOURS * detours;
+        let price = price + if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
         let exceeds = detours > limit(objective.task.settings);
         Self { exceeds, has_tree: true, price, at_best, trial: Ok(trial) }
     }
@@ -312,14 +308,12 @@ impl Judged {
     /// The plan, with a multicast tree if that may be had.
     fn whatever_it_takes(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
         let plans = self.planned(objective, by).into_iter().flat_map(|judged| judged.planned(objective, by));
-        let best = plans.min_by(|a, b| {
-            (!a.has_tree, a.price).partial_cmp(&(!b.has_tree, b.price)).expect("prices are numbers")
-        });
+        let best = plans.min_by(Self::by_worth);
         best.and_then(|best| best.trial.err()).expect("there is a plan")
     }
 
-    /// Less is better.
-    fn key(&self) -> (bool, bool, f64) {
-        (self.exceeds, !self.has_tree, self.price)
+    /// Those with a multicast tree come first, then those of the least price.
+    fn by_worth(&self, other: &Self) -> Ordering {
+        other.has_tree.cmp(&self.has_tree).then(self.price.total_cmp(&other.price))
     }
 }
