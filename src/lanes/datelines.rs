@@ -1,10 +1,10 @@
-//! Two VLs for dimension order on grids, a third one for what does not begin in it, and three or more for one SL.
+//! Two VLs for dimension order on grids, a third one for what does not begin in it.
 
 use rayon::prelude::*;
 
 use super::{LaneLimits, Lanes, LanesError};
 use crate::fabric::{Fabric, PortNum, Sl, SwitchId, Vl};
-use crate::ordering::{Datelines, Grid, StaggeredCuts};
+use crate::ordering::{Datelines, Grid};
 use crate::tables::{PathSl, Sl2Vl, SlVlRow, SwitchPairs};
 
 /// VLs and SLs for tables in dimension order: the VL of a hop is the bit of the SL that belongs to its dimension
@@ -76,27 +76,6 @@ pub fn datelines(
         _ => PathSl::BySwitchPair(SwitchPairs::new(fabric, pairs)),
     };
     Ok(Lanes { sl2vl, path_sl, vls, sls })
-}
-
-/// VLs for tables around [`StaggeredCuts`], with one SL.
-///
-/// # Errors
-/// [`LanesError::TooFewVls`].
-///
-/// Cost: O(C d) with C channels and d of a switch.
-pub fn staggered(
-    fabric: &Fabric,
-    grid: &Grid,
-    cuts: &StaggeredCuts,
-    limits: LaneLimits,
-) -> Result<Lanes, LanesError> {
-    let vls = cuts.vls();
-    if vls > limits.vls {
-        return Err(LanesError::TooFewVls { needed: usize::from(vls), offered: limits.vls });
-    }
-    let row = |before, dimension| SlVlRow::uniform(cuts.vl(before, dimension));
-    let sl2vl = by_dimension(fabric, grid, row);
-    Ok(Lanes { sl2vl, path_sl: any_sl(limits), vls, sls: 1 })
 }
 
 /// SL2VL tables where the VL depends on the dimensions of two steps: that before, if there was one, and the next.

@@ -1,9 +1,9 @@
 //! Multicast trees on whole grids: one for each SL of dimension order, or one around staggered cuts.
 
-use super::{McastTrees, everyone};
+use super::{McastTrees, everyone, fits};
 use crate::fabric::{ChannelId, Fabric, Sl};
 use crate::ordering::{Datelines, Grid, SpanningTree, StaggeredCuts};
-use crate::tables::McastGroup;
+use crate::tables::{Lft, McastGroup, PathSl, Sl2Vl};
 
 /// A tree for each SL of [`Datelines`]: all paths of the last dimension, those of the dimension before where the last
 /// position is that of a centre, and so on. Rings are cut at the step that unicast never uses on the VL that the SL has
@@ -65,20 +65,33 @@ fn edges(
     Some(edges)
 }
 
-/// One tree for all SLs beside paths around staggered cuts: a [`SpanningTree`].
+/// One tree for all SLs beside paths around staggered cuts: a [`SpanningTree`]. Where lines are in the middle of others it
+/// is not proven to close no cycle, and compared with the paths.
 ///
-/// `None` if there is none, or a step that it needs is missing.
+/// - `unicast`: its tables.
 ///
-/// Cost: O(S D) with S switches and D dimensions.
-pub fn staggered_tree(fabric: &Fabric, grid: &Grid, cuts: &StaggeredCuts) -> Option<McastTrees> {
+/// `None` if there is none, a step that it needs is missing, or it would close a cycle.
+///
+/// Cost: O(S H) with S switches and H steps to the root; where lines are in the middle, O(L S) with L LIDs, on all cores.
+pub fn staggered_tree(
+    fabric: &Fabric,
+    grid: &Grid,
+    cuts: &StaggeredCuts,
+    unicast: (&Lft, &Sl2Vl, &PathSl),
+) -> Option<McastTrees> {
     let tree = SpanningTree::new(cuts)?;
     let places = cuts.places(grid, fabric.switch_ids());
-    let towards = fabric.switch_ids().zip(places).filter_map(|(s, place)| {
-        let (axis, up) = tree.next(place)?;
-        grid.channels(s, cuts.axes()[axis].index(), up).first()
-    });
-    let edges: Vec<ChannelId> = towards.map(|&channel| fabric.channels().get(channel).reverse).collect();
-    (edges.len() + 1 == fabric.num_switches()).then(|| given_tree(fabric, &edges, u16::MAX))
+    let mut edges: Vec<(usize, ChannelId)> = Vec::with_capacity(places.len());
+    for (s, &place) in fabric.switch_ids().zip(&places) {
+        let Some((axis, up)) = tree.next(place) else { continue };
+        let towards = grid.channels(s, cuts.axes()[axis].index(), up).first()?;
+        edges.push((tree.depth(place), fabric.channels().get(*towards).reverse));
+    }
+    edges.sort_unstable();
+    let edges: Vec<ChannelId> = edges.into_iter().map(|(_, edge)| edge).collect();
+    let spans = edges.len() + 1 == fabric.num_switches();
+    (spans && (!cuts.has_middles() || fits(fabric, &edges, unicast)))
+        .then(|| given_tree(fabric, &edges, u16::MAX))
 }
 
 /// One tree for some SLs, from its channels away from the root.

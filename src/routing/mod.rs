@@ -32,8 +32,7 @@ use thiserror::Error;
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
 pub use grid::{
-    FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, StaggeredRoutes, grid_routes,
-    staggered_routes,
+    FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes, staggered_routes,
 };
 pub use hops::Hops;
 pub use layers::{Stretch, layered};

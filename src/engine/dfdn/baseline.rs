@@ -207,7 +207,7 @@ impl Baseline {
         if !fits || !forwarding.complete || forwarding.nonminimal_share() > limit(task.settings) {
             return None;
         }
-        objective.relieve_to(self.one_sl.as_ref()?.largest, &candidate, &mut forwarding);
+        objective.relieve_to(self.one_sl.as_ref()?.largest, &candidate.rule, &mut forwarding);
         if let Some(lower) = lower {
             candidate.rule = lower_unused(task.fabric, &candidate.rule, lower, &forwarding.lft);
         }

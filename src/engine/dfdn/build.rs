@@ -8,8 +8,8 @@ use super::objective::{Measured, Objective};
 use crate::engine::Lineage;
 use crate::engine::Task;
 use crate::engine::plan::{Parts, Plan};
-use crate::fabric::Sl;
-use crate::lanes::{Lanes, LanesError, df_dn, ordered};
+use crate::fabric::{Fabric, Sl};
+use crate::lanes::{LaneLimits, Lanes, LanesError, df_dn, ordered};
 use crate::multicast::{KnownOrder, McastTrees};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, sssp};
@@ -34,7 +34,6 @@ pub(super) fn one_sl(
 ) -> Priced {
     let task = objective.task;
     let rule = &candidate.rule;
-    let all = u16::MAX >> (Sl::COUNT - usize::from(task.limits.sls));
     let detours = match forwarding.detours {
         0 => "all adapter pairs on shortest paths".to_owned(),
         _ => format!("{:.2} % of the adapter pairs on detours", 100.0 * forwarding.nonminimal_share()),
@@ -48,7 +47,7 @@ pub(super) fn one_sl(
     let vls = rule.vls();
     let lanes_used = if vls == 1 { "1 VL".to_owned() } else { format!("{vls} VLs") };
     let remark = format!("one SL, {lanes_used}, {detours}: {how} ({})", candidate.name());
-    let lanes = Lanes { sl2vl: rule.sl2vl(task.fabric), path_sl: PathSl::Any(all), vls, sls: 1 };
+    let lanes = one_sl_lanes(task.fabric, rule, task.limits);
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
     let largest = forwarding.largest_load();
     let tables = (forwarding.lft, measured);
@@ -65,6 +64,12 @@ pub(super) fn one_sl(
     let keepable = Keepable::of(objective, &priced, Some(candidate), largest);
     priced.plan.lineage = Lineage::First(Box::new(keepable));
     Priced { legal: Some(legal), ..priced }
+}
+
+/// The lanes of a rule that serves all pairs with one SL: any that may be used.
+pub(super) fn one_sl_lanes(fabric: &Fabric, rule: &Rule, limits: LaneLimits) -> Lanes {
+    let all = u16::MAX >> (Sl::COUNT - usize::from(limits.sls));
+    Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls: rule.vls(), sls: 1 }
 }
 
 /// Several SLs: pairs that violate the rule get SLs of their own, the others SL 0.

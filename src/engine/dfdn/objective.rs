@@ -17,7 +17,7 @@
 //! little are worth [`STABILITY`](super::tuning::STABILITY) more, of which
 //! [`STABLE_LOST`](super::tuning::STABLE_LOST) may be paid with bandwidth.
 
-use super::candidates::{BalanceBy, Candidate};
+use super::candidates::BalanceBy;
 use super::estimate::Budget;
 use super::tuning::{DETOURS, GAIN, LEVELLING, STABLE_LOST, VL};
 use crate::engine::{Balance, Task, Traffic};
@@ -120,36 +120,36 @@ impl<'a> Objective<'a> {
         Self { task: Task { limits, ..self.task }, ..self }
     }
 
-    /// Moves routes off the hottest channels of a candidate's tables: of stable ones only until these are no
+    /// Moves routes off the hottest channels of tables under a rule: of stable ones only until these are no
     /// hotter than with P-SSSP, so that few entries move. With `balance stable` there are no others to choose from, so
     /// where these lose more bandwidth than [`STABLE_LOST`], the load gets level once more.
     ///
     /// Cost: that of [`relieve`], with bounded tries.
-    pub(super) fn relieve(&self, candidate: &Candidate, by: BalanceBy, forwarding: &mut Forwarding) {
+    pub(super) fn relieve(&self, rule: &Rule, by: BalanceBy, forwarding: &mut Forwarding) {
         let goal = match by {
             BalanceBy::ExpectedLoad => self.reference.load,
             BalanceBy::Load => 0,
         };
-        self.move_routes(relief(self.task.fabric, goal), candidate, forwarding);
+        self.move_routes(relief(self.task.fabric, goal), rule, forwarding);
         let level = matches!(by, BalanceBy::ExpectedLoad) && self.task.settings.balance == Balance::Stable;
         if level && forwarding.complete && self.lost(&self.measure(forwarding)) > STABLE_LOST {
             let relief = relief(self.task.fabric, 0);
             let relief = Relief { hot: Hot::AboveMean, tries: LEVELLING * relief.tries, ..relief };
-            self.move_routes(relief, candidate, forwarding);
+            self.move_routes(relief, rule, forwarding);
         }
     }
 
     /// As [`relieve`](Self::relieve), until the hottest channel carries no more than so many routes, or no more than
     /// with P-SSSP.
-    pub(super) fn relieve_to(&self, load: u64, candidate: &Candidate, forwarding: &mut Forwarding) {
+    pub(super) fn relieve_to(&self, load: u64, rule: &Rule, forwarding: &mut Forwarding) {
         let goal = load.max(self.reference.load);
-        self.move_routes(relief(self.task.fabric, goal), candidate, forwarding);
+        self.move_routes(relief(self.task.fabric, goal), rule, forwarding);
     }
 
-    fn move_routes(&self, relief: Relief, candidate: &Candidate, forwarding: &mut Forwarding) {
+    fn move_routes(&self, relief: Relief, rule: &Rule, forwarding: &mut Forwarding) {
         let Task { fabric, hops, .. } = self.task;
         if forwarding.complete {
-            relieve(fabric, hops, &candidate.rule, relief, forwarding);
+            relieve(fabric, hops, rule, relief, forwarding);
         }
     }
 

@@ -221,7 +221,7 @@ fn several_sls_plan(
         }
         candidate.lookahead = Lookahead::LastOption;
         let mut forwarding = candidate.route(task, by, NoLegalPath::Break);
-        objective.relieve(&candidate, by, &mut forwarding);
+        objective.relieve(&candidate.rule, by, &mut forwarding);
         let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
         let price = objective.price(&objective.measure(&forwarding), lanes.vls, lanes.sls);
         Ok((price, lanes, forwarding, candidate))
@@ -266,7 +266,7 @@ impl Trial {
         candidate: Candidate,
         mut forwarding: Forwarding,
     ) -> Self {
-        objective.relieve(&candidate, by, &mut forwarding);
+        objective.relieve(&candidate.rule, by, &mut forwarding);
         Self { candidate, measured: objective.measure(&forwarding), forwarding }
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn lasting_plan(
 /// Why they do not fit, in words.
 pub(super) fn stable_plan(objective: &Objective<'_>, stable: Stable, limit: f64) -> Result<Priced, String> {
     let plan = |candidate: &Candidate, mut forwarding: Forwarding| {
-        objective.relieve(candidate, BY, &mut forwarding);
+        objective.relieve(&candidate.rule, BY, &mut forwarding);
         let remark = "a failed link changes few tables (balance stable)".to_owned();
         let measured = objective.measure(&forwarding);
         one_sl(objective, candidate, forwarding, measured, vec![remark], None)

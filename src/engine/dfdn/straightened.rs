@@ -26,8 +26,7 @@ pub(super) fn straight_one_sl(
     remarks: Vec<String>,
 ) -> Priced {
     let fabric = objective.task.fabric;
-    let is_small = fabric.num_switches() * fabric.lid_table_len() <= MOST;
-    let bent = (worthwhile(measured.detours) && is_small).then(|| forwarding.clone());
+    let bent = (worthwhile(measured.detours) && can_be_straightened(fabric)).then(|| forwarding.clone());
     let plain = one_sl(objective, candidate, forwarding, measured, remarks.clone(), None);
     let Some((bent, order)) = bent.zip(candidate.rule.virtual_channel_order()) else { return plain };
     let Some(trees) = plain.plan.trees.clone().filter(McastTrees::serve_default) else { return plain };
@@ -48,6 +47,20 @@ pub(super) fn straight_one_sl(
         }
     }
     best
+}
+
+/// Whether tables of a fabric are small enough.
+pub(super) fn can_be_straightened(fabric: &Fabric) -> bool {
+    fabric.num_switches() * fabric.lid_table_len() <= MOST
+}
+
+/// Tables under a rule with these labels, and their trees.
+pub(super) fn bent<'a>(
+    (order, labels, vls): (&'a VirtualChannelOrder, &'a Labels, u8),
+    trees: &'a McastTrees,
+) -> Bent<'a> {
+    let (budget, each, most) = (STRAIGHTEN_LEAST, STRAIGHTEN_EACH, STRAIGHTEN_WORK);
+    Bent { order, labels, vls, trees: &trees.trees, budget, each, most }
 }
 
 /// Whether this share of the adapter pairs on detours is worth a VL.
@@ -86,9 +99,7 @@ impl How<'_> {
     ) -> Option<Priced> {
         let task = objective.task;
         let &Self { order, labels, vls, trees, remarks } = self;
-        let (budget, each, most) = (STRAIGHTEN_LEAST, STRAIGHTEN_EACH, STRAIGHTEN_WORK);
-        let bent = Bent { order, labels, vls, trees: &trees.trees, budget, each, most };
-        let rule = straighten(task.fabric, task.hops, bent, &mut forwarding)?;
+        let rule = straighten(task.fabric, task.hops, bent((order, labels, vls), trees), &mut forwarding)?;
         let measured = objective.measure(&forwarding);
         // Paths of the tree may be illegal now.
         let candidate = Candidate {

@@ -1,19 +1,21 @@
 //! Tori and damaged grids: dimension order on two VLs, with an SL for each set of datelines.
 
-use super::build::{ONE_SL_SUFFICES, plan};
+use super::build::{ONE_SL_SUFFICES, one_sl_lanes, plan};
+use super::candidates::BalanceBy;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
-use super::tuning::{COMPARED_PAIRS, ONE_SL_VLS, SEARCHED_TORUS, VL};
+use super::straightened::{bent, can_be_straightened};
+use super::tuning::{COMPARED_PAIRS, SEARCHED_TORUS, VL};
 use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
 use crate::engine::{EngineError, Lineage, Prefer, Task};
-use crate::fabric::ChannelId;
-use crate::lanes::{LaneLimits, Lanes, datelines, labelled, staggered};
+use crate::fabric::{ChannelId, Fabric};
+use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
 use crate::multicast::{given_tree, grid_trees, staggered_tree};
-use crate::ordering::{Datelines, Grid, Rank, StaggeredCuts, Tree, up_down_rank};
+use crate::ordering::{Datelines, Grid, Rank, Rule, StaggeredCuts, Tree, up_down_rank};
 use crate::routing::{
-    FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, StaggeredRoutes, grid_routes,
-    staggered_routes,
+    FirstOrder, Forwarding, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes,
+    staggered_routes, straighten,
 };
 
 /// The longest ring on which one VL suffices for all shortest paths.
@@ -203,58 +205,85 @@ impl<'a> Torus<'a> {
     }
 
     /// One SL, with detours around the cuts of the rings. Orders of the dimensions are tried until one takes no more
-    /// detours than it must, or has the fewest, then the least load; on large tori the first one only.
+    /// detours than it must; the one with the fewest that has a multicast tree is taken, then that with the least load. On
+    /// large tori only the first one is tried. Later tables may keep to these.
     fn one_sl(&self, objective: Option<Objective<'a>>) -> Option<Priced> {
         let Task { fabric, limits, .. } = self.task;
         let n = fabric.num_switches();
         let adapters = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).min().unwrap_or(0);
-        let mut best: Option<(StaggeredRoutes, StaggeredCuts)> = None;
-        let orders = StaggeredCuts::find(&self.grid, limits.vls.min(ONE_SL_VLS));
-        for cuts in orders.into_iter().take((COMPARED_PAIRS / (n * n)).max(1)) {
-            let least = (cuts.inevitable() * adapters * adapters) as u64;
+        let most = (COMPARED_PAIRS / (n * n)).max(1);
+        let mut least = 0.0;
+        let mut found: Vec<(Forwarding, StaggeredCuts)> = Vec::new();
+        for cuts in StaggeredCuts::find(&self.grid, limits.vls).into_iter().take(most) {
             let Some(routes) = staggered_routes(fabric, &self.grid, &cuts) else { continue };
-            let key = |routes: &StaggeredRoutes| (routes.detours, routes.largest);
-            if best.as_ref().is_none_or(|(best, _)| key(&routes) < key(best)) {
-                best = Some((routes, cuts));
-            }
-            if best.as_ref().is_some_and(|(best, _)| best.detours <= least) {
+            least = (cuts.inevitable() * adapters * adapters) as f64 / pairs(fabric) as f64;
+            let enough = routes.nonminimal_share() <= least;
+            found.push((routes, cuts));
+            if enough {
                 break;
             }
         }
-        let (routes, cuts) = best?;
-        self.around(&cuts, objective, routes)
+        found.sort_by_key(|(routes, _)| (routes.detours, routes.largest_load()));
+        let objective = objective.unwrap_or_else(|| Objective::new(self.task));
+        found.into_iter().find_map(|(mut routes, cuts)| {
+            let rule = cuts.rule(fabric, &self.grid);
+            objective.relieve(&rule, BalanceBy::Load, &mut routes);
+            let plain = self.around(&cuts, &objective, routes.clone(), &rule)?;
+            let has_more = routes.nonminimal_share() > least && can_be_straightened(fabric);
+            let straight =
+                has_more.then(|| self.straightened(&cuts, &objective, routes, &rule, &plain)).flatten();
+            Some(straight.filter(|straight| straight.price < plain.price).unwrap_or(plain))
+        })
     }
 
-    /// `None` where too many pairs take detours, or there is no multicast tree: no SL is left for one alone. Later tables
-    /// may keep to these.
+    /// With detours made shortest that are none of the [inevitable](StaggeredCuts::inevitable).
+    fn straightened(
+        &self,
+        cuts: &StaggeredCuts,
+        objective: &Objective<'a>,
+        mut routes: Forwarding,
+        rule: &Rule,
+        plain: &Priced,
+    ) -> Option<Priced> {
+        let Rule::Ordered { order, labels } = rule else { return None };
+        let trees = plain.plan.trees.as_ref()?;
+        let bent = bent((order, labels, rule.vls()), trees);
+        let rule = straighten(self.task.fabric, self.task.hops, bent, &mut routes)?;
+        self.around(cuts, objective, routes, &rule)
+    }
+
+    /// `None` where too many pairs take detours, or there is no multicast tree: no SL is left for one alone.
+    ///
+    /// - `rule`: of the tables.
     fn around(
         &self,
         cuts: &StaggeredCuts,
-        objective: Option<Objective<'a>>,
-        routes: StaggeredRoutes,
+        objective: &Objective<'a>,
+        routes: Forwarding,
+        rule: &Rule,
     ) -> Option<Priced> {
         let Task { fabric, settings, limits, .. } = self.task;
-        let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
+        let detours = routes.nonminimal_share();
         if detours > settings.max_nonminimal.unwrap_or(1.0) {
             return None;
         }
-        let lanes = staggered(fabric, &self.grid, cuts, limits).ok()?;
-        let figures = Figures::of_tables(fabric, &routes.lft, detours)?;
-        let objective = objective.unwrap_or_else(|| Objective::new(self.task));
-        let measured = objective.reference.compare(&figures);
+        let measured = objective.measure(&routes);
+        let largest = routes.largest_load();
         let how = "no path takes the three steps of a ring's cut";
-        let remark = self.in_words((lanes.sls, lanes.vls), detours, how);
-        let mut priced = match staggered_tree(fabric, &self.grid, cuts) {
-            None => plan(&objective, (routes.lft, measured), lanes, None, remark, Vec::new()),
+        let remark = self.in_words((1, rule.vls()), detours, how);
+        let lanes = one_sl_lanes(fabric, rule, limits);
+        let unicast = (&routes.lft, &lanes.sl2vl, &lanes.path_sl);
+        let mut priced = match staggered_tree(fabric, &self.grid, cuts, unicast) {
+            None => plan(objective, (routes.lft, measured), lanes, None, remark, Vec::new()),
             trees => {
                 let Lanes { sl2vl, path_sl, vls, sls } = lanes;
                 let remarks = vec![remark, ONE_SL_SUFFICES.to_owned()];
                 let lineage = Lineage::Single;
                 let plan = Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage };
-                Priced::new(plan, sls, &objective, &measured)
+                Priced::new(plan, sls, objective, &measured)
             }
         };
-        let keepable = Keepable::of(&objective, &priced, None, figures.load);
+        let keepable = Keepable::of(objective, &priced, None, largest);
         priced.plan.lineage = Lineage::First(Box::new(keepable));
         priced.plan.serves_multicast().then_some(priced)
     }
@@ -380,6 +409,12 @@ impl<'a> Torus<'a> {
             _ => "dimension order, and the SL says which datelines the path crosses",
         }
     }
+}
+
+/// Ordered pairs of adapters.
+fn pairs(fabric: &Fabric) -> usize {
+    let all = fabric.adapters().count();
+    (all * all.saturating_sub(1)).max(1)
 }
 
 /// How the paths start that are not in dimension order.

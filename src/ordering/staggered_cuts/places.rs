@@ -1,6 +1,6 @@
 //! Where the cuts of lines begin, so that those of neighbours are never both in the way.
 
-use super::CUT;
+use super::{CUT, apart};
 use crate::ordering::grid::Dimension;
 
 /// How far the cuts of lines are moved, by the position of the lines in an outer axis. `None` if there are too few lines
@@ -10,23 +10,21 @@ use crate::ordering::grid::Dimension;
 /// - `length`: of the rings with the cuts.
 /// - `in_core`: whether cuts begin at every second position only; then it counts these.
 pub(super) fn offsets(outer: Dimension, length: usize, in_core: bool) -> Option<Vec<usize>> {
-    // No shortest way meets two cuts that are so far apart.
-    let least = (length / 2).saturating_sub(CUT - 1);
+    let least = apart(length);
     match in_core {
         true => walk(outer, (length / 2).max(1), least.div_ceil(2)),
         false => walk(outer, length, least),
     }
 }
 
-/// Where the cut of a ring of the core begins, upwards and downwards: in early lines of the next axis.
+/// Where the cut of a ring of the core begins, upwards and downwards: in early lines of the next axis, both in one place.
+/// The order of an odd ring does not begin where lines are in the middle.
 ///
 /// - `moved`: sum of the [`offsets`].
 pub(super) fn column_starts(moved: usize, length: usize) -> (usize, usize) {
     let start = 2 * (moved % (length / 2).max(1));
-    match length % 2 {
-        0 => (start, (start + CUT + 1) % length),
-        _ => (start + 1, length - 2 - start),
-    }
+    let behind = usize::from(length % 2 == 0 || start + CUT < length);
+    (start, (start + CUT + behind) % length)
 }
 
 /// A walk over some places in a circle, one for each line: at least `least` places from one to the next, and no two in

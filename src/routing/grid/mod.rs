@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use self::escape::Escape;
 pub use self::labelled::{FirstOrder, LabelledGrid, LabelledRoutes, LabelledSettings};
-pub use self::staggered::{StaggeredRoutes, staggered_routes};
+pub use self::staggered::staggered_routes;
 use super::Hops;
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, SwitchId};
 use crate::ordering::{Datelines, Grid};

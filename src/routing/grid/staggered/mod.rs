@@ -1,5 +1,6 @@
 //! One SL on tori: paths around staggered cuts, balanced by load.
 
+mod change;
 mod ports;
 mod slices;
 mod space;
@@ -14,21 +15,7 @@ use self::target::Target;
 use self::tree::Tree;
 use crate::fabric::{EndPort, Fabric};
 use crate::ordering::{Grid, StaggeredCuts};
-use crate::routing::adapters_by_switch;
-use crate::tables::Lft;
-
-/// Forwarding tables around [`StaggeredCuts`].
-#[derive(Clone, Debug)]
-pub struct StaggeredRoutes {
-    /// The tables.
-    pub lft: Lft,
-    /// Pairs of adapters on detours.
-    pub detours: u64,
-    /// Ordered pairs of adapters.
-    pub pairs: u64,
-    /// Routes on the most loaded channel, times its weight.
-    pub largest: u64,
-}
+use crate::routing::{Forwarding, adapters_by_switch};
 
 /// Routes around [`StaggeredCuts`]. One adapter port after the other gets the slices that make the sum of the fourth
 /// powers of all loads least, and paths of little load within these; later rounds choose again. The fourth power is near
@@ -41,7 +28,7 @@ pub struct StaggeredRoutes {
 ///
 /// Cost: O(S D^2) time and 5 S bytes for each tree, with S switches and D dimensions, on all cores. There is one for each
 /// switch, and beyond these so many for its further adapters and for later rounds that all have `WORK` steps at most.
-pub fn staggered_routes(fabric: &Fabric, grid: &Grid, cuts: &StaggeredCuts) -> Option<StaggeredRoutes> {
+pub fn staggered_routes(fabric: &Fabric, grid: &Grid, cuts: &StaggeredCuts) -> Option<Forwarding> {
     let space = Space::new(fabric, grid, cuts);
     let n = fabric.num_switches();
     let adapters = adapters_by_switch(fabric);
@@ -66,16 +53,16 @@ pub fn staggered_routes(fabric: &Fabric, grid: &Grid, cuts: &StaggeredCuts) -> O
             }
         }
     }
-    let mut ports = Ports::new(fabric, grid, &space);
-    let mut lft = Lft::new(fabric);
-    let mut detours = 0;
+    let ports = Ports::new(fabric, grid, &space);
+    let mut routes = Forwarding::nothing(fabric);
     for (group, tree) in groups.iter().zip(trees.iter().flatten()) {
         for end in &group.ends {
-            ports.set(tree, end, &mut lft);
+            ports.set(tree, end, &mut routes);
         }
-        detours += group.weight() * tree.detours(&by_place);
+        routes.pairs += group.weight() * all.saturating_sub(1);
+        routes.detours += group.weight() * tree.detours(&by_place);
     }
-    Some(StaggeredRoutes { lft, detours, pairs: all * all.saturating_sub(1), largest: ports.largest() })
+    Some(routes)
 }
 
 /// Steps of the trees that are grown beyond the least number.
@@ -85,8 +72,7 @@ const MOST_ROUNDS: usize = 3;
 /// Trees of one batch do not see each other's load, so that all cores have work. So many batches at least make that
 /// little of all load.
 const BATCHES: usize = 256;
-/// Other slices that are tried for a target that some switch does not reach: on tori of three odd rings, one target in a
-/// thousand needs them.
+/// Other slices that are tried for a target that some switch does not reach.
 const MOST_ATTEMPTS: usize = 16;
 
 /// Ports with one tree.
@@ -98,9 +84,9 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Adapters.
+    /// LIDs of adapters.
     fn weight(&self) -> u64 {
-        self.ends.iter().filter(|end| end.is_adapter()).count() as u64
+        self.ends.iter().filter(|end| end.is_adapter()).map(|end| end.lids().count() as u64).sum()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Where packets leave an outer axis for the steps in the axes inside, by load.
 
-use super::space::NOWHERE;
 use super::target::{Slices, Target};
 
 /// Gives a target the slices that add least to the sum of the fourth powers of the loads.
@@ -120,26 +119,18 @@ impl<'a, 'b> Choice<'a, 'b> {
         let (target, axis) = (self.target, self.axis);
         let space = target.space;
         let most = target.longest(axis, up);
-        let [early, late] = space.kinds[axis].map(|line| target.first_cut(outside + line, axis, up));
-        // Packets with steps in this direction cannot end in a late line.
-        let is_early_twice = (0..axis).any(|i| target.is_early_twice(axis, i, quadrant >> i & 1 == 0));
-        // In an innermost ring of an odd length, a late line is beside another one. From such a line packets take a
-        // free step to a slice where they go inward.
-        let two_late = axis == 1 && space.cuts.core() == 1 && space.rings[0] && space.lengths[0] % 2 == 1;
+        let early = space.early[axis].iter().find_map(|line| target.first_cut(outside + line, axis, up));
+        let last_line = |i: usize| target.last_line(outside, axis, i, quadrant >> i & 1 == 0);
+        let late = (0..axis).filter_map(|i| target.first_cut(last_line(i), axis, up)).min();
         let last = late.map_or(most, |cut| most.min(cut - 1));
         let may = |&Slices { from, to }: &Slices| {
             let some = from <= to;
             // Packets from beyond the cut of early lines must have left these before its third step, in either of two
             // slices; in one of them no other cut is in the way.
-            let leaves_early = |cut: usize| {
-                let least = from + 1 == cut && to == most.min(cut);
-                some && from < cut && to >= most.min((from + 1).max(cut - 1)) && (least || !is_early_twice)
-            };
+            let leaves_early = |cut: usize| some && from < cut && to >= most.min((from + 1).max(cut - 1));
             early.is_none_or(leaves_early)
                 // From beyond the cut of late lines, packets must not have gone into these.
                 && to <= last
-                && !(is_early_twice && early.is_none() && some)
-                && (!two_late || to >= last && from <= 2 && (some || most < 2))
         };
         let some = (1..=most).flat_map(|from| (from..=most).map(move |to| Slices { from, to }));
         std::iter::once(Slices::NONE).chain(some).filter(may).collect()
@@ -162,12 +153,8 @@ impl<'a, 'b> Choice<'a, 'b> {
             for place in early {
                 add(&mut cost.early, slice + place, step, all / early.len() as f64);
             }
-            let here = slice + target.place % space.strides[axis];
-            let last = if space.cuts.is_early(target.place, axis) {
-                self.beside(here, quadrant)
-            } else {
-                vec![here]
-            };
+            let last: Vec<usize> =
+                (0..axis).map(|i| target.last_line(slice, axis, i, quadrant >> i & 1 == 0)).collect();
             for &place in &last {
                 add(&mut cost.late, place, step, all / last.len() as f64);
             }
@@ -182,12 +169,6 @@ impl<'a, 'b> Choice<'a, 'b> {
             }
         }
         cost
-    }
-
-    /// The places next to one in the axes inside, on the sides of a quadrant.
-    fn beside(&self, place: usize, quadrant: usize) -> Vec<usize> {
-        let next = |i: usize| self.target.space.next(place, 2 * i + usize::from(quadrant >> i & 1 == 0));
-        (0..self.axis).map(next).filter(|&next| next != NOWHERE).map(|next| next as usize).collect()
     }
 
     /// What the routes of all slices of a quadrant add to the sum of the fourth powers of the loads.

@@ -19,8 +19,8 @@ pub(super) struct Space<'a> {
     next: Vec<u32>,
     /// By place and step: what a route adds to its load, the weight of a channel over parallel ones.
     weights: Vec<f64>,
-    /// By axis: a place on an early line among the axes inside, and one on a late line.
-    pub(super) kinds: Vec<[usize; 2]>,
+    /// By axis: early lines, one for each place of their cuts.
+    pub(super) early: Vec<Vec<usize>>,
     /// By switch.
     places: Vec<usize>,
     /// By place.
@@ -46,11 +46,6 @@ impl<'a> Space<'a> {
             let rates = channels.iter().map(|c| 1.0 / f64::from(weights[c.index()].max(1)));
             1.0 / rates.sum::<f64>()
         };
-        let kinds = (0..axes.len()).map(|axis| {
-            let inside = 0..axes[axis].stride();
-            let of = |early: bool| inside.clone().find(|&place| cuts.is_early(place, axis) == early);
-            [of(true).unwrap_or(0), of(false).unwrap_or(0)]
-        });
         Self {
             cuts,
             lengths: axes.iter().map(|axis| axis.dimension().length).collect(),
@@ -59,7 +54,7 @@ impl<'a> Space<'a> {
             at: (0..n).flat_map(|place| (0..axes.len()).map(move |i| cuts.at(place, i) as u8)).collect(),
             next: steps().map(next).collect(),
             weights: steps().map(weight).collect(),
-            kinds: kinds.collect(),
+            early: (0..axes.len()).map(|axis| cuts.early_lines(axis)).collect(),
             places,
             switches,
         }

@@ -77,6 +77,20 @@ impl<'a> Target<'a> {
         self.ways[axis][self.space.at(place, axis)]
     }
 
+    /// The steps of a shortest path.
+    pub(super) fn steps(&self, place: usize) -> usize {
+        (0..self.space.axes()).map(|axis| self.way(place, axis).steps).sum()
+    }
+
+    /// The steps with which shortest paths begin, each with its axis.
+    pub(super) fn shortest(&self, place: usize) -> impl Iterator<Item = (usize, usize)> {
+        let step = move |axis: usize| {
+            let way = self.way(place, axis);
+            (way.steps > 0).then_some((axis, 2 * axis + usize::from(!way.up)))
+        };
+        (0..self.space.axes()).filter_map(step)
+    }
+
     pub(super) fn longest(&self, axis: usize, up: bool) -> usize {
         self.longest[axis][usize::from(!up)]
     }
@@ -87,12 +101,20 @@ impl<'a> Target<'a> {
         cut.filter(|&steps| steps <= self.longest(axis, up))
     }
 
-    /// Whether the line of the target is early, and its neighbour on the side from which packets come in an axis inside
-    /// too. These cannot take a late line at the end.
-    pub(super) fn is_early_twice(&self, axis: usize, inside: usize, up: bool) -> bool {
-        let cuts = self.space.cuts;
-        let beside = self.space.next(self.place, 2 * inside + usize::from(up));
-        cuts.is_early(self.place, axis) && beside != NOWHERE && cuts.is_early(beside as usize, axis)
+    /// The line of an axis in which packets go on to the target after steps in an axis inside: that of the target, or
+    /// its neighbour on the side from which they come.
+    ///
+    /// - `slice`: a place with the other positions.
+    pub(super) fn last_line(&self, slice: usize, axis: usize, inside: usize, up: bool) -> usize {
+        let stride = self.space.strides[axis];
+        let line = slice - slice % stride + self.place % stride;
+        if self.space.cuts.comes_after(line, axis, inside) {
+            return line;
+        }
+        match self.space.next(line, 2 * inside + usize::from(up)) {
+            NOWHERE => line,
+            beside => beside as usize,
+        }
     }
 
     /// The axes of the steps that a switch had better take, as bits: one, or those of a free step.
@@ -107,7 +129,7 @@ impl<'a> Target<'a> {
             }
             let only = inside.trailing_zeros() as usize;
             let is_beside = inside == 1 << only && self.way(place, only).steps == 1;
-            let ends_here = is_beside && cuts.is_early(self.place, axis);
+            let ends_here = is_beside && !cuts.comes_after(self.place, axis, only);
             if self.goes_inward(place, axis, inside) {
                 if ends_here {
                     return 1 << axis;
@@ -115,8 +137,11 @@ impl<'a> Target<'a> {
                 continue;
             }
             // In the last line, packets of slices farther away come by.
-            let is_last = || ends_here && self.way(place, axis).steps <= self.of(place, axis, inside, 0).to;
-            return if cuts.is_early(place, axis) || is_last() { 1 << axis } else { inside };
+            let way = self.way(place, axis);
+            let is_last = || ends_here && way.steps <= self.of(place, axis, inside, 0).to;
+            let is_open = || self.first_cut(place, axis, way.up).is_none_or(|cut| way.steps < cut);
+            let goes_on = cuts.is_early(place, axis) || cuts.comes_before(place, axis, inside) && is_open();
+            return if goes_on || is_last() { 1 << axis } else { inside };
         }
         differs & differs.wrapping_neg()
     }
@@ -140,21 +165,21 @@ impl<'a> Target<'a> {
             return is_slice;
         }
         let to = self.way(place, only);
-        if self.is_early_twice(axis, only, to.up) {
-            return false;
-        }
         let line = self.space.outside(place, axis) + self.place % self.space.strides[axis];
         match self.first_cut(line, only, to.up) {
             None => {
-                is_slice || self.serves(line, axis, only, to.up, way.steps) || self.is_free(place, axis, way)
+                is_slice
+                    || self.serves(line, axis, only, to.up, way.steps)
+                    || self.is_free(place, axis, only, way)
             }
             // Beyond the cut, and from an early line on that leads to where the cut is not.
             Some(cut) => {
                 let stride = self.space.strides[only];
                 let at = self.space.before(only, self.at(only), to.up, cut);
                 let begin = line - self.space.at(line, only) * stride + at * stride;
-                let open = if self.space.cuts.is_early(begin, axis) { cut - 1 } else { cut - 2 };
-                (is_slice || self.is_free(place, axis, way)) && to.steps <= open
+                let open =
+                    if self.space.cuts.comes_before(begin, axis, 1 << only) { cut - 1 } else { cut - 2 };
+                (is_slice || self.is_free(place, axis, only, way)) && to.steps <= open
             }
         }
     }
@@ -168,10 +193,9 @@ impl<'a> Target<'a> {
 
     /// Whether packets with steps in one axis inside may leave at any place from which the cut of late lines is not in
     /// the way. In the outer axes but the first they do: then none waits for an early line where a ring is odd.
-    fn is_free(&self, place: usize, axis: usize, way: Way) -> bool {
+    fn is_free(&self, place: usize, axis: usize, only: usize, way: Way) -> bool {
         let is_open = || {
-            let block = self.space.strides[axis] * self.space.lengths[axis];
-            let late = place - place % block + self.space.kinds[axis][1];
+            let late = self.last_line(place, axis, only, self.way(place, only).up);
             self.first_cut(late, axis, way.up).is_none_or(|cut| way.steps < cut)
         };
         axis > self.space.cuts.core() && is_open()

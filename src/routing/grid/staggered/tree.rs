@@ -14,33 +14,33 @@ pub(super) struct Tree {
 }
 
 /// No path yet.
-const NONE: u8 = u8::MAX;
+pub(super) const NONE: u8 = u8::MAX;
 /// The limit of a path that has no second step.
-const END: u32 = u32::MAX;
+pub(super) const END: u32 = u32::MAX;
 
 /// A tree that grows.
-struct Growing<'a> {
-    space: &'a Space<'a>,
-    place: usize,
-    steps: Vec<u8>,
+pub(super) struct Growing<'a> {
+    pub(super) space: &'a Space<'a>,
+    pub(super) place: usize,
+    pub(super) steps: Vec<u8>,
     /// By place: the position of the second step of its path. That of a step before the first one must be less.
-    limit: Vec<u32>,
+    pub(super) limit: Vec<u32>,
     /// By place: loads along the path, and its steps.
     cost: Vec<f64>,
-    length: Vec<u16>,
-    /// The places with a path, each after the next one on it.
-    order: Vec<u32>,
+    pub(super) length: Vec<u16>,
     load: &'a [u64],
 }
 
 impl Tree {
     /// Gives each place a shortest path with the [wanted](Target::wanted) steps, of these the one with the least load;
-    /// else any legal one among the shortest; then the others detours, the shortest first. `None` where some place has
-    /// none. The lower step decides between equal ones.
+    /// else any legal one among the shortest. Others get one where some places [change](Growing::make_shortest) theirs;
+    /// then the rest get detours, the shortest first. `None` where some place has none. The lower step decides between
+    /// equal ones.
     ///
     /// - `adapters`: by place.
     ///
-    /// Cost: O(S D) with S switches and D axes, and O(L^2 D) with L detours.
+    /// Cost: O(S D) with S switches and D axes, a bounded search for each of L pairs without a path, and
+    /// O(L^2 D) for those that keep none.
     pub(super) fn grow(
         space: &Space<'_>,
         target: &Target<'_>,
@@ -55,22 +55,21 @@ impl Tree {
             limit: vec![END; n],
             cost: vec![0.0; n],
             length: vec![0; n],
-            order: Vec::with_capacity(n),
             load,
         };
-        tree.order.push(target.place as u32);
         let mut left = Vec::new();
         tree.walk(target, &mut left);
+        for &place in &left {
+            if tree.steps[place] == NONE {
+                tree.make_shortest(target, place);
+            }
+        }
+        left.retain(|&place| tree.steps[place] == NONE);
         if !tree.detours(left) {
             return None;
         }
-        let shortest = |place| (0..space.axes()).map(|axis| target.way(place, axis).steps).sum::<usize>();
-        let longer = (0..n).filter(|&place| usize::from(tree.length[place]) > shortest(place)).collect();
-        let mut flow: Vec<u32> = adapters.iter().map(|&adapters| adapters as u32).collect();
-        for &place in tree.order[1..].iter().rev() {
-            let next = space.next(place as usize, usize::from(tree.steps[place as usize]));
-            flow[next as usize] += flow[place as usize];
-        }
+        let longer = (0..n).filter(|&place| usize::from(tree.length[place]) > target.steps(place)).collect();
+        let flow = flow(space, &tree.steps, adapters.to_vec()).into_iter().map(|flow| flow as u32).collect();
         Some(Self { steps: tree.steps, flow, longer })
     }
 
@@ -78,6 +77,13 @@ impl Tree {
     pub(super) fn step(&self, place: usize) -> Option<(usize, u32)> {
         let step = self.steps[place];
         (step != NONE).then(|| (usize::from(step), self.flow[place]))
+    }
+
+    /// The routes that each place sends, where places begin so many.
+    ///
+    /// Cost: O(S D).
+    pub(super) fn flow(&self, space: &Space<'_>, routes: Vec<u64>) -> Vec<u64> {
+        flow(space, &self.steps, routes)
     }
 
     /// - `change`: adds routes of the tree to a load, or takes them away.
@@ -95,6 +101,26 @@ impl Tree {
     pub(super) fn detours(&self, adapters: &[u64]) -> u64 {
         self.longer.iter().map(|&place| adapters[place]).sum()
     }
+}
+
+/// The routes that each place sends, where places begin so many: those of the places that send to it come in addition.
+fn flow(space: &Space<'_>, steps: &[u8], mut flow: Vec<u64>) -> Vec<u64> {
+    let next = |place: usize| {
+        let step = steps[place];
+        (step != NONE).then(|| space.next(place, usize::from(step)) as usize)
+    };
+    let mut senders = vec![0_u8; steps.len()];
+    (0..steps.len()).filter_map(next).for_each(|to| senders[to] += 1);
+    let mut ready: Vec<usize> = (0..steps.len()).filter(|&place| senders[place] == 0).collect();
+    while let Some(place) = ready.pop() {
+        let Some(to) = next(place) else { continue };
+        flow[to] += flow[place];
+        senders[to] -= 1;
+        if senders[to] == 0 {
+            ready.push(to);
+        }
+    }
+    flow
 }
 
 impl Growing<'_> {
@@ -145,7 +171,7 @@ impl Growing<'_> {
     }
 
     /// The cost of a path over a step, and where it leads, if it is legal.
-    fn over(&self, place: usize, step: usize) -> Option<(f64, usize)> {
+    pub(super) fn over(&self, place: usize, step: usize) -> Option<(f64, usize)> {
         let next = self.space.next(place, step) as usize;
         let has_path = next == self.place || self.steps.get(next).is_some_and(|&step| step != NONE);
         if !has_path || self.second(next, step) >= self.limit[next] && self.limit[next] != END {
@@ -156,7 +182,7 @@ impl Growing<'_> {
     }
 
     /// The position of the step of a place after another one; [`END`] at the target.
-    fn second(&self, place: usize, before: usize) -> u32 {
+    pub(super) fn second(&self, place: usize, before: usize) -> u32 {
         match self.steps[place] {
             NONE => END,
             step => self.space.cuts.position(place, usize::from(step) / 2, step % 2 == 0, before / 2),
@@ -168,7 +194,6 @@ impl Growing<'_> {
         self.steps[place] = step as u8;
         self.cost[place] = cost;
         self.length[place] = self.length[next] + 1;
-        self.order.push(place as u32);
     }
 
     /// Gives places without a path one that is longer: always the shortest that there is, then that of the least load.
@@ -218,7 +243,6 @@ impl Growing<'_> {
                 let limit = self.second(next, step);
                 let passes = self.space.cuts.position(beside, step / 2, step % 2 == 0, to / 2);
                 if passes < limit {
-                    self.order.retain(|&place| place as usize != beside);
                     self.set(beside, step, next, cost);
                     return true;
                 }
