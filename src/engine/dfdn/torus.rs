@@ -45,8 +45,8 @@ struct Candidate {
 /// changes few of them, so they serve `balance stable` too.
 ///
 /// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six; or all pairs
-/// have one SL, if so many are not to be had, with few detours: on three VLs where there are two dimensions, on four
-/// where there are three. On damaged ones there are up to three candidates, and the [objective](Objective) decides:
+/// have one SL, if so many are not to be had, with few detours: on one VL more than there are dimensions, where all
+/// paths count as one. On damaged ones there are up to three candidates, and the [objective](Objective) decides:
 /// packets that go around broken rings the other way, on two VLs; paths that begin on a third VL and go on in dimension
 /// order; and the search on small tori, with as many VLs.
 ///

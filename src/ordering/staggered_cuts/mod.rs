@@ -19,7 +19,8 @@ use crate::fabric::{SwitchId, Vl};
 /// one direction, they close a credit loop on any number of VLs. So each ring has a *cut* in each direction: three steps
 /// that no path takes one after the other. Two switches of one ring whose shortest path meets the cut need a detour,
 /// unless they are half a ring apart. `evaluate --bounds` proves that fewer are impossible. All other pairs have a
-/// shortest path here if at most one ring has an odd length, and not less than a quarter of that of the others.
+/// shortest path here if at most one ring has an odd length, and not less than a quarter of that of the others; else nearly
+/// all have.
 ///
 /// *How the others go around the cuts.* An *axis* is a dimension. The axes are in an order, from the *inner* ones to the
 /// *outer* ones. A *line* is a ring or path of one axis. The *core* is the innermost axis, or all paths if there are
