@@ -94,7 +94,7 @@ fn by_dimension(fabric: &Fabric, grid: &Grid, row: impl Fn(Option<usize>, usize)
 }
 
 /// One SL: any that may be used.
-fn any_sl(limits: LaneLimits) -> PathSl {
+pub fn any_sl(limits: LaneLimits) -> PathSl {
     PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls)))
 }
 

@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::tables::{PathSl, Sl2Vl};
 
 pub use classes::classes;
-pub use datelines::{datelines, labelled};
+pub use datelines::{any_sl, datelines, labelled};
 pub use df_d2::df_d2;
 pub use df_dn::df_dn;
 pub use layered::{Layered, layered};

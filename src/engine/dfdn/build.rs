@@ -8,8 +8,8 @@ use super::objective::{Measured, Objective};
 use crate::engine::Lineage;
 use crate::engine::Task;
 use crate::engine::plan::{Parts, Plan};
-use crate::fabric::{Fabric, Sl};
-use crate::lanes::{LaneLimits, Lanes, LanesError, df_dn, ordered};
+use crate::fabric::Fabric;
+use crate::lanes::{LaneLimits, Lanes, LanesError, any_sl, df_dn, ordered};
 use crate::multicast::{KnownOrder, McastTrees};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, sssp};
@@ -68,8 +68,7 @@ pub(super) fn one_sl(
 
 /// The lanes of a rule that serves all pairs with one SL: any that may be used.
 pub(super) fn one_sl_lanes(fabric: &Fabric, rule: &Rule, limits: LaneLimits) -> Lanes {
-    let all = u16::MAX >> (Sl::COUNT - usize::from(limits.sls));
-    Lanes { sl2vl: rule.sl2vl(fabric), path_sl: PathSl::Any(all), vls: rule.vls(), sls: 1 }
+    Lanes { sl2vl: rule.sl2vl(fabric), path_sl: any_sl(limits), vls: rule.vls(), sls: 1 }
 }
 
 /// Several SLs: pairs that violate the rule get SLs of their own, the others SL 0.

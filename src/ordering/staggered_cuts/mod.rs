@@ -206,6 +206,11 @@ impl StaggeredCuts {
         self.has_middle(axis) && self.at(place, axis) == 0
     }
 
+    /// Whether the line of an outer axis at a place is in the middle of another line.
+    fn is_in_middle(&self, place: usize, axis: usize) -> bool {
+        (0..axis).any(|inside| self.is_middle(place, inside))
+    }
+
     /// Whether there are lines in the middle of those of an axis.
     fn has_middle(&self, axis: usize) -> bool {
         self.axes[axis].is_odd()
@@ -289,7 +294,7 @@ impl StaggeredCuts {
             let sum: usize = (0..axis).map(|inside| self.at(place, inside) % 2 + 2 * middle(inside)).sum();
             return sum % 3 * length / 3;
         }
-        match (0..axis).any(|inside| middle(inside) == 1) {
+        match self.is_in_middle(place, axis) {
             true => length * 3 / 4,
             false if is_early => 0,
             false => length / 2,
@@ -436,9 +441,9 @@ mod tests {
                     let Some(next) = cuts.next(place, beside, true).filter(|_| beside != axis) else {
                         continue;
                     };
-                    let is_middle = |place| (0..axis).any(|inside| cuts.is_middle(place, inside));
                     // On longer rings there are no three places that are apart.
-                    let has_room = length / 3 >= apart(length) || !is_middle(place) && !is_middle(next);
+                    let has_room = length / 3 >= apart(length)
+                        || !cuts.is_in_middle(place, axis) && !cuts.is_in_middle(next, axis);
                     let other_kind = beside < axis && has_room;
                     for (up, to) in (0..length).flat_map(|to| [(true, to), (false, to)]) {
                         if (beside > axis || other_kind) && blocked(place, up, to) {

@@ -88,7 +88,7 @@ fn key(cuts: &StaggeredCuts, place: usize, axis: usize, up: bool, before: usize)
 /// Whether the line of an axis in the middle of others has no way out here but a last step: beside the tree for multicast.
 fn is_last(cuts: &StaggeredCuts, place: usize, axis: usize) -> bool {
     let is_at = |root: usize| (axis..cuts.axes.len()).all(|k| cuts.at(place, k) == cuts.at(root, k));
-    (0..axis).any(|inside| cuts.is_middle(place, inside)) && cuts.root.is_some_and(is_at)
+    cuts.is_in_middle(place, axis) && cuts.root.is_some_and(is_at)
 }
 
 fn with(mut key: Key, last: u16) -> Key {

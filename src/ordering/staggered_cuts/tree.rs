@@ -59,8 +59,8 @@ impl<'a> SpanningTree<'a> {
     }
 
     /// The step from a place to the next one on the way to the root: in early lines of the outermost axis, to the position
-    /// of the root; there in the same way in the axes inside. Places on other lines are leaves next to early ones, or next to such leaves. In the
-    /// core the lower axis comes first.
+    /// of the root; there in the same way in the axes inside. Places on other lines are leaves: few steps lead to an early
+    /// line. In the core the lower axis comes first.
     ///
     /// `None` at the root, and where no early line is near, which cannot be.
     pub fn next(&self, place: usize) -> Option<(usize, bool)> {
@@ -96,7 +96,7 @@ impl<'a> SpanningTree<'a> {
 
     /// Whether the tree has steps in the line of an outer axis at a place: in early lines that are not in the middle of others.
     fn leads(&self, place: usize, axis: usize) -> bool {
-        self.cuts.is_early(place, axis) && !(0..axis).any(|inside| self.cuts.is_middle(place, inside))
+        self.cuts.is_early(place, axis) && !self.cuts.is_in_middle(place, axis)
     }
 
     /// The steps to the root.

@@ -39,9 +39,7 @@ impl Growing<'_> {
     /// - `before`: the axis of a step to it, after which its path must be legal.
     /// - `depth`: how many places may follow each other in changing.
     fn lead(&mut self, search: &mut Search<'_>, place: usize, before: Option<usize>, depth: usize) -> bool {
-        let is_other = |step: usize| before.is_some() || usize::from(self.steps[place]) != step;
-        let steps: Vec<(usize, usize)> =
-            search.target.shortest(place).filter(|&(_, step)| is_other(step)).collect();
+        let steps: Vec<(usize, usize)> = search.target.shortest(place).collect();
         search.any(self, steps, depth, |tree, search, (axis, step)| {
             let next = tree.space.next(place, step) as usize;
             if tree.over(place, step).is_none() {
