@@ -54,7 +54,7 @@ pub fn df_dn(fabric: &Fabric, lft: &Lft, limits: LaneLimits) -> Result<Lanes, La
         return Err(LanesError::TooFewSls { needed, offered: limits.sls });
     }
     let path_sl = match needed {
-        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
+        1 => super::any_sl(limits),
         _ => PathSl::BySwitch(path_sl),
     };
     Ok(Lanes { sl2vl: planes.finish(needed), path_sl, vls: longest.max(1) as u8, sls: needed as u8 })

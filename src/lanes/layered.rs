@@ -1,7 +1,7 @@
 //! Paths on VLs until none is left, the rest by up*/down*.
 
 use super::{LaneLimits, Lanes};
-use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId, Vl};
 use crate::ordering::{Rank, VirtualChannelOrder};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
@@ -67,7 +67,7 @@ pub fn layered(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits) -> L
     let mut sl2vl = Sl2Vl::new(fabric);
     sl2vl.rows_mut().fill(SlVlRow::from_vls(std::array::from_fn(|sl| Vl(sl as u8 % vls))));
     let path_sl = match vls {
-        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
+        1 => super::any_sl(limits),
         _ => PathSl::BySwitch(path_sl),
     };
     Layered { lanes: Lanes { sl2vl, path_sl, vls, sls: vls }, left, order }

@@ -56,7 +56,7 @@ pub fn ordered(
         return Err(LanesError::TooFewSls { needed: sls, offered: limits.sls });
     }
     let path_sl = match sls {
-        1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
+        1 => super::any_sl(limits),
         _ => PathSl::BySwitch(path_sl),
     };
     let (sl2vl, vls) = columns.tables(fabric);

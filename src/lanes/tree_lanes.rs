@@ -1,7 +1,7 @@
 //! One VL per tree.
 
 use super::{LaneLimits, Lanes, LanesError};
-use crate::fabric::{Fabric, Sl, Vl};
+use crate::fabric::{Fabric, Vl};
 use crate::tables::{PathSl, Sl2Vl, SlVlRow};
 
 /// Lanes for several routings side by side, each on its own virtual network (Flich et al., section
@@ -35,7 +35,7 @@ pub fn tree_lanes(
     let row = SlVlRow::from_vls(std::array::from_fn(|sl| Vl((sl % trees.max(1)) as u8)));
     sl2vl.rows_mut().fill(row);
     let path_sl = match trees {
-        0 | 1 => PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls))),
+        0 | 1 => super::any_sl(limits),
         _ => {
             let switches = fabric.num_switches();
             PathSl::BySwitch(tree_of.iter().flat_map(|&tree| std::iter::repeat_n(tree, switches)).collect())
