@@ -1,9 +1,9 @@
 //! Multicast trees on whole grids: one for each SL of dimension order, or one around staggered cuts.
 
-use super::{McastTrees, everyone, fits};
-use crate::fabric::{ChannelId, Fabric, Sl};
+use super::{McastTrees, everyone};
+use crate::fabric::{ChannelId, Fabric, Sl, SwitchId};
 use crate::ordering::{Datelines, Grid, SpanningTree, StaggeredCuts};
-use crate::tables::{Lft, McastGroup, PathSl, Sl2Vl};
+use crate::tables::McastGroup;
 
 /// A tree for each SL of [`Datelines`]: all paths of the last dimension, those of the dimension before where the last
 /// position is that of a centre, and so on. Rings are cut at the step that unicast never uses on the VL that the SL has
@@ -65,33 +65,24 @@ fn edges(
     Some(edges)
 }
 
-/// One tree for all SLs beside paths around staggered cuts: a [`SpanningTree`]. Where lines are in the middle of others it
-/// is not proven to close no cycle, and compared with the paths.
+/// One tree for all SLs beside paths around staggered cuts: a [`SpanningTree`].
 ///
-/// - `unicast`: its tables.
+/// - `fabric`: that of the grid, whole.
 ///
-/// `None` if there is none, a step that it needs is missing, or it would close a cycle.
-///
-/// Cost: O(S H) with S switches and H steps to the root; where lines are in the middle, O(L S) with L LIDs, on all cores.
-pub fn staggered_tree(
-    fabric: &Fabric,
-    grid: &Grid,
-    cuts: &StaggeredCuts,
-    unicast: (&Lft, &Sl2Vl, &PathSl),
-) -> Option<McastTrees> {
-    let tree = SpanningTree::new(cuts)?;
+/// Cost: O(S H) with S switches and H steps to the root.
+pub fn staggered_tree(fabric: &Fabric, grid: &Grid, cuts: &StaggeredCuts) -> McastTrees {
+    let tree = SpanningTree::new(cuts);
     let places = cuts.places(grid, fabric.switch_ids());
-    let mut edges: Vec<(usize, ChannelId)> = Vec::with_capacity(places.len());
-    for (s, &place) in fabric.switch_ids().zip(&places) {
-        let Some((axis, up)) = tree.next(place) else { continue };
+    let edge = |(s, place): (SwitchId, usize)| {
+        let (axis, up) = tree.next(place)?;
         let towards = grid.channels(s, cuts.axes()[axis].index(), up).first()?;
-        edges.push((tree.depth(place), fabric.channels().get(*towards).reverse));
-    }
+        Some((tree.depth(place), fabric.channels().get(*towards).reverse))
+    };
+    let mut edges: Vec<(usize, ChannelId)> = fabric.switch_ids().zip(places).filter_map(edge).collect();
     edges.sort_unstable();
     let edges: Vec<ChannelId> = edges.into_iter().map(|(_, edge)| edge).collect();
-    let spans = edges.len() + 1 == fabric.num_switches();
-    (spans && (!cuts.has_middles() || fits(fabric, &edges, unicast)))
-        .then(|| given_tree(fabric, &edges, u16::MAX))
+    debug_assert_eq!(edges.len() + 1, fabric.num_switches(), "a spanning tree");
+    given_tree(fabric, &edges, u16::MAX)
 }
 
 /// One tree for some SLs, from its channels away from the root.

@@ -144,18 +144,6 @@ pub fn mcast_trees(
     forest.finish()
 }
 
-/// Whether a tree for all SLs closes no cycle with the paths of unicast.
-///
-/// - `edges`: its channels away from the root, from there outwards.
-///
-/// Cost: O(L S) with L LIDs and S switches, on all cores, and O(S) insertions into a topological order.
-fn fits(fabric: &Fabric, edges: &[ChannelId], (lft, sl2vl, path_sl): (&Lft, &Sl2Vl, &PathSl)) -> bool {
-    let classes = SlClasses::new(sl2vl);
-    let all: Vec<usize> = (0..classes.len()).collect();
-    let mut growth = Growth::new(fabric, classes.len(), Dependencies::new(fabric, &classes, sl2vl));
-    growth.graph.follow(lft, path_sl) && growth.replay(edges, &all)
-}
-
 /// The possible roots of trees.
 struct Roots {
     /// The best first, each with its distance to the farthest switch with adapters.

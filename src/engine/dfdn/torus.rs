@@ -1,6 +1,6 @@
 //! Tori and damaged grids: dimension order on two VLs, with an SL for each set of datelines.
 
-use super::build::{ONE_SL_SUFFICES, one_sl_lanes, plan};
+use super::build::{ONE_SL_SUFFICES, one_sl_lanes};
 use super::candidates::BalanceBy;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
@@ -11,7 +11,7 @@ use crate::engine::plan::{Plan, center};
 use crate::engine::{EngineError, Lineage, Prefer, Task};
 use crate::fabric::{ChannelId, Fabric};
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
-use crate::multicast::{given_tree, grid_trees, staggered_tree};
+use crate::multicast::{McastTrees, given_tree, grid_trees, staggered_tree};
 use crate::ordering::{Datelines, Grid, Rank, Rule, StaggeredCuts, Tree, up_down_rank};
 use crate::routing::{
     FirstOrder, Forwarding, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes,
@@ -205,10 +205,12 @@ impl<'a> Torus<'a> {
     }
 
     /// One SL, with detours around the cuts of the rings. Orders of the dimensions are tried until one takes no more
-    /// detours than it must; the one with the fewest that has a multicast tree is taken, then that with the least load. On
-    /// large tori only the first one is tried. Later tables may keep to these.
+    /// detours than it must; the one with the fewest is taken, then that with the least load. On large tori only the first
+    /// one is tried. Later tables may keep to these.
+    ///
+    /// `None` where too many pairs take detours, or VLs do not suffice.
     fn one_sl(&self, objective: Option<Objective<'a>>) -> Option<Priced> {
-        let Task { fabric, limits, .. } = self.task;
+        let Task { fabric, hops, settings, limits, .. } = self.task;
         let n = fabric.num_switches();
         let adapters = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).min().unwrap_or(0);
         let most = (COMPARED_PAIRS / (n * n)).max(1);
@@ -223,69 +225,45 @@ impl<'a> Torus<'a> {
                 break;
             }
         }
-        found.sort_by_key(|(routes, _)| (routes.detours, routes.largest_load()));
+        let best = found.into_iter().min_by_key(|(routes, _)| (routes.detours, routes.largest_load()));
+        let (mut routes, cuts) = best?;
         let objective = objective.unwrap_or_else(|| Objective::new(self.task));
-        found.into_iter().find_map(|(mut routes, cuts)| {
-            let rule = cuts.rule(fabric, &self.grid);
-            objective.relieve(&rule, BalanceBy::Load, &mut routes);
-            let plain = self.around(&cuts, &objective, routes.clone(), &rule)?;
-            let has_more = routes.nonminimal_share() > least && can_be_straightened(fabric);
-            let straight =
-                has_more.then(|| self.straightened(&cuts, &objective, routes, &rule, &plain)).flatten();
-            Some(straight.filter(|straight| straight.price < plain.price).unwrap_or(plain))
-        })
+        let rule = cuts.rule(fabric, &self.grid);
+        let trees = staggered_tree(fabric, &self.grid, &cuts);
+        objective.relieve(&rule, BalanceBy::Load, &mut routes);
+        let plain = self.with_one_sl(&objective, routes.clone(), &rule, &trees);
+        let straight = || {
+            let Rule::Ordered { order, labels } = &rule else { return None };
+            let rule = straighten(fabric, hops, bent((order, labels, rule.vls()), &trees), &mut routes)?;
+            Some(self.with_one_sl(&objective, routes, &rule, &trees))
+        };
+        let has_more = plain.detours > least && can_be_straightened(fabric);
+        let straight = has_more.then(straight).flatten().filter(|straight| straight.price < plain.price);
+        let best = straight.unwrap_or(plain);
+        (best.detours <= settings.max_nonminimal.unwrap_or(1.0)).then_some(best)
     }
 
-    /// With detours made shortest that are none of the [inevitable](StaggeredCuts::inevitable).
-    fn straightened(
-        &self,
-        cuts: &StaggeredCuts,
-        objective: &Objective<'a>,
-        mut routes: Forwarding,
-        rule: &Rule,
-        plain: &Priced,
-    ) -> Option<Priced> {
-        let Rule::Ordered { order, labels } = rule else { return None };
-        let trees = plain.plan.trees.as_ref()?;
-        let bent = bent((order, labels, rule.vls()), trees);
-        let rule = straighten(self.task.fabric, self.task.hops, bent, &mut routes)?;
-        self.around(cuts, objective, routes, &rule)
-    }
-
-    /// `None` where too many pairs take detours, or there is no multicast tree: no SL is left for one alone.
-    ///
     /// - `rule`: of the tables.
-    fn around(
+    fn with_one_sl(
         &self,
-        cuts: &StaggeredCuts,
         objective: &Objective<'a>,
         routes: Forwarding,
         rule: &Rule,
-    ) -> Option<Priced> {
-        let Task { fabric, settings, limits, .. } = self.task;
-        let detours = routes.nonminimal_share();
-        if detours > settings.max_nonminimal.unwrap_or(1.0) {
-            return None;
-        }
+        trees: &McastTrees,
+    ) -> Priced {
+        let Task { fabric, limits, .. } = self.task;
         let measured = objective.measure(&routes);
         let largest = routes.largest_load();
         let how = "no path takes the three steps of a ring's cut";
-        let remark = self.in_words((1, rule.vls()), detours, how);
-        let lanes = one_sl_lanes(fabric, rule, limits);
-        let unicast = (&routes.lft, &lanes.sl2vl, &lanes.path_sl);
-        let mut priced = match staggered_tree(fabric, &self.grid, cuts, unicast) {
-            None => plan(objective, (routes.lft, measured), lanes, None, remark, Vec::new()),
-            trees => {
-                let Lanes { sl2vl, path_sl, vls, sls } = lanes;
-                let remarks = vec![remark, ONE_SL_SUFFICES.to_owned()];
-                let lineage = Lineage::Single;
-                let plan = Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage };
-                Priced::new(plan, sls, objective, &measured)
-            }
-        };
+        let remark = self.in_words((1, rule.vls()), routes.nonminimal_share(), how);
+        let Lanes { sl2vl, path_sl, vls, sls } = one_sl_lanes(fabric, rule, limits);
+        let remarks = vec![remark, ONE_SL_SUFFICES.to_owned()];
+        let (trees, lineage) = (Some(trees.clone()), Lineage::Single);
+        let plan = Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage };
+        let mut priced = Priced::new(plan, sls, objective, &measured);
         let keepable = Keepable::of(objective, &priced, None, largest);
         priced.plan.lineage = Lineage::First(Box::new(keepable));
-        priced.plan.serves_multicast().then_some(priced)
+        priced
     }
 
     /// Paths that start on a third VL as they need it. Where some pair fits into no SL, or no multicast tree is found among

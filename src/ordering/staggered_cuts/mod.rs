@@ -65,8 +65,8 @@ pub struct StaggeredCuts {
     cuts: Vec<[u8; 2]>,
     /// By place: the axes whose lines are early there, as bits.
     early: Vec<u8>,
-    /// The root of the [`SpanningTree`], if there is one.
-    root: Option<usize>,
+    /// The root of the [`SpanningTree`].
+    root: usize,
     /// By place, axis, direction and the axis of the step before: see [`position`](Self::position).
     positions: Vec<u32>,
 }
@@ -90,8 +90,8 @@ fn apart(length: usize) -> usize {
 }
 
 impl StaggeredCuts {
-    /// Places the cuts, with each order of the axes that makes a difference, the most promising first. None if the grid
-    /// has one dimension, or more axes than VLs.
+    /// Places the cuts, with each order of the axes that makes a difference and leaves room for a [`SpanningTree`], the most
+    /// promising first. None if the grid has one dimension, or more axes than VLs.
     ///
     /// An odd ring has lines in the middle, where fewer ways are open. That harms no outermost ring, and an innermost one
     /// least. The cuts of an innermost ring are in the most places, which longer rings need more.
@@ -124,10 +124,10 @@ impl StaggeredCuts {
             switches *= axis.length();
         }
         let mut cuts =
-            Self { axes, core, cuts: Vec::new(), early: Vec::new(), root: None, positions: Vec::new() };
+            Self { axes, core, cuts: Vec::new(), early: Vec::new(), root: 0, positions: Vec::new() };
         cuts.early = (0..switches).map(|place| cuts.early_axes(place)).collect();
         cuts.cuts = cuts.place_cuts(switches)?;
-        cuts.root = tree::root(&cuts);
+        cuts.root = tree::root(&cuts)?;
         cuts.positions = order::positions(&cuts, switches);
         Some(cuts)
     }
@@ -211,14 +211,15 @@ impl StaggeredCuts {
         (0..axis).any(|inside| self.is_middle(place, inside))
     }
 
-    /// Whether there are lines in the middle of those of an axis.
-    fn has_middle(&self, axis: usize) -> bool {
-        self.axes[axis].is_odd()
+    /// The axis whose line the line of another one at a place is in the middle of, if any: the outermost one. That may
+    /// be in the middle of a next one, and so on.
+    fn around(&self, place: usize, axis: usize) -> Option<usize> {
+        (0..axis).rev().find(|&inside| self.is_middle(place, inside))
     }
 
-    /// Whether outer lines are in the middle of others.
-    pub fn has_middles(&self) -> bool {
-        (0..self.axes.len() - 1).any(|axis| self.has_middle(axis))
+    /// Whether there are lines in the middle of those of an axis.
+    fn has_middle(&self, axis: usize) -> bool {
+        axis + 1 < self.axes.len() && self.axes[axis].is_odd()
     }
 
     /// Where the cuts of the early lines of an axis begin upwards, each place once, as a line where it does.
@@ -400,6 +401,9 @@ fn orders(rings: &[Axis]) -> Vec<Vec<Axis>> {
 mod tests {
     use std::collections::HashMap;
 
+    use petgraph::algo::is_cyclic_directed;
+    use petgraph::graphmap::DiGraphMap;
+
     use super::*;
     use crate::topology::Torus;
 
@@ -453,7 +457,7 @@ mod tests {
                     }
                 }
             }
-            let most = if cuts.has_middles() { all / 8 } else { 0 };
+            let most = if (0..axes).any(|axis| cuts.has_middle(axis)) { all / 8 } else { 0 };
             assert!(shared <= most, "{:?}: {shared} of {all}", cuts.axes);
         }
     }
@@ -494,7 +498,7 @@ mod tests {
     #[test]
     fn a_tree_spans_all_places() {
         for cuts in TORI.into_iter().flat_map(found) {
-            let Some(tree) = SpanningTree::new(&cuts) else { continue };
+            let tree = SpanningTree::new(&cuts);
             for start in 0..cuts.early.len() {
                 let (mut at, mut steps) = (start, 0);
                 while let Some((axis, up)) = tree.next(at) {
@@ -502,8 +506,67 @@ mod tests {
                     steps += 1;
                     assert!(steps <= cuts.early.len(), "{:?}: a loop", cuts.axes);
                 }
-                assert_eq!(at, tree.root);
+                assert_eq!((at, tree.depth(start)), (tree.root, steps));
             }
+        }
+    }
+
+    /// A virtual channel: a step from a place, after one in another or the same axis.
+    type Step = (usize, usize, bool, usize);
+
+    /// Not only with the paths that packets take.
+    #[test]
+    fn the_tree_closes_no_cycle_with_any_legal_path() {
+        let more: [&[u32]; 8] = [
+            &[7, 7],
+            &[3, 3, 3],
+            &[7, 7, 8],
+            &[5, 5, 8, 8],
+            &[5, 6, 7, 8],
+            &[3, 5, 7, 7],
+            &[4, 3, 7, 8],
+            &[5, 5, 5, 5],
+        ];
+        for cuts in TORI.into_iter().chain(more).flat_map(found) {
+            let axes = cuts.axes.len();
+            let vl = |before: usize, axis: usize| {
+                cuts.vl(Some(cuts.axes[before].index), cuts.axes[axis].index)
+            };
+            let number = |(place, axis, up, before): Step| {
+                ((place * axes + axis) * 2 + usize::from(up)) * axes + usize::from(vl(before, axis).0) - 1
+            };
+            let steps = || {
+                let all = (0..axes).flat_map(|axis| [(axis, true), (axis, false)]);
+                all.flat_map(|(axis, up)| (0..axes).map(move |before| (axis, up, before)))
+            };
+            let mut links = vec![Vec::new(); cuts.early.len()];
+            let tree = SpanningTree::new(&cuts);
+            for place in 0..cuts.early.len() {
+                let Some((axis, up)) = tree.next(place) else { continue };
+                links[place].push((axis, up));
+                links[cuts.next(place, axis, up).expect("a step")].push((axis, !up));
+            }
+            let mut graph = DiGraphMap::<usize, ()>::new();
+            for (place, (axis, up, before)) in
+                (0..cuts.early.len()).flat_map(|place| steps().map(move |step| (place, step)))
+            {
+                let Some(next) = cuts.next(place, axis, up) else { continue };
+                let is_in_tree = links[place].contains(&(axis, up))
+                    && links[place].iter().any(|&(into, back)| into == before && (into, back) != (axis, up));
+                let here = cuts.position(place, axis, up, before);
+                for (axis2, up2) in steps().filter(|step| step.2 == axis).map(|(axis2, up2, _)| (axis2, up2)) {
+                    let goes_back = (axis2, up2) == (axis, !up);
+                    if goes_back || cuts.next(next, axis2, up2).is_none() {
+                        continue;
+                    }
+                    let is_legal = cuts.position(next, axis2, up2, axis) > here;
+                    if is_legal || is_in_tree && links[next].contains(&(axis2, up2)) {
+                        let ends = [(place, axis, up, before), (next, axis2, up2, axis)].map(number);
+                        graph.add_edge(ends[0], ends[1], ());
+                    }
+                }
+            }
+            assert!(!is_cyclic_directed(&graph), "{:?}", cuts.axes);
         }
     }
 }

@@ -80,15 +80,8 @@ fn key(cuts: &StaggeredCuts, place: usize, axis: usize, up: bool, before: usize)
     match cuts.level(axis).cmp(&cuts.level(before)) {
         Ordering::Equal => with(straight(cuts, place, axis), step(cuts, place, axis, up)),
         Ordering::Greater => with(line(cuts, place, axis), INTO),
-        Ordering::Less if is_last(cuts, place, before) => vec![2 * outermost(cuts) + 1],
         Ordering::Less => with(line(cuts, place, before), OUT),
     }
-}
-
-/// Whether the line of an axis in the middle of others has no way out here but a last step: beside the tree for multicast.
-fn is_last(cuts: &StaggeredCuts, place: usize, axis: usize) -> bool {
-    let is_at = |root: usize| (axis..cuts.axes.len()).all(|k| cuts.at(place, k) == cuts.at(root, k));
-    cuts.is_in_middle(place, axis) && cuts.root.is_some_and(is_at)
 }
 
 fn with(mut key: Key, last: u16) -> Key {
@@ -111,8 +104,7 @@ fn line(cuts: &StaggeredCuts, place: usize, axis: usize) -> Key {
         true => outermost(cuts) - level,
         false => outermost(cuts) + level,
     };
-    // The innermost of these lines is in the middle of the next one, and so on.
-    match (0..axis).rev().find(|&inside| cuts.is_middle(place, inside)) {
+    match cuts.around(place, axis) {
         None => vec![phase],
         Some(inside) => with(with(straight(cuts, place, inside), MIDDLE), phase),
     }

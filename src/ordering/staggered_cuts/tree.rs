@@ -2,88 +2,106 @@
 
 use super::{Axis, CUT, StaggeredCuts};
 
-/// The longest ring on which no path takes three steps.
-const SHORT_RING: usize = 5;
-
 /// A tree of all places for multicast, whatever the paths are: see [`next`](Self::next).
 ///
-/// *Why no credit loop.* Let an outer axis be the outermost one. Steps in its early lines are *towards* the root's
-/// position or *away* from it; a line that is open within its cut leads from steps towards to steps away, never back, for
-/// unicast neither. The tree goes on from steps towards to inner axes at the root's position, and from these to steps
-/// away; both only where lines are early, and not in the middle of others. In unicast, steps in these lines, as long as
-/// they are towards, come before the inner ones at the root's position. Packets that leave steps away go on at other
-/// positions, then in late lines or in the middle of others. From late lines they have a last step, which leads nowhere;
-/// so it is from lines in the middle at the root's position. The tree has no turns from such lines. So the virtual
-/// channels can be sorted: early lines towards, inner axes at the root's position, early lines away, all others. The inner
-/// axes at the root's position are sorted by the same rule.
+/// *Why no credit loop.* Steps of the tree are *towards* the root's position in an axis or *away* from it. A line that is
+/// open within its cut leads from steps towards to steps away, never back, for unicast neither.
+///
+/// - *An axis with lines in the middle.* Unicast takes the steps by which it comes to these lines, then the lines, then the
+///   steps by which it leaves them. So does the tree.
+/// - *The others*, from the outermost on. The tree goes on from steps towards to inner axes at the root's position, and from
+///   these to steps away; both only where lines are early. In unicast, steps in these lines, as long as they are towards,
+///   come before the inner ones at the root's position. Packets that leave steps away go on at other positions, then in
+///   late lines. From these they have a last step, which leads nowhere. The tree has no turns from such lines. So the
+///   virtual channels can be sorted: early lines towards, inner axes at the root's position, early lines away, all others.
+///   The inner axes at the root's position are sorted by the same rule.
+///
+/// A test compares the tree with all turns that paths may take.
 pub struct SpanningTree<'a> {
     cuts: &'a StaggeredCuts,
     pub(super) root: usize,
+    /// The axes in which places move towards the root, one after the other.
+    axes: Vec<usize>,
 }
 
-/// The possible root that is farthest from the open ends of its lines.
+/// The possible root that is farthest from the open ends of its lines. None where packets would pass each of the possible
+/// ones at an open end: in a few cases with an outermost ring of six.
 ///
 /// Cost: O(S L) with S switches and L lines of an axis.
 pub(super) fn root(cuts: &StaggeredCuts) -> Option<usize> {
-    let tree = |root| SpanningTree { cuts, root };
-    let is_long = |axis: usize| cuts.axes[axis].dimension.ring && cuts.axes[axis].length() > SHORT_RING;
-    let is_possible = |&root: &usize| {
-        let [up, down] = cuts.cuts[root * cuts.axes.len()].map(usize::from);
-        let length = cuts.axes[0].length();
-        let between = (down + length - up) % length;
-        // Packets pass the open end of a line by one step.
-        let is_inside = |axis: usize| {
-            let Axis { stride, dimension, .. } = cuts.axes[axis];
-            let lines = (0..stride).map(|inside| root - root % stride + inside);
-            !is_long(axis)
-                || lines.filter(|&line| tree(root).leads(line, axis)).all(|line| {
-                    let from_end = tree(root).steps_from_end(line, axis);
-                    from_end > 0 && from_end + 1 < dimension.length
-                })
-        };
-        (!is_long(0) || between == CUT || between == CUT + 1)
-            && (cuts.core..cuts.axes.len()).all(|axis| tree(root).leads(root, axis) && is_inside(axis))
-    };
-    let unequal = |root: usize| -> usize {
-        let ends = |axis: usize| 2 * tree(root).steps_from_end(root, axis) + 1;
-        (0..cuts.axes.len()).map(|axis| ends(axis).abs_diff(cuts.axes[axis].length())).sum()
-    };
-    let roots = (0..cuts.early.len()).filter(is_possible);
-    roots.min_by_key(|&root| unequal(root))
+    let possible = (0..cuts.early.len()).filter(|&root| SpanningTree::with_root(cuts, root).is_possible());
+    possible.min_by_key(|&root| SpanningTree::with_root(cuts, root).unequal())
 }
 
 impl<'a> SpanningTree<'a> {
-    /// `None` if the core is a ring without a line whose cuts are in one place in both directions.
-    pub fn new(cuts: &'a StaggeredCuts) -> Option<Self> {
-        cuts.root.map(|root| Self { cuts, root })
+    /// The tree of the cuts.
+    pub fn new(cuts: &'a StaggeredCuts) -> Self {
+        Self::with_root(cuts, cuts.root)
     }
 
-    /// The step from a place to the next one on the way to the root: in early lines of the outermost axis, to the position
-    /// of the root; there in the same way in the axes inside. Places on other lines are leaves: few steps lead to an early
-    /// line. In the core the lower axis comes first.
+    fn with_root(cuts: &'a StaggeredCuts, root: usize) -> Self {
+        let all = 0..cuts.axes.len();
+        let middles = all.clone().filter(|&axis| cuts.has_middle(axis));
+        let others = |axes: std::ops::Range<usize>| axes.filter(|&axis| !cuts.has_middle(axis));
+        let axes = middles.chain(others(cuts.core..all.end).rev()).chain(others(0..cuts.core)).collect();
+        Self { cuts, root, axes }
+    }
+
+    /// Whether packets pass the root's position in no line at its open end: they pass that by one step.
+    fn is_possible(&self) -> bool {
+        let cuts = self.cuts;
+        let is_inside = |line: usize, axis: usize| {
+            let from_end = self.steps_from_end(line, axis);
+            from_end > 0 && from_end + 1 < cuts.axes[axis].length()
+        };
+        let is_used = |line: usize, axis: usize| self.leads(line, axis) && self.is_in_middles(line, axis);
+        let lines = |axis: usize| {
+            let stride = cuts.axes[axis].stride;
+            (0..stride).map(move |inside| self.root - self.root % stride + inside)
+        };
+        self.axes.iter().all(|&axis| match cuts.has_middle(axis) {
+            true => cuts.at(self.root, axis) == 0,
+            false => {
+                self.leads(self.root, axis)
+                    && (axis < cuts.core
+                        || !cuts.axes[axis].dimension.ring
+                        || lines(axis).filter(|&line| is_used(line, axis)).all(|line| is_inside(line, axis)))
+            }
+        })
+    }
+
+    /// How far its position in the lines is from their middle, in half steps.
+    fn unequal(&self) -> usize {
+        let ends = |axis: usize| 2 * self.steps_from_end(self.root, axis) + 1;
+        (0..self.cuts.axes.len()).map(|axis| ends(axis).abs_diff(self.cuts.axes[axis].length())).sum()
+    }
+
+    /// The step from a place to the next one on the way to the root: axis by axis, in lines in which the tree leads. Places
+    /// on other lines are leaves: few steps lead to such a line.
     ///
-    /// `None` at the root, and where no early line is near, which cannot be.
+    /// `None` at the root, and where no such line is near, which cannot be.
     pub fn next(&self, place: usize) -> Option<(usize, bool)> {
         let cuts = self.cuts;
-        let differs = |&axis: &usize| cuts.at(place, axis) != cuts.at(self.root, axis);
-        let outer = (cuts.core..cuts.axes.len()).rev().find(differs);
-        let axis = outer.or_else(|| (0..cuts.core).find(differs))?;
-        if axis >= cuts.core && !self.leads(place, axis) {
+        let axis = *self.axes.iter().find(|&&axis| cuts.at(place, axis) != cuts.at(self.root, axis))?;
+        if !self.leads(place, axis) {
             return (1..=axis).find_map(|most| self.inside(place, axis, None, most));
         }
-        let root = place - cuts.at(place, axis) * cuts.axes[axis].stride
-            + cuts.at(self.root, axis) * cuts.axes[axis].stride;
+        let Axis { stride, .. } = cuts.axes[axis];
+        let root = place - cuts.at(place, axis) * stride + cuts.at(self.root, axis) * stride;
         Some((axis, self.steps_from_end(place, axis) < self.steps_from_end(root, axis)))
     }
 
     /// The first of so many steps from a leaf in axes inside, to a line of an axis in which the tree leads. Sources alone wait
     /// for the steps: the first one is free, and each other one goes on into a line of an axis outside, in which the tree
-    /// leads too. Middle lines are left downwards, to lines of the same kind.
+    /// leads too.
     ///
     /// - `before`: the axis of the step before it.
     fn inside(&self, place: usize, axis: usize, before: Option<usize>, most: usize) -> Option<(usize, bool)> {
         let first = before.map_or(0, |before| before + 1);
-        let axes = (first..axis).filter(|&inside| before.is_none() || self.leads(place, inside));
+        let is_open = |inside: &usize| {
+            !self.cuts.has_middle(*inside) && (before.is_none() || self.leads(place, *inside))
+        };
+        let axes = (first..axis).filter(is_open);
         let mut steps = axes.flat_map(|inside| [(inside, false), (inside, true)]);
         steps.find(|&(inside, up)| {
             let leads = |next| {
@@ -94,9 +112,17 @@ impl<'a> SpanningTree<'a> {
         })
     }
 
-    /// Whether the tree has steps in the line of an outer axis at a place: in early lines that are not in the middle of others.
+    /// Whether the tree has steps in the line of an axis at a place: in all lines of the core and in early ones; where they are
+    /// in the middle of others, in those whose others it has steps in.
     fn leads(&self, place: usize, axis: usize) -> bool {
-        self.cuts.is_early(place, axis) && !self.cuts.is_in_middle(place, axis)
+        axis < self.cuts.core
+            || self.cuts.is_early(place, axis)
+                && self.cuts.around(place, axis).is_none_or(|around| self.leads(place, around))
+    }
+
+    /// Whether a line is in the middle of those of all axes inside that have lines in their middle.
+    fn is_in_middles(&self, place: usize, axis: usize) -> bool {
+        (0..axis).all(|inside| !self.cuts.has_middle(inside) || self.cuts.at(place, inside) == 0)
     }
 
     /// The steps to the root.
