@@ -147,14 +147,10 @@ impl StaggeredCuts {
         2 + (self.axes.len() - self.core) as u8
     }
 
-    /// The VL of a step in a dimension of the grid.
-    ///
-    /// - `before`: the dimension of the step before it, if there was one.
-    pub fn vl(&self, before: Option<usize>, dimension: usize) -> Vl {
-        let level = |dimension: usize| self.level(self.axis_of(dimension));
-        let Some(before) = before else { return Vl(0) };
-        let (before, level) = (level(before), level(dimension));
-        match before.cmp(&level) {
+    /// The VL of a step in an axis after one in another or the same axis. First steps have VL 0.
+    fn vl(&self, before: usize, axis: usize) -> Vl {
+        let before = self.level(before);
+        match before.cmp(&self.level(axis)) {
             Ordering::Equal => Vl(1),
             Ordering::Less => Vl(2),
             Ordering::Greater => Vl(before as u8 + 1),
@@ -467,19 +463,17 @@ mod tests {
     fn positions_are_those_of_virtual_channels() {
         for cuts in TORI.into_iter().flat_map(found) {
             let axes = cuts.axes.len();
-            let index = |axis: usize| cuts.axes[axis].index;
             let mut positions = HashMap::new();
             for (place, axis) in
                 (0..cuts.early.len()).flat_map(|place| (0..axes).map(move |axis| (place, axis)))
             {
                 for (up, before) in (0..axes).flat_map(|before| [(true, before), (false, before)]) {
-                    let vl = cuts.vl(Some(index(before)), index(axis));
+                    let vl = cuts.vl(before, axis);
                     assert!(vl.0 > 0 && vl.0 < cuts.vls());
                     let position = cuts.position(place, axis, up, before);
                     assert_eq!(*positions.entry((place, axis, up, vl)).or_insert(position), position);
                 }
             }
-            assert_eq!(cuts.vl(None, index(0)), Vl(0));
         }
     }
 
@@ -529,11 +523,9 @@ mod tests {
         ];
         for cuts in TORI.into_iter().chain(more).flat_map(found) {
             let axes = cuts.axes.len();
-            let vl = |before: usize, axis: usize| {
-                cuts.vl(Some(cuts.axes[before].index), cuts.axes[axis].index)
-            };
             let number = |(place, axis, up, before): Step| {
-                ((place * axes + axis) * 2 + usize::from(up)) * axes + usize::from(vl(before, axis).0) - 1
+                ((place * axes + axis) * 2 + usize::from(up)) * axes + usize::from(cuts.vl(before, axis).0)
+                    - 1
             };
             let steps = || {
                 let all = (0..axes).flat_map(|axis| [(axis, true), (axis, false)]);
@@ -554,7 +546,8 @@ mod tests {
                 let is_in_tree = links[place].contains(&(axis, up))
                     && links[place].iter().any(|&(into, back)| into == before && (into, back) != (axis, up));
                 let here = cuts.position(place, axis, up, before);
-                for (axis2, up2) in steps().filter(|step| step.2 == axis).map(|(axis2, up2, _)| (axis2, up2)) {
+                for (axis2, up2) in steps().filter(|step| step.2 == axis).map(|(axis2, up2, _)| (axis2, up2))
+                {
                     let goes_back = (axis2, up2) == (axis, !up);
                     if goes_back || cuts.next(next, axis2, up2).is_none() {
                         continue;

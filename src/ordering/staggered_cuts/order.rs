@@ -35,17 +35,16 @@ impl StaggeredCuts {
                 (places[c.from.index()], self.axis_of(dimension), up)
             })
             .collect();
-        let vl = |before: usize, axis: usize| self.vl(Some(self.axes[before].index), self.axes[axis].index);
         let mut labels = Labels::ones(fabric);
         for (first, c) in channels.iter() {
             for (second, _) in channels.out(c.to) {
                 let turn = labels.turn(first, second);
-                labels.by_turn_mut()[turn] = vl(steps[first.index()].1, steps[second.index()].1).0;
+                labels.by_turn_mut()[turn] = self.vl(steps[first.index()].1, steps[second.index()].1).0;
             }
         }
         // Some virtual channels have no packets: VL 0 has those of sources alone.
         let position = |&(place, axis, up): &(usize, usize, bool), on: u8| {
-            let before = (0..self.axes.len()).find(|&before| vl(before, axis) == Vl(on));
+            let before = (0..self.axes.len()).find(|&before| self.vl(before, axis) == Vl(on));
             before.map(|before| self.position(place, axis, up, before))
         };
         let all = steps.iter().flat_map(|step| (0..self.vls()).map(move |vl| position(step, vl)));
