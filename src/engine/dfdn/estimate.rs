@@ -1,7 +1,7 @@
 //! What a candidate is worth, and what the search may spend to find out.
 
 use super::tuning::{
-    BANDWIDTH_FREE, BANDWIDTH_PRICE, BANDWIDTH_TIE, COMPARED, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS,
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, COMPARED, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS,
     LEAST_WORK, LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL_PRICE,
 };
 use crate::fabric::{Fabric, SwitchId};
@@ -13,8 +13,7 @@ use crate::ordering::Rule;
 /// - `bandwidth`: expected, in relation to that without a rule.
 pub(super) fn worth(nonminimal: f64, bandwidth: f64, rule: &Rule) -> f64 {
     let loss = 1.0 - bandwidth;
-    let noticed = BANDWIDTH_PRICE * (loss - BANDWIDTH_FREE).max(0.0) + BANDWIDTH_TIE * loss;
-    nonminimal + noticed + VL_PRICE * f64::from(rule.vls())
+    nonminimal + BANDWIDTH_PRICE * (loss - BANDWIDTH_FREE).max(0.0) + VL_PRICE * f64::from(rule.vls())
 }
 
 /// What a search may spend, in steps.

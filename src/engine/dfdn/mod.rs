@@ -257,11 +257,15 @@ impl Priced {
             || self.price < stable.price && self.lost + STABLE_LOST < stable.lost
     }
 
-    /// Whether tables by stricter settings are to be had instead: they are worth more than [`STABLE_LOST`] more. One SL stays
-    /// one as long as it loses no more than it may.
+    /// Whether tables by stricter settings are to be had instead: they are worth more than [`STABLE_LOST`] more.
     fn yields_to(&self, other: &Self, settings: &Settings) -> bool {
-        other.price + STABLE_LOST < self.price
-            && other.detours <= limit(settings)
+        other.price + STABLE_LOST < self.price && self.may_yield_to(other, settings)
+    }
+
+    /// Whether other tables may be had instead if they are worth more. One SL stays one as long as it loses no more than it
+    /// may.
+    fn may_yield_to(&self, other: &Self, settings: &Settings) -> bool {
+        other.detours <= limit(settings)
             && (other.has_one_sl() || !self.has_one_sl() || self.is_slow(settings))
             && (other.plan.serves_multicast() || !self.plan.serves_multicast())
     }
@@ -301,5 +305,5 @@ pub(super) fn limit(settings: &Settings) -> f64 {
 /// The search alone: the names of its candidates, the best first.
 pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
     let task = Task { fabric, hops, settings: &Settings::default(), limits, baseline: None };
-    search::search(task).candidates.iter().map(candidates::Candidate::name).collect()
+    search::search(task, false).candidates.iter().map(candidates::Candidate::name).collect()
 }

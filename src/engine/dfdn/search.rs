@@ -10,8 +10,7 @@ use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, worth};
 use super::orders::{LinkOrder, orders};
 use super::tuning::{
-    FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS, LOSS_ON_SAMPLE, NARROWED, NO_TREE_PRICE, ONE_SL_VLS,
-    ROUNDS, TELLING,
+    FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS_ON_SAMPLE, NARROWED, ONE_SL_VLS, ROUNDS, TELLING,
 };
 use crate::engine::Task;
 use crate::fabric::SwitchId;
@@ -24,6 +23,8 @@ pub(super) struct Search {
     pub(super) candidates: Vec<Candidate>,
     /// How many of them are worth routing with, to compare the results.
     pub(super) compare: usize,
+    /// Whether plain orders suffice, as far as that was estimated.
+    pub(super) ended_early: bool,
 }
 
 impl Search {
@@ -56,11 +57,14 @@ impl Search {
 /// It tries all orders on one VL and with the first turn free. Where these leave pairs without a legal minimal
 /// path, it improves the rank of the best and then labels turns, until the budget is spent. The budget is
 /// counted, not timed, so the result is the same on any machine.
-pub(super) fn search(task: Task<'_>) -> Search {
+///
+/// - `thorough`: ranks are improved and turns labelled in any case.
+pub(super) fn search(task: Task<'_>, thorough: bool) -> Search {
     let Task { fabric, hops, .. } = task;
     let mut budget = Budget::new(fabric, task.settings.search_effort);
     let orders = orders(fabric, hops, &task.settings.roots);
-    let (mut tried, enough) = plain(task, &orders, &mut budget);
+    let (mut tried, suffices) = plain(task, &orders, &mut budget);
+    let enough = suffices && !thorough;
     if !enough {
         budget.raise();
     }
@@ -68,7 +72,7 @@ pub(super) fn search(task: Task<'_>) -> Search {
         let all = Judged::on_all(task);
         let improved = improve(task, &all, &tried, &mut budget);
         add(&mut tried, improved);
-        if task.limits.vls > 2 && tried[0].probe.broken_switches > 0.0 {
+        if task.limits.vls > 2 && (thorough || tried[0].probe.broken_switches > 0.0) {
             let labelled = label(task, &all, &orders, &tried, &mut budget);
             add(&mut tried, labelled);
         }
@@ -83,7 +87,7 @@ pub(super) fn search(task: Task<'_>) -> Search {
             different.push(candidate);
         }
     }
-    Search { candidates: different, compare: budget.compared(fabric) }
+    Search { candidates: different, compare: budget.compared(fabric), ended_early: enough }
 }
 
 /// The best first.
@@ -109,10 +113,9 @@ impl Judged {
         Self { targets, plain }
     }
 
-    /// The price of a rule. If detours may need the tree and it would change the rank, that costs extra.
-    fn price(&self, order: &LinkOrder, rule: &Rule, probe: &Probe) -> f64 {
-        let no_tree = if probe.broken_switches > 0.0 && !order.has_tree { NO_TREE_PRICE } else { 0.0 };
-        worth(probe.price(), probe.bandwidth / self.plain.bandwidth, rule) + no_tree
+    /// The price of a rule.
+    fn price(&self, rule: &Rule, probe: &Probe) -> f64 {
+        worth(probe.price(), probe.bandwidth / self.plain.bandwidth, rule)
     }
 }
 
@@ -148,7 +151,7 @@ fn plain(task: Task<'_>, orders: &[Arc<LinkOrder>], budget: &mut Budget) -> (Vec
         let (tried, judged) = screen(task, tries, rounds, budget);
         rounds -= 1;
         let sampled = judged.targets.len() < task.fabric.num_switches();
-        let suffices = tried[0].probe.suffices(&judged.plain, if sampled { LOSS_ON_SAMPLE } else { LOSS });
+        let suffices = tried[0].probe.suffices(&judged.plain, if sampled { LOSS_ON_SAMPLE } else { 0.0 });
         if rounds == 0 || !sampled {
             return (tried, suffices);
         }
@@ -197,13 +200,10 @@ fn screen(
         probed.extend(probes(&rules));
         tried.append(&mut second);
     }
-    // Gains on a sample are mostly chance, so they are ignored.
-    let most = if sampled { plain.bandwidth } else { f64::INFINITY };
     let judged = Judged { targets, plain };
     for (candidate, probe) in tried.iter_mut().zip(probed) {
-        let seen = Probe { bandwidth: probe.bandwidth.min(most), ..probe };
+        candidate.price = judged.price(&candidate.rule, &probe);
         candidate.probe = probe;
-        candidate.price = judged.price(&candidate.order, &candidate.rule, &seen);
     }
     sort(&mut tried);
     (tried, judged)
@@ -259,7 +259,7 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
         let (rank, probe) =
             search_rank(task.fabric, task.hops, &order.rank, lookahead, targets, rounds, None);
         let rule = Rule::FirstTurnFree(rank);
-        let price = judged.price(order, &rule, &probe);
+        let price = judged.price(&rule, &probe);
         Candidate {
             order: order.clone(),
             refinement: Refinement::Improved,
@@ -307,7 +307,7 @@ fn label(
             let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
             let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets, rounds };
             let (rule, probe) = search_labels(task.fabric, task.hops, search);
-            let price = judged.price(&first, &rule, &probe);
+            let price = judged.price(&rule, &probe);
             let (order, refinement, tree_reserved) = (first.clone(), Refinement::Labels(higher), around_tree);
             let found = Candidate { order, refinement, rule, lookahead, tree_reserved, probe, price };
             (labelling.clone(), found)

@@ -18,16 +18,24 @@ use crate::lanes::{LaneLimits, Lanes, LanesError};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
-/// Tables by the best rule of a search ([`by_search`]). On small fabrics where these cost something, what stricter settings
-/// bring counts too: to allow more shall not end worse.
+/// Tables by the best rule of a search. Where plain orders seemed to suffice, but their tables lose something, the search goes
+/// on, unless the fabric is large. On small ones where that does not help, what stricter settings bring counts too: to
+/// allow more shall not end worse.
 ///
 /// - `by`: what tables under the rule are balanced by.
 ///
 /// # Errors
-/// Those of [`by_search`].
+/// Those of [`by_rules`].
 pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let task = objective.task;
-    let found = by_search(objective, by)?;
+    let plain = search(task, false);
+    let mut found = by_rules(objective, by, &plain)?;
+    if plain.ended_early && found.lost > 0.0 && Budget::searches_are_cheap(task.fabric) {
+        let thorough = by_rules(objective, by, &search(task, true)).ok();
+        let is_better =
+            |other: &Priced| other.price < found.price && found.may_yield_to(other, task.settings);
+        found = thorough.filter(is_better).unwrap_or(found);
+    }
     if !is_worth_more_time(task, &found) {
         return Ok(found);
     }
@@ -35,7 +43,7 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
         .par_iter()
         .map(|(settings, limits)| {
             let task = Task { settings, limits: *limits, ..task };
-            by_search(&Objective { task, ..*objective }, by).ok()
+            by_rules(&Objective { task, ..*objective }, by, &search(task, false)).ok()
         })
         .collect();
     let settings = task.settings;
@@ -62,7 +70,8 @@ fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
 /// 4. DF-DN as printed;
 /// 5. one SL with detours without limit, where no limit was stated.
 ///
-/// Where one SL loses more bandwidth than `max_loss`, the third and the fourth are taken if they are worth more.
+/// Where one SL loses more bandwidth than `max_loss`, the third and the fourth are taken if they are worth more: the better
+/// of the two.
 ///
 /// Each of them needs a multicast tree for SL 0. Where the first three have none, the rule is changed so that the
 /// paths of a tree are legal. Only where none of that has a multicast tree, plans without one count: with all
@@ -72,15 +81,13 @@ fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
 ///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
-fn by_search(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
-    let task = objective.task;
-    let settings = task.settings;
-    let search = search(task);
-    let one = match one_sl_plan(objective, by, &search) {
+fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, EngineError> {
+    let settings = objective.task.settings;
+    let one = match one_sl_plan(objective, by, search) {
         Ok(plan) if !plan.is_slow(settings) => return Ok(plan),
         one => one,
     };
-    let several = |with_tree| several_sls_plan(objective, by, &search, with_tree);
+    let several = |with_tree| several_sls_plan(objective, by, search, with_tree);
     let is_wanted = |several: &Priced| one.as_ref().map_or(true, |one| several.price < one.price);
     let several = match several(false) {
         Ok(plan) if !plan.plan.serves_multicast() && is_wanted(&plan) => several(true).or(Ok(plan)),
@@ -89,8 +96,8 @@ fn by_search(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineE
     let rejected = match one {
         Ok(one) => {
             let serves = |plan: &Priced| plan.plan.serves_multicast();
-            let other = several.ok().filter(serves).or_else(|| df_dn_plan(objective).ok().filter(serves));
-            return Ok(other.filter(|other| other.price < one.price).unwrap_or(one));
+            let others = several.into_iter().chain(df_dn_plan(objective)).filter(serves);
+            return Ok(others.fold(one, |best, other| if other.price < best.price { other } else { best }));
         }
         Err(rejected) => rejected,
     };
