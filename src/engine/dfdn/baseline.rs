@@ -257,8 +257,7 @@ impl Baseline {
         let rank = order.rank.onto(new, channels);
         let tree = order.tree.onto(new, &rank, switches, channels);
         let name = kept.name();
-        let (one_path, has_tree) = (order.one_path, order.has_tree);
-        let order = Arc::new(LinkOrder { name, rank, tree, one_path, has_tree });
+        let order = Arc::new(LinkOrder { name, rank, tree, one_path: order.one_path });
         let candidate = Candidate {
             order,
             refinement: Refinement::None,

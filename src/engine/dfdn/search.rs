@@ -10,7 +10,7 @@ use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, worth};
 use super::orders::{LinkOrder, orders};
 use super::tuning::{
-    FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, LOSS_ON_SAMPLE, NARROWED, ONE_SL_VLS, ROUNDS, TELLING,
+    BANDWIDTH_FREE, FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING,
 };
 use crate::engine::Task;
 use crate::fabric::SwitchId;
@@ -151,7 +151,7 @@ fn plain(task: Task<'_>, orders: &[Arc<LinkOrder>], budget: &mut Budget) -> (Vec
         let (tried, judged) = screen(task, tries, rounds, budget);
         rounds -= 1;
         let sampled = judged.targets.len() < task.fabric.num_switches();
-        let suffices = tried[0].probe.suffices(&judged.plain, if sampled { LOSS_ON_SAMPLE } else { 0.0 });
+        let suffices = tried[0].probe.suffices(&judged.plain, BANDWIDTH_FREE);
         if rounds == 0 || !sampled {
             return (tried, suffices);
         }
@@ -223,8 +223,8 @@ fn narrow(mut tried: Vec<Candidate>, judged: &Judged, keep: usize) -> Vec<Candid
     let telling = judged.targets.len() >= TELLING;
     let mut kept: Vec<Candidate> = Vec::new();
     for candidate in tried {
-        // Of candidates that are equal on many destinations one is enough: one with a tree, and the later one,
-        // because under up*/down* cost alone decides more.
+        // Of candidates that are equal on many destinations one is enough: the later one, because under up*/down*
+        // cost alone decides more.
         let same_order = |other: &Candidate| Arc::ptr_eq(&other.order, &candidate.order);
         let alike = |other: &Candidate| {
             other.probe == candidate.probe
@@ -232,7 +232,7 @@ fn narrow(mut tried: Vec<Candidate>, judged: &Judged, keep: usize) -> Vec<Candid
         };
         match kept.iter().position(alike) {
             _ if candidate.order.one_path && candidate.lookahead == Lookahead::Every => kept.push(candidate),
-            Some(same) if !same_order(&kept[same]) && candidate.order.has_tree => kept[same] = candidate,
+            Some(same) if !same_order(&kept[same]) => kept[same] = candidate,
             None if kept.len() < keep => kept.push(candidate),
             _ => {}
         }

@@ -99,9 +99,6 @@ pub(super) const IMPROVED: usize = 2;
 pub(super) const FINALISTS: usize = 2;
 /// Work of a round of labels, in tries of a rule.
 pub(super) const LABEL_WORK: usize = 4;
-/// Share of the bandwidth that may seem to be lost on a sample of the destinations before labels are searched although no
-/// pair is broken.
-pub(super) const LOSS_ON_SAMPLE: f64 = 0.01;
 /// Steps that a search may always take: some tens of milliseconds.
 pub(super) const LEAST_WORK: usize = 10_000_000;
 /// The same where plain orders leave pairs without a legal minimal path: a fraction of a second.
@@ -111,5 +108,5 @@ pub(super) const LEAST_WORK_IF_HARD: usize = 100_000_000;
 
 /// Of all bandwidth.
 pub(super) const BANDWIDTH_PRICE: f64 = 0.5;
-/// Share of the bandwidth whose loss is hardly worth a VL.
+/// Share of the bandwidth whose loss is hardly worth a VL, nor a longer search.
 pub(super) const BANDWIDTH_FREE: f64 = 0.01;

@@ -96,7 +96,7 @@ impl Entry {
             Roots::Several => format!("{} from {}", self.name, fabric.switch(root).description),
             Roots::Corner | Roots::Center => self.name.to_owned(),
         };
-        Some(LinkOrder { name, rank, tree, one_path: self.one_path, has_tree: true })
+        Some(LinkOrder { name, rank, tree, one_path: self.one_path })
     }
 }
 
@@ -117,12 +117,9 @@ pub(super) struct LinkOrder {
     pub(super) tree: Tree,
     /// Whether hardly more than one path per pair ascends, so that the load makes little difference.
     pub(super) one_path: bool,
-    /// Whether the paths of the tree ascend in the rank without changes.
-    pub(super) has_tree: bool,
 }
 
-/// The orders for the search. If the paths of its tree do not ascend in an order, the order is tried again with the
-/// tree outermost.
+/// The orders for the search.
 ///
 /// - `roots`: GUIDs of switches that the administrator names; up*/down* from all of them is tried first.
 pub(super) fn orders(fabric: &Fabric, hops: &Hops, roots: &[Guid]) -> Vec<Arc<LinkOrder>> {
@@ -138,35 +135,16 @@ pub(super) fn orders(fabric: &Fabric, hops: &Hops, roots: &[Guid]) -> Vec<Arc<Li
         }
     }
     let dimensions = Dimensions::find(fabric);
-    let mut list = Vec::new();
-    from_named(fabric, roots).into_iter().for_each(|order| add(fabric, order, &mut list));
+    let mut list: Vec<LinkOrder> = from_named(fabric, roots).into_iter().collect();
     for entry in REGISTRY {
         let roots = match entry.roots {
             Roots::Corner => &[corner][..],
             Roots::Center => &[center],
             Roots::Several => &several,
         };
-        for order in roots.iter().filter_map(|&root| entry.order(fabric, dimensions.as_ref(), root)) {
-            add(fabric, order, &mut list);
-        }
+        list.extend(roots.iter().filter_map(|&root| entry.order(fabric, dimensions.as_ref(), root)));
     }
-    list
-}
-
-/// Adds an order, and the same around its tree where the paths of that do not ascend.
-fn add(fabric: &Fabric, order: LinkOrder, list: &mut Vec<Arc<LinkOrder>>) {
-    let outermost = order.tree.with_tree_outermost(fabric, &order.rank);
-    let has_tree = outermost == order.rank;
-    if !has_tree {
-        list.push(Arc::new(LinkOrder {
-            name: format!("{} around a tree", order.name),
-            rank: outermost,
-            tree: order.tree.clone(),
-            one_path: false,
-            has_tree: true,
-        }));
-    }
-    list.push(Arc::new(LinkOrder { has_tree, ..order }));
+    list.into_iter().map(Arc::new).collect()
 }
 
 /// Up*/down* from the switches with these node or port GUIDs; `None` where the fabric has none of them.
@@ -183,7 +161,7 @@ fn from_named(fabric: &Fabric, guids: &[Guid]) -> Option<LinkOrder> {
     let rank = up_down_from(fabric, &roots);
     let tree = Tree::new(fabric, &rank, first);
     let name = format!("up*/down* from {} named roots", roots.len());
-    Some(LinkOrder { name, rank, tree, one_path: false, has_tree: true })
+    Some(LinkOrder { name, rank, tree, one_path: false })
 }
 
 /// The candidates for stable tables in a fixed sequence, each built when it is requested: up*/down* from the roots that
@@ -226,18 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn the_search_has_an_order_with_a_tree_for_every_entry() {
+    fn the_search_has_an_order_for_every_entry() {
         let grid = HyperX { dims: vec![4, 3], cas: 1 }.build().unwrap();
         for (name, f) in small_members().into_iter().chain([("a grid", grid)]) {
             let orders = orders(&f, &Hops::new(&f).unwrap(), &[]);
             let grid = Dimensions::find(&f).is_some();
             for entry in REGISTRY {
-                let of = |order: &&Arc<LinkOrder>| order.name.starts_with(entry.name) && order.has_tree;
-                let expected = grid || entry.roots != Roots::Corner;
-                assert_eq!(orders.iter().any(|order| of(&order)), expected, "{name}: {}", entry.name);
-            }
-            for order in orders.iter().filter(|order| order.has_tree) {
-                assert_eq!(order.tree.with_tree_outermost(&f, &order.rank), order.rank, "{name}");
+                let has_one = orders.iter().any(|order| order.name.starts_with(entry.name));
+                assert_eq!(has_one, grid || entry.roots != Roots::Corner, "{name}: {}", entry.name);
             }
         }
     }
