@@ -187,9 +187,7 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
 /// Whether what stricter settings bring is looked at too: the fabric is small, and the tables are not nearly as good as
 /// those of P-SSSP. `balance stable` is one of these settings, and not looked at further.
 fn is_worth_more_time(task: Task<'_>, found: &Priced) -> bool {
-    task.settings.balance != Balance::Stable
-        && found.price > as_good() + STABLE_LOST
-        && Budget::is_small(task.fabric)
+    task.settings.balance != Balance::Stable && !found.is_nearly_as_good() && Budget::is_small(task.fabric)
 }
 
 /// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
@@ -216,7 +214,7 @@ fn stable_or_searched(
     stable: Result<Priced, String>,
 ) -> Result<Priced, EngineError> {
     let why_not = match stable {
-        Ok(stable) if stable.price <= as_good() + STABLE_LOST => return Ok(stable),
+        Ok(stable) if stable.is_nearly_as_good() => return Ok(stable),
         Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
             Ok(searched) if searched.outdoes(&stable) => {
                 let loss = 100.0 * (stable.price - searched.price);
@@ -268,6 +266,11 @@ impl Priced {
         other.detours <= limit(settings)
             && (other.has_one_sl() || !self.has_one_sl() || self.is_slow(settings))
             && (other.plan.serves_multicast() || !self.plan.serves_multicast())
+    }
+
+    /// Whether these lose next to nothing beside P-SSSP.
+    fn is_nearly_as_good(&self) -> bool {
+        self.price <= as_good() + STABLE_LOST
     }
 
     /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.
