@@ -9,9 +9,7 @@ use rayon::prelude::*;
 use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, worth};
 use super::orders::{LinkOrder, orders};
-use super::tuning::{
-    BANDWIDTH_FREE, FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING,
-};
+use super::tuning::{FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
@@ -23,7 +21,7 @@ pub(super) struct Search {
     pub(super) candidates: Vec<Candidate>,
     /// How many of them are worth routing with, to compare the results.
     pub(super) compare: usize,
-    /// Whether plain orders suffice, as far as that was estimated.
+    /// Whether plain orders leave all adapter pairs a legal minimal path, as far as that was estimated.
     pub(super) ended_early: bool,
 }
 
@@ -151,7 +149,7 @@ fn plain(task: Task<'_>, orders: &[Arc<LinkOrder>], budget: &mut Budget) -> (Vec
         let (tried, judged) = screen(task, tries, rounds, budget);
         rounds -= 1;
         let sampled = judged.targets.len() < task.fabric.num_switches();
-        let suffices = tried[0].probe.suffices(&judged.plain, BANDWIDTH_FREE);
+        let suffices = tried[0].probe.broken == 0.0;
         if rounds == 0 || !sampled {
             return (tried, suffices);
         }
@@ -192,7 +190,7 @@ fn screen(
         second.retain(|c| {
             let alike =
                 |other: &Candidate| Arc::ptr_eq(&other.order, &c.order) && other.rule.vls() == c.rule.vls();
-            tried.iter().position(alike).is_none_or(|same| !probed[same].suffices(&plain, 0.0))
+            tried.iter().position(alike).is_none_or(|same| !probed[same].loses_nothing(&plain))
         });
     }
     if !second.is_empty() {

@@ -18,9 +18,9 @@ use crate::lanes::{LaneLimits, Lanes, LanesError};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
-/// Tables by the best rule of a search. Where plain orders seemed to suffice, but their tables are not nearly as good as
-/// those of P-SSSP, the search goes on, unless the fabric is large. On small ones where that does not help, what stricter settings
-/// bring counts too: to allow more shall not end worse.
+/// Tables by the best rule of a search. Where plain orders seem to suffice, but their tables are not nearly as good as those of
+/// P-SSSP, the search goes on. On small fabrics where that does not help, what stricter settings bring counts too: to allow
+/// more shall not end worse.
 ///
 /// - `by`: what tables under the rule are balanced by.
 ///
@@ -30,7 +30,7 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
     let task = objective.task;
     let plain = search(task, false);
     let mut found = by_rules(objective, by, &plain)?;
-    if plain.ended_early && !found.is_nearly_as_good() && Budget::searches_are_cheap(task.fabric) {
+    if plain.ended_early && !found.is_nearly_as_good() {
         let thorough = by_rules(objective, by, &search(task, true)).ok();
         let is_better =
             |other: &Priced| other.price < found.price && found.may_yield_to(other, task.settings);

@@ -108,5 +108,5 @@ pub(super) const LEAST_WORK_IF_HARD: usize = 100_000_000;
 
 /// Of all bandwidth.
 pub(super) const BANDWIDTH_PRICE: f64 = 0.5;
-/// Share of the bandwidth whose loss is hardly worth a VL, nor a longer search.
+/// Share of the bandwidth whose loss is hardly worth a VL.
 pub(super) const BANDWIDTH_FREE: f64 = 0.01;

@@ -30,10 +30,9 @@ impl Probe {
         self.broken + self.broken_switches / 1000.0
     }
 
-    /// Whether all adapter pairs have a legal minimal path, with at most a share `loss` less bandwidth than in
-    /// `plain`, the same without a rule.
-    pub fn suffices(&self, plain: &Self, loss: f64) -> bool {
-        self.broken == 0.0 && self.bandwidth >= plain.bandwidth * (1.0 - loss)
+    /// Whether all adapter pairs have a legal minimal path, with as much bandwidth as without a rule.
+    pub fn loses_nothing(&self, plain: &Self) -> bool {
+        self.broken == 0.0 && self.bandwidth >= plain.bandwidth
     }
 }
 
