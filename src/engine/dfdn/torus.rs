@@ -243,6 +243,8 @@ impl<'a> Torus<'a> {
         (best.detours <= settings.max_nonminimal.unwrap_or(1.0)).then_some(best)
     }
 
+    /// A plan for tables with one SL, to which later ones may keep.
+    ///
     /// - `rule`: of the tables.
     fn with_one_sl(
         &self,

@@ -207,8 +207,8 @@ impl StaggeredCuts {
         (0..axis).any(|inside| self.is_middle(place, inside))
     }
 
-    /// The axis whose line the line of another one at a place is in the middle of, if any: the outermost one. That may
-    /// be in the middle of a next one, and so on.
+    /// The axis of the line in whose middle another line is at a place, if there is one: the outermost such axis. That line may
+    /// be in the middle of a third one, and so on.
     fn around(&self, place: usize, axis: usize) -> Option<usize> {
         (0..axis).rev().find(|&inside| self.is_middle(place, inside))
     }

@@ -24,8 +24,8 @@ pub struct SpanningTree<'a> {
     axes: Vec<usize>,
 }
 
-/// The possible root that is farthest from the open ends of its lines. None where packets would pass each of the possible
-/// ones at an open end: in a few cases with an outermost ring of six.
+/// The possible root that is farthest from the open ends of its lines. None where each one would be at an open end: in a few
+/// cases with an outermost ring of six.
 ///
 /// Cost: O(S L) with S switches and L lines of an axis.
 pub(super) fn root(cuts: &StaggeredCuts) -> Option<usize> {
@@ -47,7 +47,7 @@ impl<'a> SpanningTree<'a> {
         Self { cuts, root, axes }
     }
 
-    /// Whether packets pass the root's position in no line at its open end: they pass that by one step.
+    /// Whether the root's position is at the open end of no line that the tree uses: packets pass an open end by one step.
     fn is_possible(&self) -> bool {
         let cuts = self.cuts;
         let is_inside = |line: usize, axis: usize| {
