@@ -50,17 +50,8 @@ pub(super) fn one_sl(
     let lanes = one_sl_lanes(task.fabric, rule, task.limits);
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
     let largest = forwarding.largest_load();
-    let tables = (forwarding.lft, measured);
-    let mut priced = match trees {
-        None => plan(objective, tables, lanes, Some(candidate), remark, remarks),
-        trees => {
-            let remarks = all_remarks(&lanes, remark, remarks);
-            let Lanes { sl2vl, path_sl, vls, sls } = lanes;
-            let lft = tables.0;
-            let plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
-            Priced::new(plan, sls, objective, &measured)
-        }
-    };
+    let multicast = trees.map_or(Multicast::ToFind(Some(candidate)), Multicast::Given);
+    let mut priced = plan(objective, (forwarding.lft, measured), lanes, multicast, remark, remarks);
     let keepable = Keepable::of(objective, &priced, Some(candidate), largest);
     priced.plan.lineage = Lineage::First(Box::new(keepable));
     Priced { legal: Some(legal), ..priced }
@@ -86,7 +77,8 @@ pub(super) fn several_sls(
         lanes.vls,
         candidate.name()
     );
-    plan(objective, (forwarding.lft, measured), lanes, Some(candidate), remark, Vec::new())
+    let multicast = Multicast::ToFind(Some(candidate));
+    plan(objective, (forwarding.lft, measured), lanes, multicast, remark, Vec::new())
 }
 
 /// The lanes of [`several_sls`].
@@ -110,7 +102,15 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
     let lft = sssp(task.fabric, task.hops);
     let lanes = df_dn(task.fabric, &lft, task.limits)?;
     let remark = "DF-DN: one VL more at each hop".to_owned();
-    Ok(plan(objective, (lft, Measured::REFERENCE), lanes, None, remark, Vec::new()))
+    let multicast = Multicast::ToFind(None);
+    Ok(plan(objective, (lft, Measured::REFERENCE), lanes, multicast, remark, Vec::new()))
+}
+
+/// The multicast trees of a plan.
+pub(super) enum Multicast<'a> {
+    Given(McastTrees),
+    /// By the order and the tree of a candidate, if there is one.
+    ToFind(Option<&'a Candidate>),
 }
 
 /// Tables with their multicast trees.
@@ -120,22 +120,26 @@ pub(super) fn plan(
     objective: &Objective<'_>,
     (lft, measured): (Lft, Measured),
     lanes: Lanes,
-    candidate: Option<&Candidate>,
+    multicast: Multicast<'_>,
     remark: String,
     more: Vec<String>,
 ) -> Priced {
     let task = objective.task;
-    let remarks = all_remarks(&lanes, remark, more);
-    let known = candidate.and_then(|candidate| {
-        let order = candidate.rule.virtual_channel_order()?;
-        Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
-    });
-    let sls = lanes.sls;
-    let plan = Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks });
-    Priced::new(plan, sls, objective, &measured)
-}
-
-fn all_remarks(lanes: &Lanes, remark: String, more: Vec<String>) -> Vec<String> {
     let one_sl = matches!(lanes.path_sl, PathSl::Any(_)).then(|| ONE_SL_SUFFICES.to_owned());
-    std::iter::once(remark).chain(one_sl).chain(more).collect()
+    let remarks = std::iter::once(remark).chain(one_sl).chain(more).collect();
+    let sls = lanes.sls;
+    let plan = match multicast {
+        Multicast::Given(trees) => {
+            let Lanes { sl2vl, path_sl, vls, .. } = lanes;
+            Plan { lft, sl2vl, path_sl, vls, remarks, trees: Some(trees), lineage: Lineage::Single }
+        }
+        Multicast::ToFind(candidate) => {
+            let known = candidate.and_then(|candidate| {
+                let order = candidate.rule.virtual_channel_order()?;
+                Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
+            });
+            Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
+        }
+    };
+    Priced::new(plan, sls, objective, &measured)
 }

@@ -308,5 +308,5 @@ pub(super) fn limit(settings: &Settings) -> f64 {
 /// The search alone: the names of its candidates, the best first.
 pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
     let task = Task { fabric, hops, settings: &Settings::default(), limits, baseline: None };
-    search::search(task, false).candidates.iter().map(candidates::Candidate::name).collect()
+    search::search(task).candidates().into_iter().map(candidates::Candidate::name).collect()
 }

@@ -15,23 +15,60 @@ use crate::fabric::SwitchId;
 use crate::ordering::Rule;
 use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
 
-/// What a search found.
-pub(super) struct Search {
+/// A search for a rule, and what it found so far.
+pub(super) struct Search<'a> {
+    task: Task<'a>,
+    orders: Vec<Arc<LinkOrder>>,
+    budget: Budget,
     /// The best first.
-    pub(super) candidates: Vec<Candidate>,
-    /// How many of them are worth routing with, to compare the results.
-    pub(super) compare: usize,
-    /// Whether plain orders leave all adapter pairs a legal minimal path, as far as that was estimated.
+    tried: Vec<Candidate>,
+    /// Whether it ended with plain orders: these leave all adapter pairs a legal minimal path, as far as that was estimated.
     pub(super) ended_early: bool,
 }
 
-impl Search {
+impl Search<'_> {
+    /// Improves the rank of the best and labels turns, until the budget is spent. Turns are labelled only where that leaves
+    /// pairs without a legal minimal path, or where plain orders sufficed.
+    pub(super) fn go_on(&mut self) {
+        let task = self.task;
+        let sufficed = std::mem::take(&mut self.ended_early);
+        self.budget.raise();
+        if task.limits.vls > 1 {
+            let all = Judged::on_all(task);
+            let improved = improve(task, &all, &self.tried, &mut self.budget);
+            add(&mut self.tried, improved);
+            if task.limits.vls > 2 && (sufficed || self.tried[0].probe.broken_switches > 0.0) {
+                let labelled = label(task, &all, &self.orders, &self.tried, &mut self.budget);
+                add(&mut self.tried, labelled);
+            }
+        }
+    }
+
+    /// What was found, the best first.
+    pub(super) fn candidates(&self) -> Vec<&Candidate> {
+        // Improving or labelling an order may have left it as it was.
+        let mut different: Vec<&Candidate> = Vec::new();
+        for candidate in &self.tried {
+            let is_alike =
+                |other: &&Candidate| other.rule == candidate.rule && other.lookahead == candidate.lookahead;
+            if !different.iter().any(is_alike) {
+                different.push(candidate);
+            }
+        }
+        different
+    }
+
+    /// How many candidates are worth routing with, to compare the results.
+    pub(super) fn compare(&self) -> usize {
+        self.budget.compared(self.task.fabric)
+    }
+
     /// The candidates to route with: the first ones that differ in more than some labels, and the best one with labels for
     /// each number of VLs, as more VLs shall not end worse.
     pub(super) fn compared(&self) -> Vec<&Candidate> {
         let use_of = |c: &Candidate| (c.rule.vls(), c.tree_reserved);
         let mut different: Vec<&Candidate> = Vec::new();
-        for candidate in &self.candidates {
+        for candidate in self.candidates() {
             let is_alike = |other: &&Candidate| {
                 Arc::ptr_eq(&other.order, &candidate.order) && use_of(other) == use_of(candidate)
             };
@@ -39,7 +76,7 @@ impl Search {
                 different.push(candidate);
             }
         }
-        let rest = different.split_off(self.compare.min(different.len()));
+        let rest = different.split_off(self.compare().min(different.len()));
         for candidate in rest.into_iter().filter(|c| matches!(c.rule, Rule::Labelled { .. })) {
             if different.iter().all(|other| use_of(other) != use_of(candidate)) {
                 different.push(candidate);
@@ -53,39 +90,16 @@ impl Search {
 /// the loss of bandwidth and the VLs weighed in ([`worth`]).
 ///
 /// It tries all orders on one VL and with the first turn free. Where these leave pairs without a legal minimal
-/// path, it improves the rank of the best and then labels turns, until the budget is spent. The budget is
-/// counted, not timed, so the result is the same on any machine.
-///
-/// - `thorough`: ranks are improved and turns labelled in any case.
-pub(super) fn search(task: Task<'_>, thorough: bool) -> Search {
-    let Task { fabric, hops, .. } = task;
-    let mut budget = Budget::new(fabric, task.settings.search_effort);
-    let orders = orders(fabric, hops, &task.settings.roots);
-    let (mut tried, suffices) = plain(task, &orders, &mut budget);
-    let enough = suffices && !thorough;
-    if !enough {
-        budget.raise();
+/// path, it [goes on](Search::go_on). The budget is counted, not timed, so the result is the same on any machine.
+pub(super) fn search(task: Task<'_>) -> Search<'_> {
+    let mut budget = Budget::new(task.fabric, task.settings.search_effort);
+    let orders = orders(task.fabric, task.hops, &task.settings.roots);
+    let (tried, ended_early) = plain(task, &orders, &mut budget);
+    let mut search = Search { task, orders, budget, tried, ended_early };
+    if !ended_early {
+        search.go_on();
     }
-    if !enough && task.limits.vls > 1 {
-        let all = Judged::on_all(task);
-        let improved = improve(task, &all, &tried, &mut budget);
-        add(&mut tried, improved);
-        if task.limits.vls > 2 && (thorough || tried[0].probe.broken_switches > 0.0) {
-            let labelled = label(task, &all, &orders, &tried, &mut budget);
-            add(&mut tried, labelled);
-        }
-    }
-    // Improving or labelling an order may have left it as it was.
-    let mut different: Vec<Candidate> = Vec::new();
-    for candidate in tried {
-        if !different
-            .iter()
-            .any(|other| other.rule == candidate.rule && other.lookahead == candidate.lookahead)
-        {
-            different.push(candidate);
-        }
-    }
-    Search { candidates: different, compare: budget.compared(fabric), ended_early: enough }
+    search
 }
 
 /// The best first.

@@ -28,10 +28,11 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 /// Those of [`by_rules`].
 pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let task = objective.task;
-    let plain = search(task, false);
-    let mut found = by_rules(objective, by, &plain)?;
-    if plain.ended_early && !found.is_nearly_as_good() {
-        let thorough = by_rules(objective, by, &search(task, true)).ok();
+    let mut first = search(task);
+    let mut found = by_rules(objective, by, &first)?;
+    if first.ended_early && !found.is_nearly_as_good() {
+        first.go_on();
+        let thorough = by_rules(objective, by, &first).ok();
         let is_better =
             |other: &Priced| other.price < found.price && found.may_yield_to(other, task.settings);
         found = thorough.filter(is_better).unwrap_or(found);
@@ -43,7 +44,7 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
         .par_iter()
         .map(|(settings, limits)| {
             let task = Task { settings, limits: *limits, ..task };
-            by_rules(&Objective { task, ..*objective }, by, &search(task, false)).ok()
+            by_rules(&Objective { task, ..*objective }, by, &search(task)).ok()
         })
         .collect();
     let settings = task.settings;
@@ -81,7 +82,7 @@ fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
 ///
 /// # Errors
 /// [`EngineError::Lanes`] with what the third would have needed.
-fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, EngineError> {
+fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Result<Priced, EngineError> {
     let settings = objective.task.settings;
     let one = match one_sl_plan(objective, by, search) {
         Ok(plan) if !plan.is_slow(settings) => return Ok(plan),
@@ -131,7 +132,11 @@ struct Rejected {
 }
 
 /// One SL within the limits: the best candidate by what comes out when its detours are as short as they can be.
-fn one_sl_plan(objective: &Objective<'_>, by: BalanceBy, search: &Search) -> Result<Priced, Box<Rejected>> {
+fn one_sl_plan(
+    objective: &Objective<'_>,
+    by: BalanceBy,
+    search: &Search<'_>,
+) -> Result<Priced, Box<Rejected>> {
     let mut settled = settle(objective, by, trials(objective, by, &search.compared())).into_iter();
     let best = settled.next().expect("each candidate has a trial");
     match best.trial {
@@ -214,13 +219,14 @@ fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -
 fn several_sls_plan(
     objective: &Objective<'_>,
     by: BalanceBy,
-    search: &Search,
+    search: &Search<'_>,
     with_tree: bool,
 ) -> Result<Priced, LanesError> {
     let task = objective.task;
     let with_labels = |c: &&Candidate| !matches!(c.rule, Rule::OneVl(_) | Rule::Any);
-    let candidates: Vec<&Candidate> =
-        search.candidates.iter().filter(with_labels).take(search.compare).collect();
+    let mut candidates = search.candidates();
+    candidates.retain(with_labels);
+    candidates.truncate(search.compare());
     let tried = candidates.into_par_iter().map(|candidate| {
         let mut candidate = candidate.clone();
         if with_tree {

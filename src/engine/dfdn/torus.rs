@@ -1,6 +1,6 @@
 //! Tori and damaged grids: dimension order on two VLs, with an SL for each set of datelines.
 
-use super::build::{ONE_SL_SUFFICES, one_sl_lanes};
+use super::build::{Multicast, one_sl_lanes, plan};
 use super::candidates::BalanceBy;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
@@ -258,11 +258,9 @@ impl<'a> Torus<'a> {
         let largest = routes.largest_load();
         let how = "no path takes the three steps of a ring's cut";
         let remark = self.in_words((1, rule.vls()), routes.nonminimal_share(), how);
-        let Lanes { sl2vl, path_sl, vls, sls } = one_sl_lanes(fabric, rule, limits);
-        let remarks = vec![remark, ONE_SL_SUFFICES.to_owned()];
-        let (trees, lineage) = (Some(trees.clone()), Lineage::Single);
-        let plan = Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage };
-        let mut priced = Priced::new(plan, sls, objective, &measured);
+        let lanes = one_sl_lanes(fabric, rule, limits);
+        let multicast = Multicast::Given(trees.clone());
+        let mut priced = plan(objective, (routes.lft, measured), lanes, multicast, remark, Vec::new());
         let keepable = Keepable::of(objective, &priced, None, largest);
         priced.plan.lineage = Lineage::First(Box::new(keepable));
         priced

@@ -204,7 +204,7 @@ impl StaggeredCuts {
 
     /// Whether the line of an outer axis at a place is in the middle of another line.
     fn is_in_middle(&self, place: usize, axis: usize) -> bool {
-        (0..axis).any(|inside| self.is_middle(place, inside))
+        self.around(place, axis).is_some()
     }
 
     /// The axis of the line in whose middle another line is at a place, if there is one: the outermost such axis. That line may

@@ -29,22 +29,22 @@ pub struct SpanningTree<'a> {
 ///
 /// Cost: O(S L) with S switches and L lines of an axis.
 pub(super) fn root(cuts: &StaggeredCuts) -> Option<usize> {
-    let possible = (0..cuts.early.len()).filter(|&root| SpanningTree::with_root(cuts, root).is_possible());
-    possible.min_by_key(|&root| SpanningTree::with_root(cuts, root).unequal())
+    let mut tree = SpanningTree::new(cuts);
+    let possible = (0..cuts.early.len()).filter_map(|root| {
+        tree.root = root;
+        tree.is_possible().then(|| (tree.unequal(), root))
+    });
+    possible.min().map(|(_, root)| root)
 }
 
 impl<'a> SpanningTree<'a> {
     /// The tree of the cuts.
     pub fn new(cuts: &'a StaggeredCuts) -> Self {
-        Self::with_root(cuts, cuts.root)
-    }
-
-    fn with_root(cuts: &'a StaggeredCuts, root: usize) -> Self {
         let all = 0..cuts.axes.len();
         let middles = all.clone().filter(|&axis| cuts.has_middle(axis));
         let others = |axes: std::ops::Range<usize>| axes.filter(|&axis| !cuts.has_middle(axis));
         let axes = middles.chain(others(cuts.core..all.end).rev()).chain(others(0..cuts.core)).collect();
-        Self { cuts, root, axes }
+        Self { cuts, root: cuts.root, axes }
     }
 
     /// Whether the root's position is at the open end of no line that the tree uses: packets pass an open end by one step.
