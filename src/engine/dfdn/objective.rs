@@ -39,7 +39,7 @@ pub(super) struct Objective<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reference {
     /// The largest load: routes on a channel, over its rate.
-    load: u64,
+    pub(super) load: u64,
     /// Effective bisection bandwidth.
     bandwidth: f64,
 }

@@ -62,18 +62,16 @@ pub(super) fn torus_plan<'a>(
     objective: Option<Objective<'a>>,
 ) -> Option<Result<Priced, EngineError>> {
     let torus = Torus::find(task)?;
-    if torus.grid.is_whole() && torus.is_to_have_one_sl() {
-        return torus.one_sl(objective).map(Ok);
-    }
-    let mut candidates = torus.candidates();
-    candidates.retain(|candidate| candidate.suffices(task));
-    let searched = task.fabric.num_switches() <= SEARCHED_TORUS && !torus.grid.is_whole();
-    if candidates.len() == 1 && !searched {
-        return candidates.pop().map(|candidate| Ok(Priced::free(candidate.plan)));
+    if torus.grid.is_whole() {
+        if torus.is_to_have_one_sl() {
+            return torus.one_sl(objective).map(Ok);
+        }
+        let whole = torus.around_broken_rings().and_then(|routes| torus.in_order(routes))?;
+        return whole.suffices(task).then(|| Ok(Priced::free(whole.plan)));
     }
     let objective = objective.unwrap_or_else(|| Objective::new(task));
-    let best = cheapest(candidates, &objective)?;
-    if !searched || best.price <= as_good() + VL {
+    let best = torus.best(&objective)?;
+    if task.fabric.num_switches() > SEARCHED_TORUS || best.price <= as_good() + VL {
         return Some(Ok(best));
     }
     let limits = LaneLimits { vls: task.limits.vls.min(LabelledRoutes::VLS), ..task.limits };
@@ -90,18 +88,8 @@ pub(super) fn torus_plan<'a>(
 /// Cost: as [`torus_plan`] without the search.
 pub(super) fn damaged_grid_plan<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Option<Priced> {
     let grid = Grid::find(task.fabric).filter(|grid| !grid.is_whole())?;
-    let mut candidates = Torus::new(task, grid).candidates();
-    candidates.retain(|candidate| candidate.suffices(task) && candidate.plan.serves_multicast());
-    if candidates.is_empty() {
-        return None;
-    }
     let objective = objective.unwrap_or_else(|| Objective::new(task));
-    cheapest(candidates, &objective)
-}
-
-fn cheapest(candidates: Vec<Candidate>, objective: &Objective<'_>) -> Option<Priced> {
-    let priced = candidates.into_iter().filter_map(|candidate| candidate.priced(objective));
-    priced.min_by(|a, b| a.price.total_cmp(&b.price))
+    Torus::new(task, grid).best(&objective).filter(|best| best.plan.serves_multicast())
 }
 
 /// Tables in dimension order, where packets go around a broken ring the other way. They share SLs, rows and most paths
@@ -173,18 +161,29 @@ impl<'a> Torus<'a> {
         routes.starts.is_empty().then_some(routes)
     }
 
-    /// Tables that may be had, with a multicast tree for groups without configuration.
-    fn candidates(&self) -> Vec<Candidate> {
+    /// The best tables that the settings allow, if possible with a multicast tree for groups without configuration.
+    fn best(&self, objective: &Objective<'_>) -> Option<Priced> {
+        let found = self.candidates(objective.reference.load).into_iter();
+        let priced =
+            found.filter(|found| found.suffices(self.task)).filter_map(|found| found.priced(objective));
+        let without_tree = |priced: &Priced| !priced.plan.serves_multicast();
+        priced.min_by(|a, b| without_tree(a).cmp(&without_tree(b)).then(a.price.total_cmp(&b.price)))
+    }
+
+    /// Tables for a damaged grid that may be had.
+    ///
+    /// - `load`: the largest one that is wanted.
+    fn candidates(&self, load: u64) -> Vec<Candidate> {
         let limits = self.task.limits;
         let mut found = Vec::new();
         found.extend(self.around_broken_rings().and_then(|routes| self.in_order(routes)));
-        if self.grid.is_whole() || limits.vls < LabelledRoutes::VLS {
+        if limits.vls < LabelledRoutes::VLS {
             return found;
         }
         let paths = LabelledGrid::new(self.task.fabric, self.task.hops, &self.grid, &self.lines);
-        let all = self.labelled(&paths, limits.sls);
+        let all = self.labelled(&paths, limits.sls, load);
         if self.lines.sls() == 1 && all.first().is_some_and(|all| all.sls > 1) {
-            found.extend(self.labelled(&paths, 1));
+            found.extend(self.labelled(&paths, 1, load));
         }
         found.extend(all);
         if found.is_empty() {
@@ -270,30 +269,36 @@ impl<'a> Torus<'a> {
     /// the paths, SL 0 is kept for these; if paths have it, there may be two candidates.
     ///
     /// - `limit`: SLs that may be used.
-    fn labelled(&self, paths: &LabelledGrid<'_>, limit: u8) -> Vec<Candidate> {
+    /// - `load`: the largest one that is wanted.
+    fn labelled(&self, paths: &LabelledGrid<'_>, limit: u8, load: u64) -> Vec<Candidate> {
         let Task { fabric, hops, .. } = self.task;
-        let route = |first: FirstOrder<'_>, entry: usize| {
-            let enough = usize::from(limit) >= self.lines.sls() + usize::from(first.keeps_one());
-            enough.then(|| paths.route(LabelledSettings { sls: limit, first, entry })).flatten()
-        };
         let is_crowded = paths.is_crowded(limit);
+        let route = |first: FirstOrder<'_>, entry: usize, goal: u64| {
+            let enough = usize::from(limit) >= self.lines.sls() + usize::from(first.keeps_one());
+            let settings = LabelledSettings { sls: limit, first, entry, goal };
+            enough.then(|| paths.route(settings)).flatten()
+        };
         if !is_crowded {
-            let free = route(FirstOrder::Growing, ENTRY).or_else(|| route(FirstOrder::Growing, 0));
+            let growing = |entry, goal| move || route(FirstOrder::Growing, entry, goal);
+            let free = growing(ENTRY, load)().or_else(growing(ENTRY, u64::MAX)).or_else(growing(0, u64::MAX));
             let free = free.map(|routes| self.with_lanes(routes, None));
             if free.as_ref().is_some_and(|free| free.plan.serves_multicast()) {
                 return free.into_iter().collect();
             }
         }
+        // Nothing is moved where too many pairs fit into no SL already.
+        let load = if is_crowded { u64::MAX } else { load };
         let around_tree = || {
             let root = center(fabric, hops);
             let tree = Tree::new(fabric, &up_down_rank(fabric, root), root).channels_down(fabric);
-            let routes = (!is_crowded).then(|| route(FirstOrder::AroundTree(&tree), ENTRY)).flatten()?;
+            let routes =
+                (!is_crowded).then(|| route(FirstOrder::AroundTree(&tree), ENTRY, load)).flatten()?;
             let is_tight = routes.sls.contains(&0);
             Some((self.with_lanes(routes, Some(&tree)), is_tight))
         };
         let up_down = || {
             let position = self.grid.from_corner(fabric);
-            let routes = route(FirstOrder::UpDown(&Rank::up_down(fabric, &position)), ENTRY)?;
+            let routes = route(FirstOrder::UpDown(&Rank::up_down(fabric, &position)), ENTRY, load)?;
             let tree = Tree::up_down(fabric, &position).channels_down(fabric);
             Some(self.with_lanes(routes, Some(&tree)))
         };

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::BROKEN;
 use super::first_vl::{FirstVl, NONE};
 
 /// In a column of slots: the target itself.
@@ -41,15 +42,38 @@ pub(super) struct Ascending {
     /// How many are.
     pub(super) used: usize,
     first: FirstVl,
-    /// By channel: routes.
-    load: Vec<u64>,
-    /// The largest load when this column was begun.
+    load: Load,
+    /// The largest load when this column was begun, or the goal if that is less.
     hottest: u64,
     /// By switch: what is known of its path to the target of this column, and when that was found.
     rest: Vec<(Rest, u32)>,
     /// Counts what outdates `rest`: other columns, and new labels.
     now: u32,
     choices: Vec<Choice>,
+}
+
+/// What the channels carry.
+pub(super) struct Load {
+    /// By channel: the weight of all routes over it.
+    pub(super) of: Vec<u64>,
+    /// By channel: what a route weighs.
+    pub(super) weights: Vec<u64>,
+    /// The largest load that is wanted; channels with more are hot.
+    pub(super) goal: u64,
+}
+
+impl Load {
+    fn largest(&self) -> u64 {
+        self.of.iter().copied().max().unwrap_or(0)
+    }
+
+    fn add(&mut self, channel: usize, routes: u64) {
+        self.of[channel] += routes * self.weights[channel];
+    }
+
+    fn take(&mut self, channel: usize, routes: u64) {
+        self.of[channel] -= routes * self.weights[channel];
+    }
 }
 
 /// What the labels of a path come to, with each SL. From its end, each channel is as late as it can be.
@@ -73,7 +97,7 @@ impl Rest {
 /// A way for a switch to go on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Choice {
-    /// Whether it adds to a channel that has the largest load of all.
+    /// Whether it adds to a channel that has the largest load of all, or as many routes as the goal.
     is_hot: bool,
     /// Less is better: for each new label its [price](Ascending::new), as it leaves less room to other paths, and 1 for
     /// each channel on the first VL after the first channel.
@@ -132,7 +156,8 @@ impl Ascending {
     /// In a column of SLs: the path is all on the first VL, with an SL of its own.
     pub(super) const EARLY: u8 = u8::MAX;
 
-    /// - `next`, `position`, `load`: see there. Positions begin with 1. The load is that of dimension order.
+    /// - `next`, `position`: see there. Positions begin with 1.
+    /// - `load`: that of dimension order.
     /// - `first`: the order on the first VL.
     /// - `limit`: SLs that may be used.
     /// - `price`: how many channels on the first VL a new label is worth.
@@ -141,7 +166,7 @@ impl Ascending {
         slots: usize,
         next: Vec<u32>,
         position: [Vec<u32>; 2],
-        load: Vec<u64>,
+        load: Load,
         first: FirstVl,
         (limit, price): (usize, usize),
         in_order: &[u8],
@@ -190,6 +215,43 @@ impl Ascending {
         self.next[channel] as usize
     }
 
+    /// Gives paths in dimension order up that meet a hot channel, where another step is on a shortest path too and not
+    /// hot. The paths that end in them are given up with them. Returns whether there were any.
+    ///
+    /// - `slots`, `lengths`, `hops`, `routes`: those of a [`Column`]. Slots become [`BROKEN`] where paths are given up.
+    ///
+    /// Cost: O(S d).
+    pub(super) fn leave_hot(
+        &mut self,
+        slots: &mut [u8],
+        lengths: &[u16],
+        hops: &[u8],
+        routes: &[u64],
+    ) -> bool {
+        if self.load.largest() <= self.load.goal {
+            return false;
+        }
+        let mut order: Vec<usize> = (0..slots.len()).filter(|&s| lengths[s] > 0).collect();
+        order.sort_unstable_by_key(|&s| lengths[s]);
+        let (mut meets_hot, mut given_up) = (vec![false; slots.len()], vec![false; slots.len()]);
+        for s in order {
+            let channel = s * self.slots + usize::from(slots[s]);
+            let next = self.to(channel);
+            meets_hot[s] = meets_hot[next] || self.load.of[channel] > self.load.goal;
+            let other = |other: usize| {
+                let to = self.next[other];
+                let is_shortest = || hops[to as usize] + 1 == hops[s];
+                to != NONE && is_shortest() && !meets_hot[to as usize] && self.load.of[other] < self.load.goal
+            };
+            let has_other = || (s * self.slots..(s + 1) * self.slots).any(other);
+            given_up[s] = given_up[next] || meets_hot[s] && has_other();
+        }
+        let routes = given_up.iter().zip(routes).map(|(&is, &routes)| if is { routes } else { 0 }).collect();
+        carry(slots, lengths, &self.next, routes, |channel, routes| self.load.take(channel, routes));
+        slots.iter_mut().zip(&given_up).filter(|(_, is)| **is).for_each(|(slot, _)| *slot = BROKEN);
+        given_up.contains(&true)
+    }
+
     /// Gives each switch that is not in dimension order a path: a shortest one if any fits into an SL, else a longer
     /// one. The last SL is kept for switches that get none with the others. Where no SL is left for a switch and the first
     /// VL connects all, its path is all on that VL, and switches whose paths met that one get others. Returns the lengths
@@ -202,7 +264,7 @@ impl Ascending {
         let mut open: Vec<usize> = (0..self.switches).filter(|&s| !column.in_order[s]).collect();
         open.iter().for_each(|&s| paths.length[s] = u16::MAX);
         let mut early = Early { has: vec![false; self.switches], towards: Vec::new() };
-        self.hottest = self.load.iter().copied().max().unwrap_or(0);
+        self.hottest = self.load.largest().min(self.load.goal);
         let (in_order, routes) = (column.in_order, column.routes);
         let routes = |are_in_order: bool| -> Vec<u64> {
             let each = in_order.iter().zip(routes);
@@ -221,14 +283,16 @@ impl Ascending {
             }
             if early.towards.is_empty() {
                 // From now on, paths in dimension order may be given up too.
-                let given_up = |channel, routes| self.load[channel] -= routes;
+                let given_up = |channel, routes| self.load.take(channel, routes);
                 carry(column.slots, column.lengths, &self.next, routes(true), given_up);
                 moved = column.routes.to_vec();
-                early.towards = self.first.towards(column.target, &self.load);
+                early.towards = self.first.towards(column.target, &self.load.of);
             }
             open = self.stay_on_first(column, lost, &mut early, &mut paths)?;
         }
-        carry(column.slots, &paths.length, &self.next, moved, |channel, routes| self.load[channel] += routes);
+        carry(column.slots, &paths.length, &self.next, moved, |channel, routes| {
+            self.load.add(channel, routes)
+        });
         Some(paths.length)
     }
 
@@ -351,7 +415,7 @@ impl Ascending {
             if self.next[channel] == NONE || paths.length[self.to(channel)] != now - 1 {
                 continue;
             }
-            let load = self.load[channel].max(paths.hottest[self.to(channel)]);
+            let load = self.load.of[channel].max(paths.hottest[self.to(channel)]);
             let Rest { new, early, ascends, .. } = self.rest_by(column, s, slot);
             choices.extend((0..sls).filter(|&sl| ascends[sl]).map(|sl| {
                 let (new, early) = (new[sl], early[sl]);

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::ascending::{Ascending, Column, HOME, carry};
+use super::ascending::{Ascending, Column, HOME, Load, carry};
 use super::first_vl::{FirstVl, NONE};
 use super::{BROKEN, Slot, tables};
 use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl};
@@ -60,6 +60,9 @@ pub struct LabelledSettings<'a> {
     pub first: FirstOrder<'a>,
     /// How many channels of the third VL a new entry for an SL is worth.
     pub entry: usize,
+    /// The largest load that is wanted, in routes over the rate of a link. Paths in dimension order leave channels with more
+    /// where another shortest path has none of these.
+    pub goal: u64,
 }
 
 /// The order of the channels on the third VL, and what becomes of pairs that fit into no SL.
@@ -103,7 +106,11 @@ pub struct LabelledGrid<'a> {
     slots: Vec<Slot>,
     /// The same: the SL.
     sls: Vec<u8>,
-    /// By switch and slot: routes in dimension order.
+    /// By switch and slot: what a route over it weighs: more on a slow link, less on parallel ones.
+    weights: Vec<u64>,
+    /// What a route weighs on one link of weight 1.
+    unit: u64,
+    /// By switch and slot: the weight of the routes in dimension order.
     load: Vec<u64>,
 }
 
@@ -117,10 +124,11 @@ impl<'a> LabelledGrid<'a> {
         let adapters = adapters_by_switch(fabric);
         let (next, position) = (next(fabric, grid), positions(fabric, grid, datelines));
         let walk = Walk { grid, datelines, next: &next, position: &position };
+        let (weights, unit) = weights(fabric, grid);
         let mut slots = vec![HOME; n * n];
         let mut sls = vec![0_u8; n * n];
         let columns = slots.par_chunks_mut(n.max(1)).zip(sls.par_chunks_mut(n.max(1))).enumerate();
-        let load = columns
+        let routes = columns
             .fold(
                 || vec![0_u64; n * width],
                 |mut load, (target, (slots, sls))| {
@@ -130,7 +138,8 @@ impl<'a> LabelledGrid<'a> {
                 },
             )
             .reduce(|| vec![0; n * width], |a, b| a.into_iter().zip(b).map(|(a, b)| a + b).collect());
-        Self { fabric, hops, grid, datelines, adapters, next, position, slots, sls, load }
+        let load = routes.iter().zip(&weights).map(|(routes, weight)| routes * weight).collect();
+        Self { fabric, hops, grid, datelines, adapters, next, position, slots, sls, weights, unit, load }
     }
 
     /// Whether more pairs are out of dimension order than the SLs have entries, as on 14x14x14 with 5 % of its links down.
@@ -141,7 +150,7 @@ impl<'a> LabelledGrid<'a> {
         broken > self.next.len() * (width + 1) * usize::from(sls)
     }
 
-    /// Completes the paths. Of the shortest ones that fit into an SL, a switch takes one that adds to no channel with the
+    /// Completes the paths, and moves some off hot channels. Of the shortest ones that fit into an SL, a switch takes one that adds to no channel with the
     /// largest load, then that which needs the fewest channels of the third VL and new entries for its SL, then the least
     /// loaded.
     ///
@@ -160,7 +169,11 @@ impl<'a> LabelledGrid<'a> {
             width,
             self.next.clone(),
             self.position.clone(),
-            self.load.clone(),
+            Load {
+                of: self.load.clone(),
+                weights: self.weights.clone(),
+                goal: settings.goal.saturating_mul(self.unit),
+            },
             self.first_vl(settings.first),
             (usize::from(settings.sls - first), settings.entry),
             &self.labels_in_order(),
@@ -169,10 +182,13 @@ impl<'a> LabelledGrid<'a> {
         let walk = self.walk();
         let mut detours = 0;
         for (target, (slots, sls)) in slots.chunks_mut(n.max(1)).zip(sls.chunks_mut(n.max(1))).enumerate() {
-            let in_order: Vec<bool> = slots.iter().map(|&slot| slot != BROKEN).collect();
             let routes: Vec<u64> = self.adapters.iter().map(|&a| a * self.adapters[target]).collect();
             let hops = self.hops.row(SwitchId::at(target));
-            let lengths = walk.lengths(target, slots);
+            let mut lengths = walk.lengths(target, slots);
+            if ascending.leave_hot(slots, &lengths, hops, &routes) {
+                lengths = walk.lengths(target, slots);
+            }
+            let in_order: Vec<bool> = slots.iter().map(|&slot| slot != BROKEN).collect();
             let (in_order, lengths) = (&in_order, &lengths);
             let mut column = Column { target, slots, sls, in_order, lengths, hops, routes: &routes };
             let length = ascending.complete(&mut column)?;
@@ -249,6 +265,28 @@ fn next(fabric: &Fabric, grid: &Grid) -> Vec<u32> {
         grid.step(fabric, s, i, up).map_or(NONE, |next| next.index() as u32)
     };
     fabric.switch_ids().flat_map(|s| (0..width).map(move |slot| ahead(s, slot))).collect()
+}
+
+/// By switch and slot: what a route over it weighs, and what one weighs on one link of weight 1.
+fn weights(fabric: &Fabric, grid: &Grid) -> (Vec<u64>, u64) {
+    let width = 2 * grid.dimensions().len();
+    let slots = || fabric.switch_ids().flat_map(|s| (0..width).map(move |slot| (s, slot)));
+    let links = |(s, slot): (SwitchId, usize)| {
+        let (i, up) = Datelines::dimension_and_direction(slot as Slot);
+        grid.channels(s, i, up)
+    };
+    // A multiple of the numbers of parallel links, so that their shares are whole.
+    let unit = slots().map(|at| links(at).len().max(1) as u64).fold(1, common_multiple);
+    let weigh = |channels: &[ChannelId]| {
+        let slowest = channels.iter().map(|c| fabric.weights().by_channel()[c.index()]).max();
+        u64::from(slowest.unwrap_or(1)) * unit / channels.len().max(1) as u64
+    };
+    (slots().map(|at| weigh(links(at))).collect(), unit)
+}
+
+fn common_multiple(a: u64, b: u64) -> u64 {
+    let divisor = (1..=b).rev().find(|d| a % d == 0 && b % d == 0).unwrap_or(1);
+    a / divisor * b
 }
 
 /// By VL of dimension order, switch and slot: the position of the virtual channel, from 1 on.

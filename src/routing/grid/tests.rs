@@ -80,7 +80,9 @@ fn labelled_paths_arrive_and_their_turns_have_vls() {
         let up_down = Rank::up_down(&f, &grid.from_corner(&f));
         let paths = LabelledGrid::new(&f, &hops, &grid, &datelines);
         let share = |sls: u8, first: FirstOrder<'_>| {
-            let routes = paths.route(LabelledSettings { sls, first, entry: 4 }).expect("it can be routed");
+            let routes = paths
+                .route(LabelledSettings { sls, first, entry: 4, goal: u64::MAX })
+                .expect("it can be routed");
             let mut detours = 0;
             for (_, end) in f.adapters() {
                 let target = end.attachment.unwrap().0;
