@@ -30,19 +30,13 @@ use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl};
 /// The most roots that are tried for a tree, and the most switches that their trees may have together.
 const MAX_ROOTS: usize = 64;
 const MAX_SWITCHES: usize = 200_000;
-/// The most roots if the order is known: more would not help.
-const ORDERED_ROOTS: usize = 6;
 /// Number of virtual channels visited after which no further root is tried: about a second.
 const BUDGET: usize = 10_000_000;
 /// The same if an order is known, as the routing can then reserve a tree in it.
 const ORDERED_BUDGET: usize = 1_000_000;
-/// The same for a tree that fits all paths that obey the order: about a hundredth of a second.
-const ANY_PATH_BUDGET: usize = 100_000;
 /// How often the budget a single tree may take. On a Megafly of 1,088 switches one was found with twelve times the
 /// budget.
 const BUDGETS_OF_A_TREE: usize = 16;
-/// Roots tried for a tree that serves many SLs at once: if none of these works, hardly any other will.
-const SHARED_ROOTS: usize = 8;
 
 /// Trees for multicast groups.
 #[derive(Clone, Debug, Default)]
@@ -124,7 +118,7 @@ pub fn mcast_trees(
     let mut growth = Growth::new(fabric, classes.len(), Dependencies::new(fabric, &classes, sl2vl));
     if let Some(known) = known {
         growth.graph.assume(&known.lanes);
-        if let Some(edges) = roots.first(&mut growth, &pending, ANY_PATH_BUDGET) {
+        if let Some(edges) = roots.first(&mut growth, &pending, ORDERED_BUDGET) {
             forest.trees.push((edges, pending));
             return forest.finish();
         }
@@ -168,7 +162,7 @@ impl Roots {
     /// The tree with the least distance from its root to adapters.
     fn shallowest<G: Graph>(&self, growth: &mut Growth<'_, G>, classes: &[usize]) -> Option<Vec<ChannelId>> {
         let mut best: Option<(Vec<ChannelId>, u32)> = None;
-        for &(root, far) in self.list.iter().take(ORDERED_ROOTS) {
+        for &(root, far) in &self.list {
             if best.as_ref().is_some_and(|(_, depth)| *depth <= u32::from(far)) {
                 break;
             }
@@ -189,10 +183,9 @@ impl Roots {
         classes: &[usize],
         budget: usize,
     ) -> Option<Vec<ChannelId>> {
-        let tried = if classes.len() > 1 { SHARED_ROOTS } else { MAX_ROOTS };
         let start = growth.graph.visited();
         let most = start + BUDGETS_OF_A_TREE * budget;
-        self.list.iter().take(tried).find_map(|&(root, _)| {
+        self.list.iter().find_map(|&(root, _)| {
             let patient = growth.graph.visited() < start + budget;
             if patient { growth.grow(root, classes, most).map(|(edges, _)| edges) } else { None }
         })
@@ -482,7 +475,7 @@ mod tests {
 
             let mut growth = Growth::new(&fabric, 1, Dependencies::new(&fabric, &classes, &sl2vl));
             growth.graph.assume(&order);
-            let tree = roots.first(&mut growth, &[0], ANY_PATH_BUDGET).expect("a tree");
+            let tree = roots.first(&mut growth, &[0], ORDERED_BUDGET).expect("a tree");
             let mut depth = vec![0; fabric.num_switches()];
             for c in tree.iter().map(|&edge| fabric.channels().get(edge)) {
                 depth[c.to.index()] = depth[c.from.index()] + 1;

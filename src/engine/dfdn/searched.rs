@@ -11,7 +11,7 @@ use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::search::{Search, search};
 use super::straightened::straight_one_sl;
-use super::tuning::{DETOURS, ONE_SL_VLS, TREE_RESERVED};
+use super::tuning::{DETOURS, ONE_SL_VLS};
 use super::{Priced, is_worth_more_time, limit};
 use crate::engine::{EngineError, Prefer, Settings, Task};
 use crate::lanes::{LaneLimits, Lanes, LanesError};
@@ -296,12 +296,11 @@ struct Judged {
 }
 
 impl Judged {
-    /// As it is. Multicast may have a tree; where it surely has, that is worth [`TREE_RESERVED`].
+    /// As it is. Multicast may have a tree.
     fn open(trial: Trial, objective: &Objective<'_>) -> Self {
         let detours = trial.measured.detours;
         let price = objective.price(&trial.measured, trial.candidate.rule.vls(), 1);
         let at_best = price - DETOURS * detours;
-        let price = price + if trial.candidate.tree_reserved { 0.0 } else { TREE_RESERVED };
         let exceeds = detours > limit(objective.task.settings);
         Self { exceeds, has_tree: true, price, at_best, trial: Ok(trial) }
     }

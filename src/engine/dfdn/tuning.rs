@@ -64,10 +64,6 @@ pub(super) const LEAST_COMPARED: usize = 2;
 /// a second on a damaged mesh of 100 switches. On a random graph of 128 switches of degree 4 it would be four.
 pub(super) const SMALL: usize = 50_000;
 
-/// What it is worth that multicast surely has a tree, in shares of bandwidth: a search for one takes a second on a damaged
-/// Dragonfly of 876 switches, and fails.
-pub(super) const TREE_RESERVED: f64 = 0.01;
-
 // Detours made shortest (`straightened.rs`).
 
 /// Virtual channels that searches for cycles may visit in any case: about a tenth of a second. A damaged mesh of 64

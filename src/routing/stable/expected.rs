@@ -79,10 +79,9 @@ impl<'a> Split<'a> {
     }
 }
 
-/// The share of the least cost by which an eligible path may cost more: a fifth, and a tenth where prices are
-/// means. In regular fabrics most costs are either the same or far apart.
+/// The share of the least cost by which an eligible path may cost more: a fifth. In regular fabrics most costs are either
+/// the same or far apart. Means by kind of channel always are, so they need no margin.
 const MARGIN: u64 = 5;
-const MARGIN_OF_MEANS: u64 = 10;
 /// Two kinds of channels count only if each has this share of the channels: a fifth.
 const KIND: usize = 5;
 
@@ -93,7 +92,8 @@ const KIND: usize = 5;
 /// a path should use one channel between groups, not two. Means over hundreds of channels hardly change.
 pub(super) struct Prices {
     by_channel: Vec<u64>,
-    margin: u64,
+    /// Share of the least cost; `None`: only the least is eligible.
+    margin: Option<u64>,
 }
 
 impl Prices {
@@ -109,7 +109,7 @@ impl Prices {
         let all = load.len();
         let many = kinds.iter().filter(|&&many| many).count();
         if KIND * many.min(all - many) < all.max(1) {
-            return Self { by_channel: load, margin: MARGIN };
+            return Self { by_channel: load, margin: Some(MARGIN) };
         }
         let mean = |kind: bool| {
             let of =
@@ -118,7 +118,7 @@ impl Prices {
         };
         let mean = [mean(false), mean(true)];
         let by_channel = kinds.iter().map(|&kind| mean[usize::from(kind)]);
-        Self { by_channel: by_channel.collect(), margin: MARGIN_OF_MEANS }
+        Self { by_channel: by_channel.collect(), margin: None }
     }
 
     #[inline]
@@ -129,7 +129,7 @@ impl Prices {
     /// Whether a cost is near enough to the least one to be eligible.
     #[inline]
     pub(super) fn eligible(&self, cost: u64, least: u64) -> bool {
-        cost <= least + least / self.margin
+        cost <= least + self.margin.map_or(0, |margin| least / margin)
     }
 }
 
