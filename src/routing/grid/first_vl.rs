@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 /// No switch, or no link.
 pub(super) const NONE: u32 = u32::MAX;
-/// Visits of channels by reorderings, for each channel. With 256, 12x12x12 with 5 % of its links down has none left for
-/// the last targets, and ten times the pairs that fit into no SL.
+/// Visits of channels by reorderings, for each channel. With 256, 10x10x10 with 5 % of its links down has none left for
+/// the last targets, and three times the detours.
 const REORDERING: usize = 4096;
 
 /// The dependencies between channels on the first VL, and an order in which all of them ascend (Pearce and Kelly, *A
