@@ -280,7 +280,10 @@ impl<'a> Torus<'a> {
         };
         if !is_crowded {
             let growing = |entry, goal| move || route(FirstOrder::Growing, entry, goal);
-            let free = growing(ENTRY, load)().or_else(growing(ENTRY, u64::MAX)).or_else(growing(0, u64::MAX));
+            let free = growing(ENTRY, load)().or_else(|| {
+                let (cooler, hotter) = rayon::join(growing(0, load), growing(ENTRY, u64::MAX));
+                cooler.or(hotter).or_else(growing(0, u64::MAX))
+            });
             let free = free.map(|routes| self.with_lanes(routes, None));
             if free.as_ref().is_some_and(|free| free.plan.serves_multicast()) {
                 return free.into_iter().collect();
