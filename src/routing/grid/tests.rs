@@ -1,4 +1,5 @@
 use super::*;
+use crate::evaluate::largest_load;
 use crate::fabric::Sl;
 use crate::ordering::{Rank, Tree, up_down_rank};
 use crate::topology::{Candidates, Torus, fail_links, fail_switches};
@@ -69,7 +70,8 @@ fn damaged_grids_are_connected_and_detours_are_counted() {
     }
 }
 
-/// On three VLs, with all SLs or with as few as the datelines need, and beside a tree for multicast.
+/// On three VLs, with all SLs or with as few as the datelines need, and beside a tree for multicast. Where less load is
+/// wanted, there is less.
 #[test]
 fn labelled_paths_arrive_and_their_turns_have_vls() {
     for (dims, seed) in [(&[6, 6][..], 1), (&[5, 5, 6], 2), (&[8, 7], 3)] {
@@ -79,10 +81,10 @@ fn labelled_paths_arrive_and_their_turns_have_vls() {
         let tree = Tree::new(&f, &up_down_rank(&f, SwitchId(0)), SwitchId(0)).channels_down(&f);
         let up_down = Rank::up_down(&f, &grid.from_corner(&f));
         let paths = LabelledGrid::new(&f, &hops, &grid, &datelines);
-        let share = |sls: u8, first: FirstOrder<'_>| {
-            let routes = paths
-                .route(LabelledSettings { sls, first, entry: 4, goal: u64::MAX })
-                .expect("it can be routed");
+        // The share of the pairs on detours, and the largest load.
+        let route = |sls: u8, first: FirstOrder<'_>, goal: u64| {
+            let routes =
+                paths.route(LabelledSettings { sls, first, entry: 4, goal }).expect("it can be routed");
             let mut detours = 0;
             for (_, end) in f.adapters() {
                 let target = end.attachment.unwrap().0;
@@ -104,15 +106,19 @@ fn labelled_paths_arrive_and_their_turns_have_vls() {
             let kept = u8::from(!matches!(first, FirstOrder::Growing));
             assert_eq!((routes.detours, routes.first), (detours, kept), "{f}");
             assert!(routes.used + routes.first <= sls, "{f}");
-            routes.detours as f64 / routes.pairs as f64
+            (routes.detours as f64 / routes.pairs as f64, largest_load(&f, &routes.lft).unwrap())
         };
         let orders = [FirstOrder::Growing, FirstOrder::AroundTree(&tree), FirstOrder::UpDown(&up_down)];
         for (order, most) in orders.into_iter().zip([0.01, 0.02, 0.05]) {
-            assert!(share(16, order) < most, "{f}: {order:?} {}", share(16, order));
+            let (detours, load) = route(16, order, u64::MAX);
+            assert!(detours < most, "{f}: {order:?} {detours}");
+            let (detours, cooler) = route(16, order, load * 9 / 10);
+            assert!(detours < most && cooler < load, "{f}: {order:?} {detours}, {load} -> {cooler}");
             // Hardly any SL is left: paths that do not fit into one have SL 0.
             let least = datelines.sls() as u8 + 1;
             if !matches!(order, FirstOrder::Growing) {
-                assert!(share(least, order) < 0.3, "{f}: {order:?} {}", share(least, order));
+                let (detours, _) = route(least, order, load * 9 / 10);
+                assert!(detours < 0.3, "{f}: {order:?} {detours}");
             }
         }
     }
