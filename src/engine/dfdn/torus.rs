@@ -52,8 +52,7 @@ struct Candidate {
 ///
 /// - `objective`: of the task, where it is known already.
 ///
-/// Cost: that of [`LabelledGrid`]; a search for multicast trees where links are missing; an [`Objective`] where
-/// there is a choice.
+/// Cost: that of [`LabelledGrid`]; an [`Objective`] and a search for multicast trees where links are missing.
 ///
 /// # Errors
 /// Those of the search.

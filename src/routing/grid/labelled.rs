@@ -60,8 +60,8 @@ pub struct LabelledSettings<'a> {
     pub first: FirstOrder<'a>,
     /// How many channels of the third VL a new entry for an SL is worth.
     pub entry: usize,
-    /// The largest load that is wanted, in routes over the rate of a link. Paths in dimension order leave channels with more
-    /// where another shortest path has none of these.
+    /// The largest load that is wanted, in routes over the rate of a link; each LID of an adapter has its own. Paths in
+    /// dimension order leave channels with more where another shortest path has none of these.
     pub goal: u64,
 }
 
@@ -172,7 +172,7 @@ impl<'a> LabelledGrid<'a> {
             Load {
                 of: self.load.clone(),
                 weights: self.weights.clone(),
-                goal: settings.goal.saturating_mul(self.unit),
+                goal: self.per_adapter(settings.goal).saturating_mul(self.unit),
             },
             self.first_vl(settings.first),
             (usize::from(settings.sls - first), settings.entry),
@@ -208,6 +208,13 @@ impl<'a> LabelledGrid<'a> {
             detours,
             pairs: adapters * adapters.saturating_sub(1),
         })
+    }
+
+    /// A load with one LID for each adapter.
+    fn per_adapter(&self, load: u64) -> u64 {
+        let lids: u64 = self.fabric.adapters().map(|(_, end)| end.lids().count() as u64).sum();
+        let adapters: u64 = self.adapters.iter().sum();
+        (u128::from(load) * u128::from(adapters) / u128::from(lids.max(1))) as u64
     }
 
     fn walk(&self) -> Walk<'_> {
