@@ -22,6 +22,7 @@ pub use duty::{Duty, Role};
 pub use hold::{HeldOut, Hold, HoldNote, Measure, Nodes, hold_out};
 pub use ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl};
 pub use node::{LinkSpeed, LinkState, Node, NodeKind, Port, PortRef};
+pub(crate) use rates::common_divisor;
 pub use rates::{Weights, most_common};
 pub use sift::{Sifted, Survey, sift};
 

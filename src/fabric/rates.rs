@@ -106,7 +106,8 @@ pub fn most_common(times: impl Iterator<Item = u64>) -> Option<u64> {
     runs.rev().max_by_key(|run| run.len()).map(|run| run[0])
 }
 
-fn common_divisor(a: u64, b: u64) -> u64 {
+/// The greatest one.
+pub(crate) fn common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 

@@ -216,20 +216,15 @@ impl Ascending {
     }
 
     /// Gives paths in dimension order up that meet a hot channel, where another step is on a shortest path too and not
-    /// hot. The paths that end in them are given up with them. Returns whether there were any.
+    /// hot. The paths that end in them are given up with them.
     ///
-    /// - `slots`, `lengths`, `hops`, `routes`: those of a [`Column`]. Slots become [`BROKEN`] where paths are given up.
+    /// - `slots`, `lengths`, `hops`, `routes`: those of a [`Column`]. Where a path is given up, its slot becomes [`BROKEN`]
+    ///   and its length 0.
     ///
     /// Cost: O(S d).
-    pub(super) fn leave_hot(
-        &mut self,
-        slots: &mut [u8],
-        lengths: &[u16],
-        hops: &[u8],
-        routes: &[u64],
-    ) -> bool {
+    pub(super) fn leave_hot(&mut self, slots: &mut [u8], lengths: &mut [u16], hops: &[u8], routes: &[u64]) {
         if self.load.largest() <= self.load.goal {
-            return false;
+            return;
         }
         let mut order: Vec<usize> = (0..slots.len()).filter(|&s| lengths[s] > 0).collect();
         order.sort_unstable_by_key(|&s| lengths[s]);
@@ -248,8 +243,9 @@ impl Ascending {
         }
         let routes = given_up.iter().zip(routes).map(|(&is, &routes)| if is { routes } else { 0 }).collect();
         carry(slots, lengths, &self.next, routes, |channel, routes| self.load.take(channel, routes));
-        slots.iter_mut().zip(&given_up).filter(|(_, is)| **is).for_each(|(slot, _)| *slot = BROKEN);
-        given_up.contains(&true)
+        for s in (0..slots.len()).filter(|&s| given_up[s]) {
+            (slots[s], lengths[s]) = (BROKEN, 0);
+        }
     }
 
     /// Gives each switch that is not in dimension order a path: a shortest one if any fits into an SL, else a longer

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::ascending::{Ascending, Column, HOME, Load, carry};
 use super::first_vl::{FirstVl, NONE};
 use super::{BROKEN, Slot, tables};
-use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl};
+use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl, common_divisor};
 use crate::ordering::{Datelines, Grid, Rank};
 use crate::routing::{Hops, adapters_by_switch};
 use crate::tables::Lft;
@@ -150,9 +150,9 @@ impl<'a> LabelledGrid<'a> {
         broken > self.next.len() * (width + 1) * usize::from(sls)
     }
 
-    /// Completes the paths, and moves some off hot channels. Of the shortest ones that fit into an SL, a switch takes one that adds to no channel with the
-    /// largest load, then that which needs the fewest channels of the third VL and new entries for its SL, then the least
-    /// loaded.
+    /// Completes the paths, and moves some off hot channels. Of the shortest ones that fit into an SL, a switch takes one
+    /// that adds to no channel with the largest load, then that which needs the fewest channels of the third VL and new
+    /// entries for its SL, then the least loaded.
     ///
     /// Pairs that fit into no SL get SL 0, if it is kept: their paths are all on the third VL, as short as its order
     /// allows, and at worst those of its tree. So every pair of every connected grid has a path. These channels are before
@@ -185,9 +185,7 @@ impl<'a> LabelledGrid<'a> {
             let routes: Vec<u64> = self.adapters.iter().map(|&a| a * self.adapters[target]).collect();
             let hops = self.hops.row(SwitchId::at(target));
             let mut lengths = walk.lengths(target, slots);
-            if ascending.leave_hot(slots, &lengths, hops, &routes) {
-                lengths = walk.lengths(target, slots);
-            }
+            ascending.leave_hot(slots, &mut lengths, hops, &routes);
             let in_order: Vec<bool> = slots.iter().map(|&slot| slot != BROKEN).collect();
             let (in_order, lengths) = (&in_order, &lengths);
             let mut column = Column { target, slots, sls, in_order, lengths, hops, routes: &routes };
@@ -283,17 +281,13 @@ fn weights(fabric: &Fabric, grid: &Grid) -> (Vec<u64>, u64) {
         grid.channels(s, i, up)
     };
     // A multiple of the numbers of parallel links, so that their shares are whole.
-    let unit = slots().map(|at| links(at).len().max(1) as u64).fold(1, common_multiple);
+    let numbers = slots().map(|at| links(at).len().max(1) as u64);
+    let unit = numbers.fold(1, |unit, number| unit / common_divisor(unit, number) * number);
     let weigh = |channels: &[ChannelId]| {
         let slowest = channels.iter().map(|c| fabric.weights().by_channel()[c.index()]).max();
         u64::from(slowest.unwrap_or(1)) * unit / channels.len().max(1) as u64
     };
     (slots().map(|at| weigh(links(at))).collect(), unit)
-}
-
-fn common_multiple(a: u64, b: u64) -> u64 {
-    let divisor = (1..=b).rev().find(|d| a % d == 0 && b % d == 0).unwrap_or(1);
-    a / divisor * b
 }
 
 /// By VL of dimension order, switch and slot: the position of the virtual channel, from 1 on.
