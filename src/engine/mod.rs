@@ -26,6 +26,7 @@ mod untrusted;
 mod words;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -49,6 +50,7 @@ use self::plan::Plan;
 use self::words::words;
 use crate::fabric::{Fabric, FabricError, Guid, Hold, Sl, Vl, hold_out};
 use crate::lanes::{LaneLimits, LanesError};
+use crate::ordering::Dimensions;
 use crate::routing::{Hops, RoutingError, base_detours};
 use crate::tables::{Classes, Routes, VlArb};
 use crate::verify::{SlSafety, Verdict, sl_safety, verify};
@@ -75,6 +77,17 @@ struct Task<'a> {
     limits: LaneLimits,
     /// Earlier tables to keep to.
     baseline: Option<&'a Baseline>,
+    /// Of the fabric, once they were looked for.
+    dimensions: &'a OnceLock<Option<Dimensions>>,
+}
+
+impl<'a> Task<'a> {
+    /// The dimensions of the fabric; `None` where it is no grid.
+    ///
+    /// Cost: that of [`Dimensions::find`], once.
+    fn dimensions(&self) -> Option<&'a Dimensions> {
+        self.dimensions.get_or_init(|| Dimensions::find(self.fabric)).as_ref()
+    }
 }
 
 /// Every engine, the default first.
@@ -525,7 +538,8 @@ fn route_over(
     let limits = settings.lane_limits(links)?;
     let start = Instant::now();
     let hops = Hops::new(links)?;
-    let task = Task { fabric: links, hops: &hops, settings, limits, baseline };
+    let dimensions = OnceLock::new();
+    let task = Task { fabric: links, hops: &hops, settings, limits, baseline, dimensions: &dimensions };
     let planned = classes::plan(engine, task);
     let (mut plan, classes) = planned.map_err(|error| blame(error, links, settings))?;
     narrow::keep_to_vl_0(fabric, plan.vls, &mut plan.sl2vl);

@@ -1,5 +1,7 @@
 //! Dimension order for grids, from their links alone.
 
+use rayon::prelude::*;
+
 use super::ordered_trees::{linked_switches, partition};
 use super::rank::{Rank, distances, positions, up_down_key};
 use crate::fabric::{Fabric, SwitchId};
@@ -23,12 +25,18 @@ pub struct Dimensions {
 impl Dimensions {
     /// Looks for at least two dimensions. A ring of four is a product of two paths.
     ///
-    /// Cost: O(C d^2) time with C channels and d the largest number of neighbours, O(d^3) where it
-    /// clearly is no product; O(C d) memory.
+    /// - `fabric`: connected.
+    ///
+    /// Cost: O(C d^2) time with C channels and d the largest number of neighbours, O(C d) on all cores where no links
+    /// are sides of exactly one square, as in trees and Dragonflies; O(C d) memory.
     pub fn find(fabric: &Fabric) -> Option<Self> {
-        let links = linked_switches(fabric);
-        let dimension = Graph::new(fabric).dimensions()?;
-        Some(Self { links, dimension })
+        let graph = Graph::new(fabric);
+        // Else all links that meet are in one dimension.
+        let switches = (0..graph.neighbours.len()).into_par_iter();
+        let ways = || Ways::new(graph.neighbours.len());
+        let is_candidate = switches.map_init(ways, |ways, s| graph.is_in_one_square(s, ways)).any(|is| is);
+        let dimension = if is_candidate { graph.dimensions() } else { None };
+        Some(Self { links: linked_switches(fabric), dimension: dimension? })
     }
 
     /// Dimension order: one dimension after the other, in each up before down from a root as in
@@ -130,6 +138,33 @@ impl Graph {
         found
     }
 
+    /// Whether two links of a switch without a link between their ends are sides of exactly one square.
+    ///
+    /// Cost: one step for each switch two hops away and each way there, O(d^2) of them.
+    fn is_in_one_square(&self, s: usize, ways: &mut Ways) -> bool {
+        let near = &self.neighbours[s];
+        ways.clear();
+        for (i, a) in near.iter().enumerate() {
+            self.neighbours[a.index()]
+                .iter()
+                .filter(|far| far.index() != s)
+                .for_each(|&far| ways.add(far, i));
+        }
+        // By neighbour: those that have a neighbour in common with it, and those that have several.
+        let mut once = vec![Set::default(); near.len()];
+        let mut often = once.clone();
+        for (_, set) in &ways.sets {
+            for i in set.iter() {
+                often[i] = often[i].or(once[i].and(*set));
+                once[i] = once[i].or(*set);
+            }
+        }
+        (0..near.len()).any(|i| {
+            let alone = once[i].without(often[i]).without(ways.to(near[i]));
+            alone.iter().any(|other| other != i)
+        })
+    }
+
     /// The dimension of each link, from 0 in the order of their first links; `None` for fewer than
     /// two.
     fn dimensions(&self) -> Option<Vec<u32>> {
@@ -189,6 +224,67 @@ impl Graph {
     }
 }
 
+/// The switches two hops away from one.
+struct Ways {
+    /// Each with the neighbours on the way.
+    sets: Vec<(SwitchId, Set)>,
+    /// By switch: its place among them.
+    place: Vec<Option<u32>>,
+}
+
+impl Ways {
+    fn new(switches: usize) -> Self {
+        Self { sets: Vec::new(), place: vec![None; switches] }
+    }
+
+    fn clear(&mut self) {
+        self.sets.drain(..).for_each(|(far, _)| self.place[far.index()] = None);
+    }
+
+    /// There is a way over neighbour number `i`.
+    fn add(&mut self, far: SwitchId, i: usize) {
+        let place = self.place[far.index()].get_or_insert_with(|| {
+            self.sets.push((far, Set::default()));
+            self.sets.len() as u32 - 1
+        });
+        self.sets[*place as usize].1.insert(i);
+    }
+
+    fn to(&self, far: SwitchId) -> Set {
+        self.place[far.index()].map_or_else(Set::default, |place| self.sets[place as usize].1)
+    }
+}
+
+/// Some of the neighbours of a switch, which has at most 255 ports.
+#[derive(Clone, Copy, Default)]
+struct Set([u64; 4]);
+
+impl Set {
+    fn insert(&mut self, i: usize) {
+        self.0[i / 64] |= 1 << (i % 64);
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
+    fn iter(self) -> impl Iterator<Item = usize> {
+        self.0.into_iter().enumerate().flat_map(|(word, bits)| {
+            let rest = |bits: &u64| Some(bits & (bits - 1)).filter(|&bits| bits != 0);
+            let sets = std::iter::successors(Some(bits).filter(|&bits| bits != 0), rest);
+            sets.map(move |bits| word * 64 + bits.trailing_zeros() as usize)
+        })
+    }
+}
+
 /// The figure that two links of one switch belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Corner {
@@ -233,8 +329,26 @@ mod tests {
     use crate::fabric::ChannelId;
     use crate::ordering::Tree;
     use crate::topology::{
-        Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Random, SlimFly, Torus, fail_links,
+        Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Random, SlimFly, Torus, fail_links, small_members,
     };
+
+    /// The short way to say no never says it too often.
+    #[test]
+    fn without_links_in_exactly_one_square_it_is_no_product() {
+        let fabrics = small_members().into_iter().map(|(_, f)| f).chain(products());
+        let damaged = fabrics.flat_map(|f| [0, 1, 3].map(|links| fail_links(&f, links, 7).ok())).flatten();
+        let (mut refused, mut found) = (0, 0);
+        for f in damaged {
+            let graph = Graph::new(&f);
+            let dimension = Dimensions::find(&f).map(|found| found.dimension);
+            assert_eq!(dimension, graph.dimensions(), "{f}");
+            let mut ways = Ways::new(f.num_switches());
+            let refuses = (0..f.num_switches()).all(|s| !graph.is_in_one_square(s, &mut ways));
+            refused += usize::from(refuses);
+            found += usize::from(dimension.is_some());
+        }
+        assert!(refused >= 10 && found >= 10, "{refused} and {found}");
+    }
 
     fn corner(f: &Fabric) -> SwitchId {
         let far = |s: SwitchId| distances(f, [s.index()]).into_iter().max();

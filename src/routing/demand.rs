@@ -39,9 +39,9 @@ impl<'a> Demand<'a> {
 
 /// The load by channel that destinations of each role are routed by: that of their own traffic, and some of the
 /// rest. So traffic among compute nodes is balanced for itself, and so is traffic to storage.
-pub(in crate::routing) struct Loads {
+pub(in crate::routing) struct Loads<T> {
     /// By role; only the first one without roles.
-    by_role: Vec<Vec<u64>>,
+    by_role: Vec<Vec<T>>,
 }
 
 /// How many routes to a destination of another role count as much as one of the own. Without the others, the few
@@ -49,24 +49,24 @@ pub(in crate::routing) struct Loads {
 /// links, every fourth adapter storage: compute nodes get 3 % more bandwidth among themselves than with 1.
 const OWN: u64 = 4;
 
-impl Loads {
+impl<T: Clone + Default> Loads<T> {
     pub(in crate::routing) fn new(demand: &Demand<'_>) -> Self {
         let roles = if demand.several { Role::ALL.len() } else { 1 };
-        Self { by_role: vec![vec![0; demand.fabric.channels().len()]; roles] }
+        Self { by_role: vec![vec![T::default(); demand.fabric.channels().len()]; roles] }
     }
 
     /// What a destination is routed by.
-    pub(in crate::routing) fn of(&self, role: Role) -> &[u64] {
+    pub(in crate::routing) fn of(&self, role: Role) -> &[T] {
         self.by_role.get(role as usize).unwrap_or(&self.by_role[0])
     }
 
     /// The load by channel, without roles.
-    pub(in crate::routing) fn into_only(mut self) -> Vec<u64> {
+    pub(in crate::routing) fn into_only(mut self) -> Vec<T> {
         self.by_role.swap_remove(0)
     }
 
     /// Counts routes to a destination: `count` adds them, as often as it is told, to a load by channel.
-    pub(in crate::routing) fn count(&mut self, role: Role, mut count: impl FnMut(u64, &mut [u64])) {
+    pub(in crate::routing) fn count(&mut self, role: Role, mut count: impl FnMut(u64, &mut [T])) {
         if let [only] = self.by_role.as_mut_slice() {
             return count(1, only);
         }

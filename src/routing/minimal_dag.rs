@@ -163,13 +163,24 @@ const CHUNK: usize = 16;
 /// One in each byte of a word.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
+/// Which lists of a DAG a walk needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lists {
+    /// Next hops alone.
+    NextHops,
+    /// Predecessors too.
+    All,
+}
+
 /// Builds the DAGs of at most [`CHUNK`] targets. Distances lie side by side, a byte for each target, so one
 /// comparison of words tells for eight targets whether a channel leads nearer.
 ///
 /// Cost: O(C + T S + E) with T the targets and E the next hops of all their DAGs.
-fn build(dags: &mut Vec<MinimalDag>, fabric: &Fabric, hops: &Hops, targets: &[SwitchId]) {
+fn build(dags: &mut Vec<MinimalDag>, fabric: &Fabric, hops: &Hops, targets: &[SwitchId], lists: Lists) {
     build_ahead(dags, fabric, hops, targets);
-    dags.iter_mut().for_each(MinimalDag::find_predecessors);
+    if lists == Lists::All {
+        dags.iter_mut().for_each(MinimalDag::find_predecessors);
+    }
 }
 
 /// The same without predecessors.
@@ -218,24 +229,32 @@ pub(super) fn for_each_target(
     fabric: &Fabric,
     hops: &Hops,
     targets: &[SwitchId],
+    lists: Lists,
     mut visit: impl FnMut(&MinimalDag) + Send,
 ) {
-    for_each_block(fabric, hops, targets, |dags| dags.iter().for_each(&mut visit));
+    for_each_block(fabric, hops, targets, lists, |dags| {
+        dags.iter().for_each(&mut visit);
+        true
+    });
 }
 
-/// As [`for_each_target`], with the DAGs of [`CHUNK`] targets at a time.
+/// As [`for_each_target`], with the DAGs of [`CHUNK`] targets at a time, as long as `visit` returns true.
 pub(super) fn for_each_block(
     fabric: &Fabric,
     hops: &Hops,
     targets: &[SwitchId],
-    mut visit: impl FnMut(&[MinimalDag]) + Send,
+    lists: Lists,
+    mut visit: impl FnMut(&[MinimalDag]) -> bool + Send,
 ) {
     let mut chunks = targets.chunks(CHUNK);
     let (mut now, mut next) = (Vec::new(), Vec::new());
-    build(&mut now, fabric, hops, chunks.next().unwrap_or_default());
+    build(&mut now, fabric, hops, chunks.next().unwrap_or_default(), lists);
     while !now.is_empty() {
         let coming = chunks.next().unwrap_or_default();
-        rayon::join(|| visit(&now), || build(&mut next, fabric, hops, coming));
+        let (go_on, ()) = rayon::join(|| visit(&now), || build(&mut next, fabric, hops, coming, lists));
+        if !go_on {
+            return;
+        }
         std::mem::swap(&mut now, &mut next);
     }
 }
@@ -245,25 +264,12 @@ pub(super) fn for_each_target_here(
     fabric: &Fabric,
     hops: &Hops,
     targets: &[SwitchId],
+    lists: Lists,
     mut visit: impl FnMut(&MinimalDag),
 ) {
     let mut dags = Vec::new();
     for targets in targets.chunks(CHUNK) {
-        build(&mut dags, fabric, hops, targets);
-        dags.iter().for_each(&mut visit);
-    }
-}
-
-/// As [`for_each_target_here`], with DAGs that have no predecessors.
-pub(super) fn for_each_target_ahead(
-    fabric: &Fabric,
-    hops: &Hops,
-    targets: &[SwitchId],
-    mut visit: impl FnMut(&MinimalDag),
-) {
-    let mut dags = Vec::new();
-    for targets in targets.chunks(CHUNK) {
-        build_ahead(&mut dags, fabric, hops, targets);
+        build(&mut dags, fabric, hops, targets, lists);
         dags.iter().for_each(&mut visit);
     }
 }
@@ -279,7 +285,7 @@ mod tests {
             let hops = Hops::new(&f).unwrap();
             let targets: Vec<_> = (0..f.num_switches()).rev().map(SwitchId::at).collect();
             let mut seen = Vec::new();
-            for_each_target(&f, &hops, &targets, |dag| {
+            for_each_target(&f, &hops, &targets, Lists::All, |dag| {
                 let row = hops.row(dag.target);
                 assert!(dag.order.is_sorted_by_key(|s| (row[s.index()], *s)), "{name}");
                 let mut predecessors = 0;

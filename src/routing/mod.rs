@@ -41,12 +41,12 @@ pub use stable::{has_core_switches, stable_sssp};
 pub use straighten::{Bent, straighten};
 pub use textbook::{
     Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,
-    minhop, p2sssp, sssp, sssp_of_any_length, updn_roots, updn_trees, updn_trees_from,
+    minhop, p2sssp, sssp, sssp_of_any_length, sssp_to_adapters, updn_roots, updn_trees, updn_trees_from,
 };
 pub use under_rule::{
     Forwarding, Hot, LabelSearch, Lookahead, NoLegalPath, Probe, Relief, base_detours, detours_to,
-    keep_paths, lower_unused, probe, probe_all, raise_unused, ranked_sssp, relieve, search_labels,
-    search_rank,
+    keep_paths, lower_unused, probe, probe_all, probe_within, raise_unused, ranked_sssp, relieve,
+    search_labels, search_rank,
 };
 
 /// Why a fabric cannot be routed.

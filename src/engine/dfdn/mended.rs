@@ -265,7 +265,9 @@ mod tests {
     fn mend(baseline: &Baseline, damaged: &Fabric, settings: &Settings) -> Option<Priced> {
         let hops = Hops::new(damaged).expect("in one part");
         let limits = LaneLimits { vls: 8, sls: 16 };
-        let task = Task { fabric: damaged, hops: &hops, settings, limits, baseline: None };
+        let dimensions = OnceLock::new();
+        let task =
+            Task { fabric: damaged, hops: &hops, settings, limits, baseline: None, dimensions: &dimensions };
         baseline.mend(task, &|| Objective::new(task), damaged)
     }
 

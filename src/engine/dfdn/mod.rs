@@ -35,6 +35,7 @@ mod torus;
 mod tuning;
 
 use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use self::candidates::BalanceBy;
 use self::estimate::Budget;
@@ -51,7 +52,7 @@ pub use keepable::Keepable;
 
 use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
-use crate::ordering::{Dimensions, Rule, Tree};
+use crate::ordering::{Rule, Tree};
 use crate::routing::Hops;
 
 /// A plan with its price by the [objective](objective).
@@ -156,12 +157,12 @@ fn one_sl_anew(objective: Objective<'_>) -> Option<Priced> {
 /// # Errors
 /// Those of [`searched_plan`].
 fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
-    let Task { fabric, settings, .. } = task;
+    let settings = task.settings;
     let detours = limit(settings);
     let mut tables = stable_tables(task, detours);
     let first = || match settings.balance {
         Balance::Full => Err("not asked for".to_owned()),
-        Balance::Auto if Dimensions::find(fabric).is_some() => Err("a grid has fewer VLs so".to_owned()),
+        Balance::Auto if task.dimensions().is_some() => Err("a grid has fewer VLs so".to_owned()),
         Balance::Stable | Balance::Auto => tables.next().expect("tables, or why there are none"),
     };
     let (objective, first) = rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), first);
@@ -307,6 +308,7 @@ pub(super) fn limit(settings: &Settings) -> f64 {
 
 /// The search alone: the names of its candidates, the best first.
 pub(super) fn orders_tried(fabric: &Fabric, hops: &Hops, limits: LaneLimits) -> Vec<String> {
-    let task = Task { fabric, hops, settings: &Settings::default(), limits, baseline: None };
+    let (settings, dimensions) = (Settings::default(), OnceLock::new());
+    let task = Task { fabric, hops, settings: &settings, limits, baseline: None, dimensions: &dimensions };
     search::search(task).candidates().into_iter().map(candidates::Candidate::name).collect()
 }

@@ -25,7 +25,7 @@ use crate::evaluate::{largest_load, quick_bisection};
 use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
 use crate::ordering::Rule;
-use crate::routing::{Forwarding, Hot, Lookahead, NoLegalPath, Relief, ranked_sssp, relieve};
+use crate::routing::{Forwarding, Hot, Relief, relieve, sssp_to_adapters};
 use crate::tables::Lft;
 
 /// The objective for one fabric, with the reference.
@@ -87,9 +87,9 @@ impl Measured {
 }
 
 impl Reference {
-    /// Cost: that of [`ranked_sssp`]; with unlike rates that of [`relieve`] more.
+    /// Cost: that of [`sssp_to_adapters`]; with unlike rates that of [`relieve`] more.
     fn new(Task { fabric, hops, .. }: Task<'_>) -> Self {
-        let mut plain = ranked_sssp(fabric, hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
+        let mut plain = sssp_to_adapters(fabric, hops);
         if !fabric.weights().equal() {
             // All routes to one destination meet on its last channels. P-SSSP looks at the load before them, so
             // it fills a slow one far beyond its share.
@@ -110,7 +110,7 @@ impl Reference {
 }
 
 impl<'a> Objective<'a> {
-    /// Cost: that of [`ranked_sssp`]; with unlike rates that of [`relieve`] more.
+    /// Cost: that of [`sssp_to_adapters`]; with unlike rates that of [`relieve`] more.
     pub(super) fn new(task: Task<'a>) -> Self {
         Self { task, reference: Reference::new(task) }
     }

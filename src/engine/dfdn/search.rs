@@ -93,7 +93,7 @@ impl Search<'_> {
 /// path, it [goes on](Search::go_on). The budget is counted, not timed, so the result is the same on any machine.
 pub(super) fn search(task: Task<'_>) -> Search<'_> {
     let mut budget = Budget::new(task.fabric, task.settings.search_effort);
-    let orders = orders(task.fabric, task.hops, &task.settings.roots);
+    let orders = orders(task);
     let (tried, ended_early) = plain(task, &orders, &mut budget);
     let mut search = Search { task, orders, budget, tried, ended_early };
     if !ended_early {

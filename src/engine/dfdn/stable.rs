@@ -16,7 +16,7 @@ use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE
 use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
-use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, probe, search_labels};
+use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, probe_within, search_labels};
 
 const BY: BalanceBy = BalanceBy::ExpectedLoad;
 
@@ -104,11 +104,12 @@ fn fits(forwarding: &Forwarding, limit: f64) -> Result<(), String> {
 fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
     let Task { fabric, hops, limits, .. } = task;
     let targets = spread(fabric, STABLE_TARGETS);
-    let affordable = stable(fabric, &task.settings.roots).filter(move |(_, rule)| rule.vls() <= limits.vls);
+    let affordable = stable(task).filter(move |(_, rule)| rule.vls() <= limits.vls);
     affordable.filter_map(move |(order, rule)| {
-        let probed = |lookahead| (lookahead, probe(fabric, hops, &rule, lookahead, &targets, 1));
-        let found = [Lookahead::Every, Lookahead::LastOption].into_iter().map(probed);
-        let (lookahead, probe) = found.into_iter().find(|(_, probe)| probe.broken <= STABLE_BROKEN)?;
+        let probed = |lookahead| {
+            Some((lookahead, probe_within(fabric, hops, &rule, lookahead, &targets, STABLE_BROKEN)?))
+        };
+        let (lookahead, probe) = [Lookahead::Every, Lookahead::LastOption].into_iter().find_map(probed)?;
         let (order, refinement) = (Arc::new(order), Refinement::None);
         Some(Candidate { order, refinement, rule, lookahead, tree_reserved: false, probe, price: 0.0 })
     })

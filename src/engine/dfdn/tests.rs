@@ -1,5 +1,7 @@
 //! Allowing more never ends worse by the stated objective.
 
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
 
 use super::objective::{Figures, Objective};
@@ -43,7 +45,9 @@ struct Outcome {
 fn outcome(fabric: &Fabric, settings: &Settings) -> Option<Outcome> {
     let hops = Hops::new(fabric).ok()?;
     let limits = settings.lane_limits(fabric).ok()?;
-    let objective = Objective::new(Task { fabric, hops: &hops, settings, limits, baseline: None });
+    let dimensions = OnceLock::new();
+    let task = Task { fabric, hops: &hops, settings, limits, baseline: None, dimensions: &dimensions };
+    let objective = Objective::new(task);
     let routed = route(fabric, settings).ok()?;
     let load = channel_load(fabric, &routed.routes).ok()?.edge_forwarding_index;
     let bandwidth = quick_bisection(fabric, &routed.routes.lft);

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::fabric::{Channel, ChannelId, Fabric, Role, SwitchId, Weights};
 use crate::ordering::common_neighbours;
 use crate::routing::demand::Demand;
-use crate::routing::minimal_dag::{MinimalDag, NextHop, for_each_target_ahead};
+use crate::routing::minimal_dag::{Lists, MinimalDag, NextHop, for_each_target_here};
 use crate::routing::{Hops, with_and_without_adapters};
 
 /// One route, so large that it can be split many times before rounding matters.
@@ -162,7 +162,7 @@ impl<T: Send> Expected<T> {
             let mut split = Split::new(fabric);
             let (mut load, mut flow) = (vec![0; channels], vec![0; channels]);
             let mut seen = Vec::with_capacity(targets.len());
-            for_each_target_ahead(fabric, hops, targets, |dag| {
+            for_each_target_here(fabric, hops, targets, Lists::NextHops, |dag| {
                 split.each(dag, |channel, share| {
                     flow[channel.index()] += share;
                     load[channel.index()] += share;

@@ -15,7 +15,7 @@ use self::expected::{Expected, Prices};
 use self::per_target::Destination;
 use self::walk::StableWalk;
 use super::demand::Demand;
-use super::minimal_dag::{MinimalDag, for_each_target_here};
+use super::minimal_dag::{Lists, MinimalDag, for_each_target_here};
 use super::under_rule::paths::{DetourStats, PathRepair, Walk};
 use super::under_rule::port0::{paths_to_port_0, write_rows};
 use super::{
@@ -102,7 +102,7 @@ pub fn stable_sssp(
                 demand: &demand,
                 walk: StableWalk::new(fabric, rule, lookahead, &criteria),
             };
-            for_each_target_here(fabric, hops, targets, |dag| router.route_to(dag, &mut part));
+            for_each_target_here(fabric, hops, targets, Lists::All, |dag| router.route_to(dag, &mut part));
             part
         });
         let parts: Vec<Part> = parts.collect();

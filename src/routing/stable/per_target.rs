@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::ordering::{host_levels, up_down_rank};
     use crate::routing::Hops;
-    use crate::routing::minimal_dag::for_each_target_here;
+    use crate::routing::minimal_dag::{Lists, for_each_target_here};
     use crate::topology::{FatTree, SlimFly};
 
     /// Share of the switches whose eligible next hops are the same for all destinations on a target.
@@ -324,7 +324,7 @@ mod tests {
         let mut common = PerTarget::default();
         let (mut known, mut all) = (0, 0);
         let targets: Vec<SwitchId> = f.switch_ids().collect();
-        for_each_target_here(f, &hops, &targets, |dag| {
+        for_each_target_here(f, &hops, &targets, Lists::All, |dag| {
             common.learn(f, rule, &criteria, dag, 1);
             known += f.switch_ids().filter(|&s| common.at(s).is_some()).count();
             all += f.num_switches();

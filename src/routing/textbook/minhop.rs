@@ -1,7 +1,7 @@
 //! MinHop: locally balanced minimal routing.
 
 use crate::fabric::{Fabric, SwitchId};
-use crate::routing::minimal_dag::for_each_target;
+use crate::routing::minimal_dag::{Lists, for_each_target};
 use crate::routing::{Hops, ends_on};
 use crate::tables::Lft;
 
@@ -32,7 +32,7 @@ pub fn minhop(fabric: &Fabric, hops: &Hops) -> Lft {
     // By channel: LIDs of the present end port that go to the same next switch.
     let mut same_switch = vec![0_u8; channels.len()];
     let targets: Vec<SwitchId> = fabric.switch_ids().collect();
-    for_each_target(fabric, hops, &targets, |dag| {
+    for_each_target(fabric, hops, &targets, Lists::NextHops, |dag| {
         for (end, port) in ends_on(fabric, dag.target) {
             let several = end.lmc.lids() > 1;
             if several {

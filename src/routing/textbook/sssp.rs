@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::least_loaded::LeastLoaded;
-use crate::fabric::{ChannelId, Fabric, SwitchId};
+use crate::fabric::{ChannelId, EndPort, Fabric, SwitchId};
 use crate::routing::demand::{Demand, Loads};
-use crate::routing::minimal_dag::for_each_target;
-use crate::routing::{Hops, adapters_by_switch, ends_on};
+use crate::routing::minimal_dag::{Lists, for_each_target};
+use crate::routing::under_rule::Forwarding;
+use crate::routing::{Hops, adapters_by_switch, ends_on, with_and_without_adapters};
 use crate::tables::Lft;
 
 /// Forwarding tables by P-SSSP (Hoefler et al., section III.A and Fig. 2(a)).
@@ -31,26 +32,56 @@ use crate::tables::Lft;
 /// Cost: O(S C / 8 + D E) time with E <= C the channels of one minimal-path DAG, built once for each
 /// destination switch; O(S + C) memory beside the tables.
 pub fn sssp(fabric: &Fabric, hops: &Hops) -> Lft {
+    let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+    let (lft, _) = route(fabric, hops, &targets, |_| true);
+    lft
+}
+
+/// [`sssp`] to adapters alone, with its loads: what other tables are compared with. Switches are reached by none.
+///
+/// Cost: as [`sssp`], with DAGs for the switches that have adapters.
+pub fn sssp_to_adapters(fabric: &Fabric, hops: &Hops) -> Forwarding {
+    let (targets, _) = with_and_without_adapters(fabric);
+    let (lft, load) = route(fabric, hops, &targets, EndPort::is_adapter);
+    let adapters = fabric.adapters().count() as u64;
+    let lids: u64 = fabric.adapters().map(|(_, end)| end.lids().count() as u64).sum();
+    Forwarding { lft, load, pairs: lids * adapters.saturating_sub(1), ..Forwarding::nothing(fabric) }
+}
+
+/// Routes to the end ports on some switches that are wanted. Returns the tables, and the routes by channel.
+fn route(
+    fabric: &Fabric,
+    hops: &Hops,
+    targets: &[SwitchId],
+    is_wanted: fn(&EndPort) -> bool,
+) -> (Lft, Vec<u64>) {
     let mut lft = Lft::new(fabric);
     let demand = Demand::new(fabric);
-    let mut loads = Loads::new(&demand);
+    let mut loads = Loads::<f64>::new(&demand);
+    // With roles: the routes of all of them.
+    let mut all = vec![0.0; if demand.several { fabric.channels().len() } else { 0 }];
     let mut paths = LeastLoaded::new(fabric);
-    let targets: Vec<SwitchId> = fabric.switch_ids().collect();
-    for_each_target(fabric, hops, &targets, |dag| {
-        for (end, port) in ends_on(fabric, dag.target) {
+    for_each_target(fabric, hops, targets, Lists::NextHops, |dag| {
+        paths.turn_to(dag);
+        for (end, port) in ends_on(fabric, dag.target).into_iter().filter(|(end, _)| is_wanted(end)) {
             for lid in end.lids() {
                 let role = fabric.duty(end).role;
                 paths.choose(dag, loads.of(role));
-                paths.write(fabric, dag, lid, &mut lft);
-                lft.set(dag.target, lid, port);
+                let ports = lft.to_mut(lid);
+                paths.write(dag, ports);
+                ports[dag.target.index()] = port.0;
                 if end.is_adapter() {
                     let (routes, times) = demand.to(end);
                     loads.count(role, |n, load| paths.count(dag, routes, n * times, load));
+                    if demand.several {
+                        paths.count(dag, routes, times, &mut all);
+                    }
                 }
             }
         }
     });
-    lft
+    let load = if demand.several { all } else { loads.into_only() };
+    (lft, load.into_iter().map(|load| load as u64).collect())
 }
 
 /// Forwarding tables by P-SSSP with initial weights of 1 (Hoefler et al., Fig. 2(a) without the weights of P^2 that

@@ -101,7 +101,7 @@ pub fn updn_trees_from(fabric: &Fabric, hops: &Hops, roots: Vec<SwitchId>) -> Up
     let mut lft = Lft::new(fabric);
     let mut tree_of = vec![0; fabric.lid_table_len()];
     let adapters = adapters_by_switch(fabric);
-    let mut load = vec![0_u64; fabric.channels().len()];
+    let mut load = vec![0.0; fabric.channels().len()];
     let mut lids_of_tree = vec![0_u64; roots.len()];
     let mut trees: Vec<TreePaths> = roots.iter().map(|_| TreePaths::new(fabric)).collect();
     let mut dags: Vec<MinimalDag> = roots.iter().map(|_| MinimalDag::new()).collect();
@@ -118,8 +118,9 @@ pub fn updn_trees_from(fabric: &Fabric, hops: &Hops, roots: Vec<SwitchId>) -> Up
                 lids_of_tree[tree] += u64::from(end.is_adapter());
                 tree_of[lid.index()] = tree as u8;
                 let dag = &dags[tree];
+                paths.turn_to(dag);
                 paths.choose(dag, &load);
-                paths.write(fabric, dag, lid, &mut lft);
+                paths.write(dag, lft.to_mut(lid));
                 lft.set(target, lid, port);
                 if end.is_adapter() {
                     paths.count(dag, &adapters, 1, &mut load);

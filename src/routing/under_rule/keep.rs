@@ -12,7 +12,7 @@ use super::{Forwarding, Lookahead, NoLegalPath};
 use crate::fabric::{EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Labels, Rank, Rule};
 use crate::routing::demand::Demand;
-use crate::routing::minimal_dag::for_each_target;
+use crate::routing::minimal_dag::{Lists, for_each_target};
 use crate::routing::{Hops, adapters_by_switch, ends_on};
 use crate::tables::Lft;
 
@@ -75,7 +75,7 @@ pub fn keep_paths(
     targets.dedup();
     let repair = PathRepair { hops, no_legal_path, adapters: &adapters };
     let mut walk = LoadWalk::new(fabric, rule, lookahead);
-    for_each_target(fabric, hops, &targets, |dag| {
+    for_each_target(fabric, hops, &targets, Lists::All, |dag| {
         for (lid, end, port) in lids(fabric, dag.target) {
             if lost.binary_search(&(dag.target, lid)).is_err() || !result.complete {
                 continue;

@@ -7,7 +7,7 @@ use super::probe::{Probe, Tally};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{Labels, Precedence, Rank, Rule, Tree, sift};
 use crate::routing::Hops;
-use crate::routing::minimal_dag::for_each_target;
+use crate::routing::minimal_dag::{Lists, for_each_target};
 
 /// Weight of a route over two turns that the rule forbids, in units of a legal one.
 const VIOLATION_WEIGHT: u64 = 20;
@@ -164,7 +164,7 @@ fn measure(
         pair.weight = pair.weight * MEMORY.0 / MEMORY.1;
     }
     pairs.retain(|p| p.weight > 0);
-    for_each_target(fabric, hops, search.targets, |dag| {
+    for_each_target(fabric, hops, search.targets, Lists::All, |dag| {
         let here = fabric.num_adapters_on(dag.target) as u64;
         tally.walk(&mut walk, dag, here);
         walk.each_pair(|[first, middle, last], flow, legal| {

@@ -16,6 +16,6 @@ pub use in_tree::{base_detours, detours_to};
 pub use keep::{keep_paths, lower_unused, raise_unused};
 pub use label_search::{LabelSearch, search_labels, search_rank};
 pub use load_walk::Lookahead;
-pub use probe::{Probe, probe, probe_all};
+pub use probe::{Probe, probe, probe_all, probe_within};
 pub use ranked_sssp::{Forwarding, NoLegalPath, ranked_sssp};
 pub use relieve::{Hot, Relief, relieve};

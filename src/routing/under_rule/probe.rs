@@ -6,7 +6,7 @@ use super::load_walk::{LoadWalk, Lookahead};
 use super::paths::Walk;
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
-use crate::routing::minimal_dag::{MinimalDag, for_each_block};
+use crate::routing::minimal_dag::{Lists, MinimalDag, for_each_block};
 use crate::routing::{Hops, adapters_by_switch};
 
 /// What a rule costs, from one tree for each of some destination switches.
@@ -51,6 +51,30 @@ pub fn probe(
     probe_all(fabric, hops, &[(rule, lookahead)], targets, trees)[0]
 }
 
+/// [`probe`] with one tree a target, unless more than a share of the adapter pairs is without a legal minimal path: it
+/// ends then, and returns nothing.
+///
+/// - `most`: that share.
+pub fn probe_within(
+    fabric: &Fabric,
+    hops: &Hops,
+    rule: &Rule,
+    lookahead: Lookahead,
+    targets: &[SwitchId],
+    most: f64,
+) -> Option<Probe> {
+    let (mut tally, mut walk) = (Tally::new(fabric), LoadWalk::new(fabric, rule, lookahead));
+    let here = |target: SwitchId| fabric.num_adapters_on(target) as u64;
+    let all = targets.iter().map(|&target| tally.pairs_to(here(target))).sum();
+    let mut is_within = true;
+    for_each_block(fabric, hops, targets, Lists::All, |dags| {
+        dags.iter().for_each(|dag| tally.walk(&mut walk, dag, here(dag.target)));
+        is_within = share(tally.broken, all) <= most;
+        is_within
+    });
+    is_within.then(|| tally.finish(fabric))
+}
+
 /// [`probe`] for several rules side by side on all cores; minimal-path DAGs are built once for all.
 ///
 /// Memory: O(T S) a rule with T the trees of all targets.
@@ -63,7 +87,7 @@ pub fn probe_all(
 ) -> Vec<Probe> {
     let trial = |&(rule, lookahead)| (Tally::new(fabric), LoadWalk::new(fabric, rule, lookahead));
     let mut trials: Vec<(Tally, LoadWalk<'_>)> = rules.iter().map(trial).collect();
-    for_each_block(fabric, hops, targets, |dags| {
+    for_each_block(fabric, hops, targets, Lists::All, |dags| {
         trials.par_iter_mut().for_each(|(tally, walk)| {
             for dag in dags {
                 let here = fabric.num_adapters_on(dag.target);
@@ -73,8 +97,14 @@ pub fn probe_all(
                 }
             }
         });
+        true
     });
     trials.par_iter().map(|(tally, _)| tally.finish(fabric)).collect()
+}
+
+/// A share of pairs.
+fn share(some: u64, all: u64) -> f64 {
+    some as f64 / all.max(1) as f64
 }
 
 /// Adds up a [`Probe`].
@@ -110,16 +140,21 @@ impl Tally {
             self.broken_switches += walk.paths().illegal().count();
             self.broken += here * walk.paths().illegal().map(|s| self.adapters[s.index()]).sum::<u64>();
         }
-        self.pairs += here * self.adapters.iter().sum::<u64>();
+        self.pairs += self.pairs_to(here);
         walk.paths_mut().count(&self.adapters, here, &mut self.load);
         self.trees.extend(walk.paths().outward());
         self.targets.push((dag.target, here));
     }
 
+    /// The pairs to so many adapters.
+    fn pairs_to(&self, here: u64) -> u64 {
+        here * self.adapters.iter().sum::<u64>()
+    }
+
     pub(super) fn finish(&self, fabric: &Fabric) -> Probe {
         let switch_pairs = (self.targets.len() * self.adapters.len()).max(1);
         Probe {
-            broken: self.broken as f64 / self.pairs.max(1) as f64,
+            broken: share(self.broken, self.pairs),
             broken_switches: self.broken_switches as f64 / switch_pairs as f64,
             bandwidth: self.bandwidth(fabric),
         }
@@ -186,8 +221,22 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ordering::up_down_rank;
     use crate::routing::{NoLegalPath, ranked_sssp};
-    use crate::topology::Torus;
+    use crate::topology::{Torus, small_members};
+
+    #[test]
+    fn a_probe_ends_early_only_where_it_would_exceed_its_limit() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let targets: Vec<_> = f.switch_ids().collect();
+            let rule = Rule::OneVl(up_down_rank(&f, SwitchId(0)));
+            let whole = probe(&f, &hops, &rule, Lookahead::Every, &targets, 1);
+            let within = |most| probe_within(&f, &hops, &rule, Lookahead::Every, &targets, most);
+            assert_eq!(within(whole.broken), Some(whole), "{name}");
+            assert!(whole.broken == 0.0 || within(whole.broken * 0.999).is_none(), "{name}");
+        }
+    }
 
     #[test]
     fn a_sample_of_everything_counts_everything() {

@@ -8,7 +8,7 @@ use super::port0::{Rows, paths_to_port_0, write_rows};
 use crate::fabric::{EndPort, Fabric, Lid, PortNum, Role, SwitchId};
 use crate::ordering::{Rule, Tree};
 use crate::routing::demand::{Demand, Loads};
-use crate::routing::minimal_dag::{MinimalDag, for_each_block};
+use crate::routing::minimal_dag::{Lists, MinimalDag, for_each_block};
 use crate::routing::{Hops, adapters_by_switch, ends_on, with_and_without_adapters};
 use crate::tables::Lft;
 
@@ -153,13 +153,13 @@ pub fn ranked_sssp(
     let all: u64 = adapters.iter().sum();
     let mut result = Forwarding::nothing(fabric);
     let demand = Demand::new(fabric);
-    let mut loads = Loads::new(&demand);
+    let mut loads = Loads::<u64>::new(&demand);
     let repair = PathRepair { hops, no_legal_path, adapters: &adapters };
     let mut walk = LoadWalk::new(fabric, rule, lookahead);
     let mut port_0_walks = [(); PORT_0_WALKS].map(|()| LoadWalk::new(fabric, rule, lookahead));
     let mut visit = |dags: &[MinimalDag]| {
         if !result.complete {
-            return;
+            return false;
         }
         let before = loads.of(Role::Compute).to_vec();
         let Forwarding { lft, load, pairs, .. } = &mut result;
@@ -222,18 +222,19 @@ pub fn ranked_sssp(
             result.add(stats);
             write_rows(tables, &mut result.lft);
         }
+        result.complete
     };
     match rule {
         Rule::OneVl(rank) => {
             let (with, bare) = with_and_without_adapters(fabric);
             let ((), (rows, left)) = rayon::join(
-                || for_each_block(fabric, hops, &with, &mut visit),
+                || for_each_block(fabric, hops, &with, Lists::All, &mut visit),
                 || paths_to_port_0(fabric, rank, &bare),
             );
-            for_each_block(fabric, hops, &left, &mut visit);
+            for_each_block(fabric, hops, &left, Lists::All, &mut visit);
             write_rows(rows, &mut result.lft);
         }
-        _ => for_each_block(fabric, hops, &mixed(fabric), visit),
+        _ => for_each_block(fabric, hops, &mixed(fabric), Lists::All, visit),
     }
     if !demand.several {
         result.load = loads.into_only();
@@ -275,14 +276,22 @@ fn lids<'a>(fabric: &'a Fabric, dag: &MinimalDag, adapters: bool) -> impl Iterat
 mod tests {
     use super::*;
     use crate::ordering::{host_levels, up_down_rank};
-    use crate::routing::sssp;
-    use crate::topology::{FatTree, Ring, small_members};
+    use crate::routing::{sssp, sssp_to_adapters};
+    use crate::topology::{FatTree, Ring, slow_links, small_members};
 
     #[test]
     fn without_a_rule_it_is_p_sssp() {
-        for (name, f) in small_members() {
+        let slow = |(name, f): (_, Fabric)| (name, slow_links(&f, f.channels().len() / 6, 3).unwrap());
+        let all = small_members().into_iter().chain(small_members().into_iter().map(slow));
+        let wide = FatTree { k: 20, levels: 2, down: None, cas: Some(7) }.build().unwrap();
+        for (name, f) in all.chain([("a tree with ten ways up", wide)]) {
             let hops = Hops::new(&f).unwrap();
             let ranked = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
+            let to_adapters = sssp_to_adapters(&f, &hops);
+            assert_eq!((to_adapters.pairs, &to_adapters.load), (ranked.pairs, &ranked.load), "{name}");
+            assert!(
+                f.adapters().all(|(_, end)| end.lids().all(|l| ranked.lft.to(l) == to_adapters.lft.to(l)))
+            );
             let (lft, plain) = (ranked.lft, sssp(&f, &hops));
             assert!(
                 f.adapters().all(|(_, end)| end.lids().all(|lid| lft.to(lid) == plain.to(lid))),

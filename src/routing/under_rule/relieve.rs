@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::Forwarding;
 use super::in_tree::InTree;
-use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::{Hops, adapters_by_switch, ends_on};
 
@@ -45,11 +45,11 @@ const ENOUGH: u64 = 100;
 ///
 /// - `forwarding`: complete tables under the rule.
 ///
-/// Cost: a pass takes O(D H) with D destination LIDs and H hot channels, and for each destination with hot
+/// Cost: a pass takes O(D H) with D destination LIDs and H switches before hot channels, and for each destination with hot
 /// channels O(S) and O(d h) for each switch that tries, with d the channels of a switch and h the hops of a path;
 /// O(S + C) memory.
 pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwarding: &mut Forwarding) {
-    let adapters = adapters_by_switch(fabric);
+    let (channels, adapters) = (fabric.channels(), adapters_by_switch(fabric));
     let violating: HashSet<Lid> = forwarding.broken.iter().map(|&(_, lid)| lid).collect();
     let ends: Vec<(SwitchId, Lid)> = fabric.switch_ids().flat_map(|s| destinations(fabric, s)).collect();
     let ends: Vec<_> = ends.into_iter().filter(|(_, lid)| !violating.contains(lid)).collect();
@@ -63,18 +63,16 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
             Hot::UpperHalf => relief.goal.max(mean + (largest - mean) / 2),
             Hot::AboveMean => relief.goal.max(mean),
         };
-        let hot: Vec<ChannelId> =
-            (0..load.len()).map(ChannelId::at).filter(|c| load[c.index()] > warm).collect();
+        let hot: Vec<bool> = load.iter().map(|&load| load > warm).collect();
+        let before_hot: Vec<SwitchId> =
+            fabric.switch_ids().filter(|&s| hot[channels.out_range(s)].contains(&true)).collect();
         tree.begin(load, largest);
         let mut moved = false;
         for &(target, lid) in &ends {
             let ports = forwarding.lft.to(lid);
-            let uses = |id: &ChannelId| {
-                let c = fabric.channels().get(*id);
-                load[id.index()] > warm && ports[c.from.index()] == c.out_port.0
-            };
-            let from: Vec<SwitchId> =
-                hot.iter().filter(|id| uses(id)).map(|&id| fabric.channels().get(id).from).collect();
+            let is_hot = |c: ChannelId| hot[c.index()] && load[c.index()] > warm;
+            let uses = |s: &SwitchId| channels.at_port(*s, PortNum(ports[s.index()])).is_some_and(is_hot);
+            let from: Vec<SwitchId> = before_hot.iter().copied().filter(uses).collect();
             tree.paths.lid = Some(lid);
             if from.is_empty() || tree.tries == 0 || !tree.paths.read(target, ports) {
                 continue;

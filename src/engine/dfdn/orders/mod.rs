@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::engine::Task;
 use crate::fabric::{Fabric, Guid, SwitchId};
 use crate::ordering::{
     Dimensions, Rank, Rule, Tree, global_links_first, host_levels, up_down_from, up_down_rank,
 };
-use crate::routing::Hops;
 
 /// An order of the links: how to order the links around a root.
 struct Entry {
@@ -119,10 +119,9 @@ pub(super) struct LinkOrder {
     pub(super) one_path: bool,
 }
 
-/// The orders for the search.
-///
-/// - `roots`: GUIDs of switches that the administrator names; up*/down* from all of them is tried first.
-pub(super) fn orders(fabric: &Fabric, hops: &Hops, roots: &[Guid]) -> Vec<Arc<LinkOrder>> {
+/// The orders for the search. Up*/down* from the roots that the administrator names is tried first.
+pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
+    let Task { fabric, hops, settings, .. } = task;
     let n = fabric.num_switches();
     let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
     let center = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
@@ -134,15 +133,14 @@ pub(super) fn orders(fabric: &Fabric, hops: &Hops, roots: &[Guid]) -> Vec<Arc<Li
             several.push(root);
         }
     }
-    let dimensions = Dimensions::find(fabric);
-    let mut list: Vec<LinkOrder> = from_named(fabric, roots).into_iter().collect();
+    let mut list: Vec<LinkOrder> = from_named(fabric, &settings.roots).into_iter().collect();
     for entry in REGISTRY {
         let roots = match entry.roots {
             Roots::Corner => &[corner][..],
             Roots::Center => &[center],
             Roots::Several => &several,
         };
-        list.extend(roots.iter().filter_map(|&root| entry.order(fabric, dimensions.as_ref(), root)));
+        list.extend(roots.iter().filter_map(|&root| entry.order(fabric, task.dimensions(), root)));
     }
     list.into_iter().map(Arc::new).collect()
 }
@@ -166,20 +164,20 @@ fn from_named(fabric: &Fabric, guids: &[Guid]) -> Option<LinkOrder> {
 
 /// The candidates for stable tables in a fixed sequence, each built when it is requested: up*/down* from the roots that
 /// the administrator names, then the registry's. The root of these is the first switch with the most adapters.
-pub(super) fn stable(fabric: &Fabric, roots: &[Guid]) -> impl Iterator<Item = (LinkOrder, Rule)> {
+pub(super) fn stable(task: Task<'_>) -> impl Iterator<Item = (LinkOrder, Rule)> {
+    let Task { fabric, settings, .. } = task;
     let kinds: [MakeRule; 2] = [Rule::OneVl, Rule::FirstTurnFree];
     let named = kinds.into_iter().filter_map(|kind| {
-        let order = from_named(fabric, roots)?;
+        let order = from_named(fabric, &settings.roots)?;
         let rule = kind(order.rank.clone());
         Some((order, rule))
     });
-    let dimensions = Dimensions::find(fabric);
     let root = fullest(fabric);
     let mut list: Vec<_> =
         REGISTRY.iter().flat_map(|entry| entry.stable.iter().map(move |kind| (kind, entry))).collect();
     list.sort_by_key(|((number, _), _)| *number);
     named.chain(list.into_iter().filter_map(move |((_, kind), entry)| {
-        let order = entry.order(fabric, dimensions.as_ref(), root?)?;
+        let order = entry.order(fabric, task.dimensions(), root?)?;
         let rule = kind(order.rank.clone());
         Some((order, rule))
     }))
@@ -187,8 +185,28 @@ pub(super) fn stable(fabric: &Fabric, roots: &[Guid]) -> impl Iterator<Item = (L
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use super::*;
+    use crate::engine::{Listed, Settings};
+    use crate::routing::Hops;
     use crate::topology::{HyperX, small_members};
+
+    /// What a task comes to whose settings name these roots.
+    fn with_roots<T>(fabric: &Fabric, roots: &[Guid], run: impl FnOnce(Task<'_>) -> T) -> T {
+        let roots = Listed { path: None, entries: roots.to_vec() };
+        let settings = Settings { roots, ..Settings::default() };
+        let (hops, dimensions) = (Hops::new(fabric).unwrap(), OnceLock::new());
+        let limits = settings.lane_limits(fabric).unwrap();
+        run(Task {
+            fabric,
+            hops: &hops,
+            settings: &settings,
+            limits,
+            baseline: None,
+            dimensions: &dimensions,
+        })
+    }
 
     #[test]
     fn the_registry_has_each_name_and_each_number_once() {
@@ -207,7 +225,7 @@ mod tests {
     fn the_search_has_an_order_for_every_entry() {
         let grid = HyperX { dims: vec![4, 3], cas: 1 }.build().unwrap();
         for (name, f) in small_members().into_iter().chain([("a grid", grid)]) {
-            let orders = orders(&f, &Hops::new(&f).unwrap(), &[]);
+            let orders = with_roots(&f, &[], orders);
             let grid = Dimensions::find(&f).is_some();
             for entry in REGISTRY {
                 let has_one = orders.iter().any(|order| order.name.starts_with(entry.name));
@@ -219,16 +237,15 @@ mod tests {
     #[test]
     fn named_roots_come_first_where_they_are_in_the_fabric() {
         let f = crate::topology::FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
-        let hops = Hops::new(&f).unwrap();
         let spines: Vec<Guid> =
             (f.switch_ids().filter(|&s| f.num_adapters_on(s) == 0)).map(|s| f.switch(s).guid).collect();
-        let plain = orders(&f, &hops, &[]);
+        let plain = with_roots(&f, &[], orders);
         for nobody in [&[][..], &[Guid(0x99)]] {
-            assert_eq!(orders(&f, &hops, nobody).len(), plain.len());
+            assert_eq!(with_roots(&f, nobody, orders).len(), plain.len());
         }
         let name = format!("up*/down* from {} named roots", spines.len());
-        assert!(orders(&f, &hops, &spines)[0].name.starts_with(&name));
-        let (order, _) = stable(&f, &spines).next().expect("a candidate");
+        assert!(with_roots(&f, &spines, orders)[0].name.starts_with(&name));
+        let (order, _) = with_roots(&f, &spines, |task| stable(task).next().expect("a candidate"));
         assert_eq!(order.name, name);
         // From the spines all ups come before all downs.
         let leaf = |s: SwitchId| f.num_adapters_on(s) > 0;
