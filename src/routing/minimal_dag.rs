@@ -139,7 +139,7 @@ impl MinimalDag {
     }
 
     /// The next hops of all switches.
-    pub(super) fn all_next_hops(&self) -> impl Iterator<Item = &NextHop> {
+    pub(super) fn all_next_hops(&self) -> impl ExactSizeIterator<Item = &NextHop> {
         self.next_hops.iter()
     }
 

@@ -4,6 +4,7 @@ use super::Criteria;
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::minimal_dag::{MinimalDag, NextHop};
+use crate::routing::under_rule::label_sets::LabelSets;
 use crate::routing::under_rule::paths::Paths;
 
 /// Hops before the destination whose endings are compared, and bits for each.
@@ -87,6 +88,8 @@ pub(super) struct PerTarget {
     best: Vec<Option<u32>>,
     /// By switch: how well its path ends.
     ends: Vec<u64>,
+    /// The predecessors of one switch, where turns have labels.
+    predecessors: Vec<u64>,
 }
 
 impl PerTarget {
@@ -104,6 +107,7 @@ impl PerTarget {
         &mut self,
         fabric: &Fabric,
         rule: &Rule,
+        label_sets: Option<&LabelSets>,
         criteria: &Criteria,
         dag: &MinimalDag,
         hash: u64,
@@ -119,7 +123,7 @@ impl PerTarget {
         let weights = fabric.weights().by_channel();
         for (index, &s) in dag.order.iter().enumerate().skip(1) {
             let first = self.next_hops.len();
-            let Some(violations) = self.gather(rule, dag, index) else {
+            let Some(violations) = self.gather(rule, label_sets, dag, index) else {
                 self.next_hops.truncate(first);
                 self.everywhere = false;
                 continue;
@@ -168,10 +172,25 @@ impl PerTarget {
     /// the fewest predecessors, if they are the same for all destinations.
     ///
     /// Returns their violations.
-    fn gather(&mut self, rule: &Rule, dag: &MinimalDag, index: usize) -> Option<u16> {
+    fn gather(
+        &mut self,
+        rule: &Rule,
+        label_sets: Option<&LabelSets>,
+        dag: &MinimalDag,
+        index: usize,
+    ) -> Option<u16> {
         let first = self.next_hops.len();
         let next_hops = dag.next_hops(index);
-        let predecessors = rule.predecessors(dag.predecessors(dag.order[index]).iter().map(|p| p.channel));
+        let channels = dag.predecessors(dag.order[index]).iter().map(|p| p.channel);
+        let mut set = std::mem::take(&mut self.predecessors);
+        if let Some(sets) = label_sets {
+            sets.collect(channels.clone(), &mut set);
+        }
+        let predecessors = rule.predecessors(channels);
+        let blocks = |channel, position| match label_sets {
+            Some(sets) => sets.blocked(&set, channel, position),
+            None => predecessors.blocked(channel, position),
+        };
         let mut least = (u16::MAX, u32::MAX);
         for &NextHop { channel, to } in next_hops {
             let ahead = self.at[to.index()]?;
@@ -180,9 +199,9 @@ impl PerTarget {
             if violations > least.0 {
                 continue;
             }
-            let blocked = if next_hops.len() > 1 { predecessors.blocked(channel, positions.0) } else { 0 };
+            let blocked = if next_hops.len() > 1 { blocks(channel, positions.0) } else { 0 };
             let fixed = blocked == 0 || positions.0 == positions.1;
-            if !fixed && predecessors.blocked(channel, positions.1) != blocked {
+            if !fixed && blocks(channel, positions.1) != blocked {
                 return None;
             }
             if (violations, blocked) < least {
@@ -193,6 +212,7 @@ impl PerTarget {
                 self.next_hops.push(Eligible { channel, to, positions, hash: 0 });
             }
         }
+        self.predecessors = set;
         Some(least.0)
     }
 
@@ -325,7 +345,7 @@ mod tests {
         let (mut known, mut all) = (0, 0);
         let targets: Vec<SwitchId> = f.switch_ids().collect();
         for_each_target_here(f, &hops, &targets, Lists::All, |dag| {
-            common.learn(f, rule, &criteria, dag, 1);
+            common.learn(f, rule, None, &criteria, dag, 1);
             known += f.switch_ids().filter(|&s| common.at(s).is_some()).count();
             all += f.num_switches();
         });

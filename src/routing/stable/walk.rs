@@ -6,6 +6,7 @@ use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{Rule, Turns};
 use crate::routing::Lookahead;
 use crate::routing::minimal_dag::{MinimalDag, Predecessor};
+use crate::routing::under_rule::label_sets::LabelSets;
 use crate::routing::under_rule::load_walk::ADMITTED;
 use crate::routing::under_rule::paths::{Paths, Walk};
 
@@ -17,6 +18,8 @@ type Path = crate::routing::under_rule::paths::Path<u64>;
 pub(super) struct StableWalk<'a> {
     rule: &'a Rule,
     lookahead: Lookahead,
+    /// Where turns have labels.
+    label_sets: Option<&'a LabelSets>,
     criteria: &'a Criteria,
     paths: Paths<'a, u64>,
     any_violation: bool,
@@ -37,12 +40,14 @@ impl<'a> StableWalk<'a> {
     pub(super) fn new(
         fabric: &'a Fabric,
         rule: &'a Rule,
+        label_sets: Option<&'a LabelSets>,
         lookahead: Lookahead,
         criteria: &'a Criteria,
     ) -> Self {
         Self {
             rule,
             lookahead,
+            label_sets,
             criteria,
             paths: Paths::new(fabric),
             any_violation: false,
@@ -61,7 +66,9 @@ impl<'a> StableWalk<'a> {
         self.paths.target = dag.target;
         let fabric = self.paths.fabric;
         match self.lookahead {
-            Lookahead::Every => self.common.learn(fabric, self.rule, self.criteria, dag, hash),
+            Lookahead::Every => {
+                self.common.learn(fabric, self.rule, self.label_sets, self.criteria, dag, hash)
+            }
             Lookahead::LastOption => self.common.forget(fabric),
         }
         self.assigned = 0;

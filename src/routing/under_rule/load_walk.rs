@@ -1,11 +1,14 @@
 //! The paths of all switches to one destination under a rule, by the load so far.
 
+use std::sync::Arc;
+
 use super::earlier::Earlier;
+use super::label_sets::LabelSets;
 use super::paths::{Paths, Walk};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{AnyTurn, Ascending, AscendingAfterFirst, Rule, Turns};
 use crate::routing::Hops;
-use crate::routing::minimal_dag::{MinimalDag, NextHop};
+use crate::routing::minimal_dag::{MinimalDag, NextHop, Predecessor};
 
 /// A path with [`Turns::rank`] of its first channel.
 type Path = super::paths::Path<u32>;
@@ -28,6 +31,10 @@ pub enum Lookahead {
 pub(in crate::routing) struct LoadWalk<'a> {
     rule: &'a Rule,
     paths: Paths<'a, u32>,
+    /// Where turns have labels.
+    label_sets: Option<Arc<LabelSets>>,
+    /// The predecessors of one switch, as far as they are considered.
+    predecessors: Vec<u64>,
     any_violation: bool,
     lookahead: Lookahead,
     /// With [`Lookahead::LastOption`], by switch: next hops whose switches have not chosen yet; [`ADMITTED`]
@@ -39,6 +46,9 @@ pub(in crate::routing) struct LoadWalk<'a> {
     by_cost: Vec<Option<ByCost>>,
     /// By next hop of the present one of these: cost of the path of the switch that it leads to.
     ahead: Vec<u64>,
+    /// By next hop of that DAG, where turns have labels.
+    seen: Vec<Seen>,
+    /// The target of that DAG.
     known_for: Option<SwitchId>,
     /// By switch, beside its path.
     heads: Vec<Head>,
@@ -54,6 +64,20 @@ struct Known {
     /// Predecessors that it blocks, as a part of a key.
     blocked: u64,
     position: u32,
+}
+
+/// What a next hop came to the last time, where turns have labels.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// The channel by which the switch that it leads to went on; all of this depends on it.
+    next: ChannelId,
+    position: u32,
+    /// Predecessors that it blocks, if all are considered.
+    blocked: u32,
+}
+
+impl Seen {
+    const NOTHING: Self = Self { next: ChannelId(u32::MAX), position: 0, blocked: 0 };
 }
 
 /// Next hops over channels with consecutive numbers, between which cost alone decides.
@@ -79,16 +103,35 @@ const VIOLATIONS: u32 = 56;
 const BLOCKED: u32 = 48;
 
 impl<'a> LoadWalk<'a> {
+    /// Cost: O(S + C), and that of [`LabelSets::new`].
     pub(in crate::routing) fn new(fabric: &'a Fabric, rule: &'a Rule, lookahead: Lookahead) -> Self {
+        let label_sets = LabelSets::new(fabric, rule).map(Arc::new);
+        Self::with_sets(fabric, rule, lookahead, label_sets)
+    }
+
+    /// Another one for the same rule.
+    pub(super) fn beside(&self) -> Self {
+        Self::with_sets(self.paths.fabric, self.rule, self.lookahead, self.label_sets.clone())
+    }
+
+    fn with_sets(
+        fabric: &'a Fabric,
+        rule: &'a Rule,
+        lookahead: Lookahead,
+        label_sets: Option<Arc<LabelSets>>,
+    ) -> Self {
         Self {
             rule,
             paths: Paths::new(fabric),
+            label_sets,
+            predecessors: Vec::new(),
             any_violation: false,
             lookahead,
             options: vec![0; fabric.num_switches()],
             known: Vec::new(),
             by_cost: Vec::new(),
             ahead: Vec::new(),
+            seen: Vec::new(),
             known_for: None,
             heads: vec![Head { key: 0, position: Rule::END }; fabric.num_switches()],
             earlier: None,
@@ -160,7 +203,13 @@ impl<'a> LoadWalk<'a> {
             }
             Rule::OneVl(rank) => self.choose_considering::<_, true>(&Ascending(rank.positions()), dag, load),
             Rule::FirstTurnFree(rank) => self.choose_under(&AscendingAfterFirst(rank.positions()), dag, load),
-            Rule::Labelled { .. } | Rule::Ordered { .. } => self.choose_under(rule, dag, load),
+            Rule::Labelled { .. } | Rule::Ordered { .. } => {
+                let sets = self.label_sets.clone().expect("the rule has labels");
+                match self.lookahead {
+                    Lookahead::Every => self.choose_labelled::<false>(&sets, dag, load),
+                    Lookahead::LastOption => self.choose_labelled::<true>(&sets, dag, load),
+                }
+            }
         }
     }
 
@@ -176,9 +225,7 @@ impl<'a> LoadWalk<'a> {
         let last = LAST && T::BLOCKS;
         self.turn_to(dag);
         if last {
-            for (index, s) in dag.order.iter().enumerate() {
-                self.options[s.index()] = dag.range(index).len() as u32;
-            }
+            self.note_options(dag);
         }
         let mut any_violation = 0;
         for (index, &s) in dag.order.iter().enumerate().skip(1) {
@@ -222,6 +269,65 @@ impl<'a> LoadWalk<'a> {
             }
         }
         self.any_violation = any_violation > 0;
+    }
+
+    /// [`choose`](Self::choose) where turns have labels. `LAST`: [`Lookahead::LastOption`].
+    fn choose_labelled<const LAST: bool>(&mut self, sets: &LabelSets, dag: &MinimalDag, load: &[u64]) {
+        let rule = self.rule;
+        self.turn_to(dag);
+        if self.known_for != Some(dag.target) {
+            self.known_for = Some(dag.target);
+            self.seen.clear();
+            self.seen.resize(dag.all_next_hops().len(), Seen::NOTHING);
+        }
+        if LAST {
+            self.note_options(dag);
+        }
+        let mut any_violation = 0;
+        for (index, &s) in dag.order.iter().enumerate().skip(1) {
+            let next_hops = dag.next_hops(index);
+            let mut best = 0;
+            if next_hops.len() > 1 {
+                let considered = |p: &&Predecessor| !LAST || self.options[p.from.index()] == 1;
+                let channels = dag.predecessors(s).iter().filter(considered).map(|p| p.channel);
+                let any = sets.collect(channels, &mut self.predecessors);
+                let mut least = u64::MAX;
+                for (i, (hop, number)) in next_hops.iter().zip(dag.range(index)).enumerate() {
+                    let ahead = &self.paths.paths[hop.to.index()];
+                    let blocked = |position| match any {
+                        true => sets.blocked(&self.predecessors, hop.channel, position),
+                        false => 0,
+                    };
+                    if self.seen[number].next != ahead.channel {
+                        let position = self.position(rule, hop.channel, hop.to);
+                        let blocked = if LAST { 0 } else { blocked(position) };
+                        self.seen[number] = Seen { next: ahead.channel, position, blocked };
+                    }
+                    let seen = self.seen[number];
+                    let blocked = if LAST { blocked(seen.position) } else { seen.blocked };
+                    let violations =
+                        ahead.violations + u16::from(!Rule::legal(seen.position, ahead.position));
+                    let cost = ahead.cost + load[hop.channel.index()];
+                    let key = u64::from(violations) << VIOLATIONS | u64::from(blocked) << BLOCKED | cost;
+                    (best, least) = if key < least { (i, key) } else { (best, least) };
+                }
+            }
+            let hop = next_hops[best];
+            let path = self.path_over(rule, hop.channel, hop.to, load);
+            any_violation |= path.violations;
+            self.paths.paths[s.index()] = path;
+            if LAST {
+                self.announce(rule, dag, s);
+            }
+        }
+        self.any_violation = any_violation > 0;
+    }
+
+    /// Counts the options of each switch, before any has chosen.
+    fn note_options(&mut self, dag: &MinimalDag) {
+        for (index, s) in dag.order.iter().enumerate() {
+            self.options[s.index()] = dag.range(index).len() as u32;
+        }
     }
 
     fn turn_to(&mut self, dag: &MinimalDag) {

@@ -5,6 +5,7 @@ mod earlier;
 mod in_tree;
 mod keep;
 mod label_search;
+pub(super) mod label_sets;
 pub(super) mod load_walk;
 pub(super) mod paths;
 pub(super) mod port0;

@@ -156,7 +156,7 @@ pub fn ranked_sssp(
     let mut loads = Loads::<u64>::new(&demand);
     let repair = PathRepair { hops, no_legal_path, adapters: &adapters };
     let mut walk = LoadWalk::new(fabric, rule, lookahead);
-    let mut port_0_walks = [(); PORT_0_WALKS].map(|()| LoadWalk::new(fabric, rule, lookahead));
+    let mut port_0_walks = [(); PORT_0_WALKS].map(|()| walk.beside());
     let mut visit = |dags: &[MinimalDag]| {
         if !result.complete {
             return false;
