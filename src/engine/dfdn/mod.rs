@@ -41,7 +41,7 @@ use self::candidates::BalanceBy;
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
-use self::stable::{lasting_plan, stable_plan, stable_tables};
+use self::stable::{Relieved, lasting_plan, stable_tables};
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
@@ -172,8 +172,8 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
             stable_anyway(&objective, lasting_plan(&objective, std::iter::once(first).chain(tables), detours))
         }
         Balance::Auto => {
-            let first = first.and_then(|first| stable_plan(&objective, first, detours));
-            let found = stable_or_searched(&objective, first)?;
+            let first = first.map(|first| first.relieved(&objective));
+            let found = stable_or_searched(&objective, first, detours)?;
             if !is_worth_more_time(task, &found) {
                 return Ok(found);
             }
@@ -200,7 +200,7 @@ fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> R
         Err(why_not) => (None, why_not),
     };
     match (searched_plan(objective, BalanceBy::ExpectedLoad), kept) {
-        (Ok(searched), Some(kept)) if !searched.outdoes(&kept) => Ok(kept),
+        (Ok(searched), Some(kept)) if !searched.outdoes(kept.price, kept.lost) => Ok(kept),
         (Err(_), Some(kept)) => Ok(kept),
         (searched, _) => {
             Ok(searched?.because(format!("a failed link may bring another order of the links ({why_not})")))
@@ -209,23 +209,45 @@ fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> R
 }
 
 /// Stable tables unless searched ones [outdo](Priced::outdoes) them. There is no search where stable tables lose next to
-/// nothing.
+/// nothing, and no plan for stable tables that are outdone anyway.
 fn stable_or_searched(
     objective: &Objective<'_>,
-    stable: Result<Priced, String>,
+    stable: Result<Relieved, String>,
+    detours: f64,
 ) -> Result<Priced, EngineError> {
-    let why_not = match stable {
-        Ok(stable) if stable.is_nearly_as_good() => return Ok(stable),
-        Ok(stable) => match searched_plan(objective, BalanceBy::Load) {
-            Ok(searched) if searched.outdoes(&stable) => {
-                let loss = 100.0 * (stable.price - searched.price);
-                return Ok(searched.because(format!("{ANEW} (balance stable: worth {loss:.1} % less)")));
-            }
-            _ => return Ok(stable),
-        },
-        Err(why_not) => why_not,
+    let search = || searched_plan(objective, BalanceBy::Load);
+    let anew = |searched: Priced, why: String| searched.because(format!("{ANEW} (balance stable: {why})"));
+    let worth_less = |searched: Priced, price: f64| {
+        let loss = 100.0 * (price - searched.price);
+        anew(searched, format!("worth {loss:.1} % less"))
     };
-    Ok(searched_plan(objective, BalanceBy::Load)?.because(format!("{ANEW} (balance stable: {why_not})")))
+    let relieved = match stable {
+        Ok(relieved) => relieved,
+        Err(why_not) => return Ok(anew(search()?, why_not)),
+    };
+    let mut searched = None;
+    if !is_nearly_as_good(relieved.price) {
+        match search() {
+            Ok(found) if found.outdoes(relieved.price, relieved.lost) => {
+                return Ok(worth_less(found, relieved.price));
+            }
+            found => searched = Some(found),
+        }
+    }
+    let stable = match relieved.plan(objective, detours) {
+        Ok(stable) if stable.is_nearly_as_good() => return Ok(stable),
+        Ok(stable) => stable,
+        Err(why_not) => return Ok(anew(searched.unwrap_or_else(search)?, why_not)),
+    };
+    match searched.unwrap_or_else(search) {
+        Ok(found) if found.outdoes(stable.price, stable.lost) => Ok(worth_less(found, stable.price)),
+        _ => Ok(stable),
+    }
+}
+
+/// Whether tables of a price lose next to nothing beside P-SSSP.
+fn is_nearly_as_good(price: f64) -> bool {
+    price <= as_good() + STABLE_LOST
 }
 
 /// The price of tables that are as good as those of P-SSSP, on two VLs.
@@ -251,9 +273,10 @@ impl Priced {
 
     /// Whether these are worth giving up stable tables for: [`STABILITY`] more in all, or [`STABLE_LOST`] more in
     /// bandwidth.
-    fn outdoes(&self, stable: &Self) -> bool {
-        self.price + STABILITY < stable.price
-            || self.price < stable.price && self.lost + STABLE_LOST < stable.lost
+    ///
+    /// - `price`, `lost`: of these.
+    fn outdoes(&self, price: f64, lost: f64) -> bool {
+        self.price + STABILITY < price || self.price < price && self.lost + STABLE_LOST < lost
     }
 
     /// Whether tables by stricter settings are to be had instead: they are worth more than [`STABLE_LOST`] more.
@@ -271,7 +294,7 @@ impl Priced {
 
     /// Whether these lose next to nothing beside P-SSSP.
     fn is_nearly_as_good(&self) -> bool {
-        self.price <= as_good() + STABLE_LOST
+        is_nearly_as_good(self.price)
     }
 
     /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.

@@ -190,27 +190,39 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
 /// tried on large fabrics, or if the candidate would have too many detours anyway, or if the search tried it.
 fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
     let complete = |trial: &Trial| trial.forwarding.complete;
-    let late =
-        |candidate: &Candidate| Some(Trial::new(objective, by, &candidate.with_late_turns(objective.task)?));
     let most = limit(objective.task.settings);
     let is_cheap = Budget::searches_are_cheap(objective.task.fabric);
-    // With whether the candidate itself has all paths.
-    let trial = |candidate: &&Candidate| match Trial::new(objective, by, candidate) {
-        plain if complete(&plain) => (vec![plain], true),
-        _ => (late(candidate).filter(complete).into_iter().collect(), false),
-    };
-    let tried: Vec<(Vec<Trial>, bool)> = candidates.par_iter().map(trial).collect();
-    let none = tried.iter().all(|(found, _)| found.is_empty());
-    let with_tree = |((mut found, is_plain), candidate): ((Vec<Trial>, bool), &&Candidate)| {
+    let tried: Vec<Option<Trial>> = candidates
+        .par_iter()
+        .map(|candidate| Some(Trial::new(objective, by, candidate)).filter(complete))
+        .collect();
+    let mut late: Vec<(usize, Candidate)> = Vec::new();
+    for (i, candidate) in candidates.iter().enumerate().filter(|(i, _)| tried[*i].is_none()) {
+        let Some(new) = candidate.with_late_turns(objective.task) else { continue };
+        // On one VL and with the first turn free they are alike.
+        if !late.iter().any(|(_, other)| other.rule == new.rule && other.lookahead == new.lookahead) {
+            late.push((i, new));
+        }
+    }
+    let mut late: Vec<(usize, Trial)> =
+        late.into_par_iter().map(|(i, candidate)| (i, Trial::new(objective, by, &candidate))).collect();
+    late.retain(|(_, trial)| complete(trial));
+    let none = late.is_empty() && tried.iter().all(Option::is_none);
+    let with_tree = |i: usize, candidate: &Candidate| {
         let is_beside =
             |other: &&Candidate| other.tree_reserved && Arc::ptr_eq(&other.order, &candidate.order);
         let promises = is_cheap && candidate.probe.broken <= most && !candidates.iter().any(is_beside);
-        if !is_plain && (none || promises) {
-            found.push(Trial::with_tree(objective, by, (*candidate).clone()));
-        }
-        found
+        let is_wanted = tried[i].is_none() && (none || promises);
+        is_wanted.then(|| Trial::with_tree(objective, by, candidate.clone()))
     };
-    tried.into_par_iter().zip(candidates).flat_map(with_tree).collect()
+    let trees: Vec<Option<Trial>> =
+        candidates.par_iter().enumerate().map(|(i, candidate)| with_tree(i, candidate)).collect();
+    let mut late = late.into_iter().peekable();
+    let with_late = |(i, (plain, tree)): (usize, (Option<Trial>, Option<Trial>))| {
+        let late = late.next_if(|(of, _)| *of == i).map(|(_, trial)| trial);
+        [plain, late, tree].into_iter().flatten()
+    };
+    tried.into_iter().zip(trees).enumerate().flat_map(with_late).collect()
 }
 
 /// Several SLs, by the candidate that is worth most; its labels are those of SL 0.

@@ -10,7 +10,7 @@ use super::Priced;
 use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::{Budget, spread};
-use super::objective::Objective;
+use super::objective::{Measured, Objective};
 use super::orders::stable;
 use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
 use crate::engine::Task;
@@ -52,7 +52,7 @@ pub(super) fn lasting_plan(
 ) -> Result<Priced, String> {
     let mut best: Result<Priced, String> = Err(NO_RULE.to_owned());
     for found in tables {
-        let plan = found.and_then(|stable| stable_plan(objective, stable, limit));
+        let plan = found.and_then(|stable| stable.relieved(objective).plan(objective, limit));
         best = match (plan, best) {
             (Ok(plan), _) if plan.lasts_well() => return Ok(plan),
             (Ok(new), Ok(old)) if old.price <= new.price => Ok(old),
@@ -64,27 +64,50 @@ pub(super) fn lasting_plan(
     best
 }
 
-/// Relieves the hot channels of stable tables, and reserves the tree where multicast needs it. Detours stay: a failed link
-/// would bring other ones, and other labels for the shortest paths in place of them.
-///
-/// # Errors
-/// Why they do not fit, in words.
-pub(super) fn stable_plan(objective: &Objective<'_>, stable: Stable, limit: f64) -> Result<Priced, String> {
-    let plan = |candidate: &Candidate, mut forwarding: Forwarding| {
+/// Stable tables whose hot channels were relieved.
+pub(super) struct Relieved {
+    candidate: Candidate,
+    forwarding: Forwarding,
+    measured: Measured,
+    /// What they cost by the objective.
+    pub(super) price: f64,
+    /// Share of the bandwidth that is lost, with what detours take.
+    pub(super) lost: f64,
+}
+
+impl Stable {
+    /// Relieves their hot channels. Detours stay: a failed link would bring other ones, and other labels for the shortest
+    /// paths in place of them.
+    pub(super) fn relieved(self, objective: &Objective<'_>) -> Relieved {
+        let Self { candidate, mut forwarding } = self;
         objective.relieve(&candidate.rule, BY, &mut forwarding);
-        let remark = "a failed link changes few tables (balance stable)".to_owned();
         let measured = objective.measure(&forwarding);
-        one_sl(objective, candidate, forwarding, measured, vec![remark], None)
-    };
-    let Stable { mut candidate, forwarding } = stable;
-    let found = plan(&candidate, forwarding);
-    if found.plan.serves_multicast() {
-        return Ok(found);
+        let price = objective.price(&measured, candidate.rule.vls(), 1);
+        let lost = objective.lost(&measured) + measured.detours;
+        Relieved { candidate, forwarding, measured, price, lost }
     }
-    reserve_tree(objective.task, &mut candidate);
-    let forwarding = candidate.route(objective.task, BY, candidate.detours());
-    fits(&forwarding, limit)?;
-    Ok(plan(&candidate, forwarding))
+}
+
+impl Relieved {
+    /// The plan. It reserves the tree where multicast needs it.
+    ///
+    /// # Errors
+    /// Why tables around the tree do not fit, in words.
+    pub(super) fn plan(self, objective: &Objective<'_>, limit: f64) -> Result<Priced, String> {
+        let plan = |Self { candidate, forwarding, measured, .. }: Self| {
+            let remark = "a failed link changes few tables (balance stable)".to_owned();
+            one_sl(objective, &candidate, forwarding, measured, vec![remark], None)
+        };
+        let mut candidate = self.candidate.clone();
+        let found = plan(self);
+        if found.plan.serves_multicast() {
+            return Ok(found);
+        }
+        reserve_tree(objective.task, &mut candidate);
+        let forwarding = candidate.route(objective.task, BY, candidate.detours());
+        fits(&forwarding, limit)?;
+        Ok(plan(Stable { candidate, forwarding }.relieved(objective)))
+    }
 }
 
 fn fits(forwarding: &Forwarding, limit: f64) -> Result<(), String> {
