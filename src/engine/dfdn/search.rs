@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::candidates::{Candidate, Refinement};
-use super::estimate::{Budget, sample, worth};
+use super::estimate::{Budget, sample, spread, worth};
 use super::orders::{LinkOrder, orders};
 use super::tuning::{FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING};
 use crate::engine::Task;
@@ -297,7 +297,8 @@ struct Labelling {
 }
 
 /// Searches labels for one order after the other: a few rounds for as many orders as the budget affords. The best
-/// get all rounds, also with another order for the higher labels, and the best of these fewer labels as well.
+/// get all rounds, also with another order for the higher labels, and the best of these fewer labels as well. Where it
+/// affords a single order, that is the one that labels serve best on a sample of the destinations.
 ///
 /// - `tried`: candidates without labels, the best first.
 fn label(
@@ -309,18 +310,22 @@ fn label(
 ) -> Vec<Candidate> {
     // Labels repair single pairs, so all destinations count.
     let targets = &judged.targets;
+    let search = |labelling: &Labelling, targets: &[SwitchId], rounds: usize| {
+        let &Labelling { ref first, ref higher, lookahead, most, around_tree } = labelling;
+        let (pinned, lowest) = match around_tree {
+            true => (Some(&first.tree), first.tree.with_tree_outermost(task.fabric, &first.rank)),
+            false => (None, first.rank.clone()),
+        };
+        let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
+        let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets, rounds };
+        search_labels(task.fabric, task.hops, search)
+    };
     let run = |searches: &[Labelling], rounds: usize| -> Vec<(Labelling, Candidate)> {
         let found = searches.par_iter().map(|labelling| {
-            let Labelling { first, higher, lookahead, most, around_tree } = labelling.clone();
-            let (pinned, lowest) = match around_tree {
-                true => (Some(&first.tree), first.tree.with_tree_outermost(task.fabric, &first.rank)),
-                false => (None, first.rank.clone()),
-            };
-            let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
-            let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets, rounds };
-            let (rule, probe) = search_labels(task.fabric, task.hops, search);
+            let (rule, probe) = search(labelling, targets, rounds);
             let price = judged.price(&rule, &probe);
-            let (order, refinement, tree_reserved) = (first.clone(), Refinement::Labels(higher), around_tree);
+            let Labelling { first, higher, lookahead, around_tree, .. } = labelling.clone();
+            let (order, refinement, tree_reserved) = (first, Refinement::Labels(higher), around_tree);
             let found = Candidate { order, refinement, rule, lookahead, tree_reserved, probe, price };
             (labelling.clone(), found)
         });
@@ -339,9 +344,15 @@ fn label(
     let round = LABEL_WORK * targets.len();
     let affordable = budget.rounds(2 * round * LEAST_ROUNDS).clamp(1, searches.len());
     if affordable == 1 {
+        // On few destinations, all of them take as long as one round on all destinations.
+        let some = spread(task.fabric, (targets.len() / (LEAST_ROUNDS * searches.len())).max(TELLING));
+        let broken = searches.par_iter().map(|labelling| search(labelling, &some, LEAST_ROUNDS).1.price());
+        let broken: Vec<f64> = broken.collect();
+        let best = (0..searches.len()).min_by(|&a, &b| broken[a].total_cmp(&broken[b])).unwrap_or(0);
+        let best = searches.swap_remove(best);
         // There is no time to search around the tree once it turns out that multicast needs that.
-        let around = Labelling { around_tree: true, ..searches[0].clone() };
-        let found = run(&[searches[0].clone(), around], Budget::tree_rounds(task.fabric));
+        let around = Labelling { around_tree: true, ..best.clone() };
+        let found = run(&[best, around], Budget::tree_rounds(task.fabric));
         return found.into_iter().map(|(_, candidate)| candidate).collect();
     }
     budget.spend(affordable * round * LEAST_ROUNDS);
