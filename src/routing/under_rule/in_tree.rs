@@ -52,6 +52,12 @@ pub(super) struct InTree<'a> {
     pub(super) target: SwitchId,
     /// By switch: the channel that it takes; meaningless at the target.
     pub(super) next: Vec<ChannelId>,
+    /// By switch: where that leads, as [`measure`](Self::measure) found it.
+    ahead: Vec<SwitchId>,
+    /// By channel: where it leads.
+    ends: Vec<SwitchId>,
+    /// By channel: see [`Weights`](crate::fabric::Weights).
+    weights: &'a [u8],
     /// By switch: hops to the target.
     pub(super) length: Vec<u16>,
     /// By switch: routes that it forwards.
@@ -73,6 +79,9 @@ impl<'a> InTree<'a> {
             lid: None,
             target: SwitchId(0),
             next: vec![ChannelId(0); n],
+            ahead: vec![SwitchId(0); n],
+            ends: fabric.channels().as_slice().iter().map(|c| c.to).collect(),
+            weights: fabric.weights().by_channel(),
             length: vec![0; n],
             flow: vec![0; n],
             order: Vec::with_capacity(n),
@@ -98,12 +107,11 @@ impl<'a> InTree<'a> {
     ///
     /// Cost: O(S).
     pub(super) fn measure(&mut self) {
-        let channels = self.fabric.channels();
+        self.ahead.iter_mut().zip(&self.next).for_each(|(ahead, next)| *ahead = self.ends[next.index()]);
         if self.is_sorted() {
             self.length[self.target.index()] = 0;
             for &s in &self.order {
-                let to = channels.get(self.next[s.index()]).to;
-                self.length[s.index()] = self.length[to.index()] + 1;
+                self.length[s.index()] = self.length[self.ahead[s.index()].index()] + 1;
             }
         } else {
             self.sort();
@@ -115,28 +123,22 @@ impl<'a> InTree<'a> {
         };
         self.flow.iter_mut().zip(routes).for_each(|(flow, routes)| *flow = times * routes);
         for &s in self.order.iter().rev() {
-            let to = channels.get(self.next[s.index()]).to;
-            self.flow[to.index()] += self.flow[s.index()];
+            self.flow[self.ahead[s.index()].index()] += self.flow[s.index()];
         }
     }
 
     /// Whether the order has all switches but the target, each after its next hop.
     fn is_sorted(&self) -> bool {
-        let channels = self.fabric.channels();
-        let after_next = |s: SwitchId| {
-            let to = channels.get(self.next[s.index()]).to;
-            self.place[to.index()] < self.place[s.index()]
-        };
+        let mut ways = self.ahead.iter().zip(&self.place).enumerate();
         self.order.len() + 1 == self.place.len()
             && self.place[self.target.index()] == 0
-            && self.fabric.switch_ids().all(|s| s == self.target || after_next(s))
+            && ways.all(|(s, (ahead, place))| self.place[ahead.index()] < *place || s == self.target.index())
     }
 
     /// Computes the lengths, and sorts the switches by them: that order serves all trees of shortest paths to the target.
     fn sort(&mut self) {
         const UNKNOWN: u16 = u16::MAX;
-        let channels = self.fabric.channels();
-        let Self { length, order, place, target, .. } = self;
+        let Self { length, order, place, target, ahead, .. } = self;
         length.fill(UNKNOWN);
         length[target.index()] = 0;
         order.clear();
@@ -145,7 +147,7 @@ impl<'a> InTree<'a> {
             let mut at = s;
             while length[at.index()] == UNKNOWN && trail.len() < length.len() {
                 trail.push(at);
-                at = channels.get(self.next[at.index()]).to;
+                at = ahead[at.index()];
             }
             let mut hops = length[at.index()];
             if hops == UNKNOWN {
@@ -186,7 +188,7 @@ impl<'a> InTree<'a> {
     }
 
     pub(super) fn to(&self, channel: ChannelId) -> SwitchId {
-        self.fabric.channels().get(channel).to
+        self.ends[channel.index()]
     }
 
     /// The channel over which a switch goes on; `None` at the target.
@@ -210,7 +212,7 @@ impl<'a> InTree<'a> {
 
     /// What a route adds to the load of a channel.
     pub(super) fn weight(&self, channel: ChannelId) -> u64 {
-        u64::from(self.fabric.weights().by_channel()[channel.index()])
+        u64::from(self.weights[channel.index()])
     }
 
     /// Writes the ports by switch.

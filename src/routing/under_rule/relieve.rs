@@ -196,8 +196,10 @@ impl<'a> Tree<'a> {
         self.tries -= 1;
         let all = self.note_savings(switch, flow, load);
         let mut best: Option<(f64, ChannelId)> = None;
-        for (channel, c) in self.paths.fabric.channels().out(switch).filter(|&(channel, _)| channel != here) {
-            if self.paths.length[c.to.index()] >= self.paths.length[switch.index()] {
+        let length = self.paths.length[switch.index()];
+        let out = self.paths.fabric.channels().out_range(switch).map(ChannelId::at);
+        for channel in out.filter(|&channel| channel != here) {
+            if self.paths.length[self.paths.to(channel).index()] >= length {
                 continue;
             }
             let least = best.map_or(0.0, |(least, _)| least);
