@@ -8,6 +8,8 @@ mod tests;
 mod turns;
 mod walk;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rayon::prelude::*;
 
 use self::descents::{DescentChannels, depth, ingress};
@@ -92,8 +94,16 @@ pub fn stable_sssp(
             write_rows(rows, &mut result.lft);
             [with, left].concat()
         }
-        _ => fabric.switch_ids().collect(),
+        _ => {
+            let (with, bare) = with_and_without_adapters(fabric);
+            match no_legal_path {
+                NoLegalPath::Break => fabric.switch_ids().collect(),
+                // Where a switch stays without a path, it is most often one to these: then there is no need to go on.
+                NoLegalPath::Detour(_) => [bare, with].concat(),
+            }
+        }
     };
+    let is_incomplete = AtomicBool::new(false);
     for wave in targets.chunks(WAVE) {
         let parts = wave.par_chunks(CHUNK).map(|targets| {
             let mut part = Part::new(fabric);
@@ -103,6 +113,7 @@ pub fn stable_sssp(
                 criteria: &criteria,
                 demand: &demand,
                 walk: StableWalk::new(fabric, rule, label_sets.as_ref(), lookahead, &criteria),
+                is_incomplete: &is_incomplete,
             };
             for_each_target_here(fabric, hops, targets, Lists::All, |dag| router.route_to(dag, &mut part));
             part
@@ -219,12 +230,14 @@ struct Router<'a> {
     criteria: &'a Criteria,
     demand: &'a Demand<'a>,
     walk: StableWalk<'a>,
+    /// Whether some thread has left a switch without a path: then the others stop.
+    is_incomplete: &'a AtomicBool,
 }
 
 impl Router<'_> {
     /// All destinations on the target of a DAG, adapters before port 0.
     fn route_to(&mut self, dag: &MinimalDag, part: &mut Part) {
-        if part.stats.incomplete {
+        if self.is_incomplete.load(Ordering::Relaxed) {
             return;
         }
         let target = dag.target;
@@ -238,6 +251,7 @@ impl Router<'_> {
                 if self.walk.any_violation() {
                     self.repair.repair(&mut self.walk, dag, destination, (end, lid), &mut part.stats);
                     if part.stats.incomplete {
+                        self.is_incomplete.store(true, Ordering::Relaxed);
                         return;
                     }
                 }

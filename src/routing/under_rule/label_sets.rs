@@ -108,9 +108,10 @@ mod tests {
                 let sets = LabelSets::new(&f, &rule).expect("labels");
                 let mut set = Vec::new();
                 for (id, c) in f.channels().iter() {
-                    let into = f.channels().out(c.from).map(|(_, back)| back.reverse);
+                    let into: Vec<ChannelId> =
+                        f.channels().out(c.from).map(|(_, back)| back.reverse).collect();
                     for skip in 1..4 {
-                        let some: Vec<ChannelId> = into.clone().step_by(skip).collect();
+                        let some: Vec<ChannelId> = into.iter().copied().step_by(skip).collect();
                         sets.collect(some.iter().copied(), &mut set);
                         for (next, _) in f.channels().out(c.to).take(5) {
                             let position = rule.position_of(id, Some(next));
