@@ -344,7 +344,7 @@ fn label(
     let round = LABEL_WORK * targets.len();
     let affordable = budget.rounds(2 * round * LEAST_ROUNDS).clamp(1, searches.len());
     if affordable == 1 {
-        // On few destinations, all of them take as long as one round on all destinations.
+        // On so few destinations that all searches together take as long as one round on all of them.
         let some = spread(task.fabric, (targets.len() / (LEAST_ROUNDS * searches.len())).max(TELLING));
         let broken = searches.par_iter().map(|labelling| search(labelling, &some, LEAST_ROUNDS).1.price());
         let broken: Vec<f64> = broken.collect();

@@ -87,7 +87,7 @@ impl<'a> LeastLoaded<'a> {
             self.asked.push(Asked { index, switch, kind });
         }
         self.asked.reverse();
-        // By number in the list: the one before.
+        // The last one of this kind, by index.
         let mut before = None;
         for Asked { index, kind, .. } in &mut self.asked {
             let Kind::InLine { repeated, .. } = kind else { continue };
