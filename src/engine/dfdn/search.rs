@@ -9,7 +9,9 @@ use rayon::prelude::*;
 use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, spread, worth};
 use super::orders::{LinkOrder, orders};
-use super::tuning::{FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING};
+use super::tuning::{
+    FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL_PRICE,
+};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
@@ -348,7 +350,9 @@ fn label(
         let some = spread(task.fabric, (targets.len() / (LEAST_ROUNDS * searches.len())).max(TELLING));
         let broken = searches.par_iter().map(|labelling| search(labelling, &some, LEAST_ROUNDS).1.price());
         let broken: Vec<f64> = broken.collect();
-        let best = (0..searches.len()).min_by(|&a, &b| broken[a].total_cmp(&broken[b])).unwrap_or(0);
+        // The first one that hardly any other betters: on a sample, less than what a VL counts says little.
+        let least = broken.iter().copied().fold(f64::INFINITY, f64::min);
+        let best = broken.iter().position(|&broken| broken <= least + VL_PRICE).unwrap_or(0);
         let best = searches.swap_remove(best);
         // There is no time to search around the tree once it turns out that multicast needs that.
         let around = Labelling { around_tree: true, ..best.clone() };
