@@ -168,12 +168,10 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
     loop {
         all.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then_with(|| a.by_worth(b)));
         let is_open = all[0].trial.is_ok() && (is_small || !all[0].exceeds);
-        // What others have to better: the best plan so far.
-        let none = if is_open { f64::INFINITY } else { all[0].price };
-        let settled = all.iter().filter(|judged| judged.trial.is_err() && judged.has_tree && !judged.exceeds);
-        let least = settled.map(|judged| judged.price).fold(none, f64::min);
+        let least = if is_open { f64::INFINITY } else { all[0].price };
+        let is_settled = |judged: &Judged| judged.trial.is_err() && judged.has_tree && !judged.exceeds;
         let mut next: Vec<usize> = (0..usize::from(is_open)).collect();
-        if is_open && is_cheap && least == f64::INFINITY || is_small {
+        if is_open && is_cheap && !all.iter().any(is_settled) || is_small {
             let others = all.iter().enumerate().skip(1);
             let others =
                 others.filter(|(_, other)| other.trial.is_ok() && !other.exceeds && other.at_best < least);
