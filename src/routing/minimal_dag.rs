@@ -15,6 +15,12 @@ impl NextHop {
     pub(super) const NONE: Self = Self { channel: ChannelId(0), to: SwitchId(0) };
 }
 
+/// The first channel of some next hops over channels with consecutive numbers; `None` over other ones.
+pub(super) fn in_line(next_hops: &[NextHop]) -> Option<ChannelId> {
+    let first = next_hops.first()?.channel;
+    next_hops.iter().zip(first.0..).all(|(hop, c)| hop.channel.0 == c).then_some(first)
+}
+
 /// A channel and the switch that it comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Predecessor {

@@ -1,7 +1,7 @@
 //! The least loaded paths over a DAG, for one destination after the other.
 
 use crate::fabric::{ChannelId, Fabric, SwitchId};
-use crate::routing::minimal_dag::{MinimalDag, NextHop};
+use crate::routing::minimal_dag::{MinimalDag, NextHop, in_line};
 
 /// The least loaded paths of all switches to one destination.
 ///
@@ -150,12 +150,6 @@ impl<'a> LeastLoaded<'a> {
             self.flow[to.index()] += flow;
         }
     }
-}
-
-/// The first channel of some whose numbers are consecutive.
-fn in_line(next_hops: &[NextHop]) -> Option<ChannelId> {
-    let first = next_hops.first()?.channel;
-    next_hops.iter().zip(first.0..).all(|(hop, c)| hop.channel.0 == c).then_some(first)
 }
 
 /// The number of the next hop of least cost, the first of those, and that cost.

@@ -45,7 +45,8 @@ pub fn sssp_to_adapters(fabric: &Fabric, hops: &Hops) -> Forwarding {
     let (lft, load) = route(fabric, hops, &targets, EndPort::is_adapter);
     let adapters = fabric.adapters().count() as u64;
     let lids: u64 = fabric.adapters().map(|(_, end)| end.lids().count() as u64).sum();
-    Forwarding { lft, load, pairs: lids * adapters.saturating_sub(1), ..Forwarding::nothing(fabric) }
+    let pairs = lids * adapters.saturating_sub(1);
+    Forwarding { lft, load, pairs, broken: Vec::new(), broken_pairs: 0, detours: 0, complete: true }
 }
 
 /// Routes to the end ports on some switches that are wanted. Returns the tables, and the routes by channel.

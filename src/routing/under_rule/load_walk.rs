@@ -8,7 +8,7 @@ use super::paths::{Paths, Walk};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{AnyTurn, Ascending, AscendingAfterFirst, Rule, Turns};
 use crate::routing::Hops;
-use crate::routing::minimal_dag::{MinimalDag, NextHop, Predecessor};
+use crate::routing::minimal_dag::{MinimalDag, NextHop, Predecessor, in_line};
 
 /// A path with [`Turns::rank`] of its first channel.
 type Path = super::paths::Path<u32>;
@@ -102,6 +102,12 @@ struct Head {
 const VIOLATIONS: u32 = 56;
 const BLOCKED: u32 = 48;
 
+/// By which a switch chooses: fewer violations come first, then fewer blocked predecessors, then less load.
+#[inline(always)]
+fn key(violations: u16, blocked: u32, cost: u64) -> u64 {
+    u64::from(violations) << VIOLATIONS | u64::from(blocked) << BLOCKED | cost
+}
+
 impl<'a> LoadWalk<'a> {
     /// Cost: O(S + C), and that of [`LabelSets::new`].
     pub(in crate::routing) fn new(fabric: &'a Fabric, rule: &'a Rule, lookahead: Lookahead) -> Self {
@@ -158,6 +164,14 @@ impl<'a> LoadWalk<'a> {
             hops: ahead.hops + 1,
             extra: turns.rank(channel),
         }
+    }
+
+    /// Gives a switch its next hop. Returns the violations of its path.
+    #[inline(always)]
+    fn take(&mut self, turns: &impl Turns, switch: SwitchId, hop: NextHop, load: &[u64]) -> u16 {
+        let path = self.path_over(turns, hop.channel, hop.to, load);
+        self.paths.paths[switch.index()] = path;
+        path.violations
     }
 
     /// How many predecessors of a switch a path over a channel at a position blocks, as far as the lookahead
@@ -255,15 +269,11 @@ impl<'a> LoadWalk<'a> {
                     } else {
                         self.blocked(turns, dag, s, (hop.channel, position))
                     };
-                    let cost = ahead.cost + load[hop.channel.index()];
-                    let key = u64::from(violations) << VIOLATIONS | u64::from(blocked) << BLOCKED | cost;
+                    let key = key(violations, blocked, ahead.cost + load[hop.channel.index()]);
                     (best, least) = if key < least { (i, key) } else { (best, least) };
                 }
             }
-            let hop = next_hops[best];
-            let path = self.path_over(turns, hop.channel, hop.to, load);
-            any_violation |= path.violations;
-            self.paths.paths[s.index()] = path;
+            any_violation |= self.take(turns, s, next_hops[best], load);
             if last {
                 self.announce(turns, dag, s);
             }
@@ -307,15 +317,11 @@ impl<'a> LoadWalk<'a> {
                     let blocked = if LAST { blocked(seen.position) } else { seen.blocked };
                     let violations =
                         ahead.violations + u16::from(!Rule::legal(seen.position, ahead.position));
-                    let cost = ahead.cost + load[hop.channel.index()];
-                    let key = u64::from(violations) << VIOLATIONS | u64::from(blocked) << BLOCKED | cost;
+                    let key = key(violations, blocked, ahead.cost + load[hop.channel.index()]);
                     (best, least) = if key < least { (i, key) } else { (best, least) };
                 }
             }
-            let hop = next_hops[best];
-            let path = self.path_over(rule, hop.channel, hop.to, load);
-            any_violation |= path.violations;
-            self.paths.paths[s.index()] = path;
+            any_violation |= self.take(rule, s, next_hops[best], load);
             if LAST {
                 self.announce(rule, dag, s);
             }
@@ -400,9 +406,8 @@ impl<'a> LoadWalk<'a> {
             let legal =
                 next_hops.iter().zip(known).all(|(hop, known)| known.position < entered[hop.to.index()]);
             let alike = known.iter().all(|k| k.blocked == known[0].blocked);
-            let first = next_hops.first().map_or(ChannelId(0), |hop| hop.channel);
-            let consecutive = next_hops.iter().zip(first.0..).all(|(hop, c)| hop.channel.0 == c);
-            let by_cost = (legal && alike && consecutive && next_hops.len() > 1).then(|| {
+            let in_line = in_line(next_hops).filter(|_| legal && alike && next_hops.len() > 1);
+            let by_cost = in_line.map(|first| {
                 let before = self.by_cost.last().is_some_and(Option::is_some).then(|| dag.next_hops(i - 1));
                 let to = |hop: &NextHop| hop.to;
                 let repeated =
