@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::Priced;
 use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
@@ -161,7 +163,7 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
         }
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
-        for most in 2..task.limits.vls.min(STABLE_LABEL_VLS) {
+        let labelled = (2..task.limits.vls.min(STABLE_LABEL_VLS)).into_par_iter().map(|most| {
             let search = LabelSearch {
                 ranks: &ranks,
                 most,
@@ -174,10 +176,11 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
             let refinement = Refinement::Labels(candidate.order.clone());
             let labelled = Candidate { rule, refinement, ..candidate.clone() };
             let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
-            if forwarding.complete {
-                *candidate = labelled;
-                return Some(forwarding);
-            }
+            (labelled, forwarding)
+        });
+        if let Some((labelled, forwarding)) = labelled.find_first(|(_, forwarding)| forwarding.complete) {
+            *candidate = labelled;
+            return Some(forwarding);
         }
     }
     if plain.complete {

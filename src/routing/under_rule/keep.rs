@@ -82,7 +82,7 @@ pub fn keep_paths(
             }
             let mut stats = DetourStats::default();
             let Forwarding { lft, load, .. } = &mut result;
-            if walk.resume(hops, dag.target, lft.to(lid), load, patient) {
+            if walk.resume(dag.target, lft.to(lid), load, patient) {
                 stats.detours += match end.is_adapter() {
                     true => walk.paths().detours(hops).map(|s| adapters[s.index()]).sum(),
                     false => 0,

@@ -47,8 +47,8 @@ pub struct LabelSearch<'a> {
 ///
 /// Returns the rule and what it costs, as [`probe`](super::probe()) counts it.
 ///
-/// Cost: that of [`probe`](super::probe()) and O(P log P) for sorting a round, with P <= S T the pairs of turns
-/// in use by T targets.
+/// Cost: that of [`probe`](super::probe()) and O(P log d) for sorting a round, with P <= S T the pairs of turns
+/// in use by T targets, and d channels of a switch.
 pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (Rule, Probe) {
     let labels = Labels::ones(fabric);
     let last = search.ranks.len() - 1;
@@ -113,7 +113,8 @@ fn rounds(
     let mut since = 0;
     let mut pairs = Vec::new();
     for _ in 0..search.rounds {
-        let probe = measure(fabric, hops, &rule, search, &mut pairs);
+        let probe;
+        (pairs, probe) = measure(fabric, hops, &rule, search, pairs);
         since += 1;
         if best.as_ref().is_none_or(|(_, least)| probe.price() < least.price()) {
             best = Some((rule.clone(), probe));
@@ -140,30 +141,30 @@ struct Pair {
     weight: u64,
 }
 
-/// Routes to the targets under a rule and adds the pairs of turns in use to those of earlier rounds.
+/// Routes to the targets under a rule. Returns the pairs of turns in use with those of earlier rounds, sorted, and what
+/// the rule costs.
 fn measure(
     fabric: &Fabric,
     hops: &Hops,
     rule: &Rule,
     search: LabelSearch<'_>,
-    pairs: &mut Vec<Pair>,
-) -> Probe {
+    mut earlier: Vec<Pair>,
+) -> (Vec<Pair>, Probe) {
     let turn = |first, second| match rule {
         Rule::Labelled { labels, .. } => labels.turn(first, second) as u32,
         _ => 0,
     };
-    let labelled = matches!(rule, Rule::Labelled { .. });
-    let key = |p: &Pair| if labelled { (p.first, p.second) } else { (p.middle, p.last) };
-    let numbers = match rule {
-        Rule::Labelled { labels, .. } => labels.by_turn().len(),
-        _ => fabric.channels().len(),
+    let (numbers, key): (usize, fn(&Pair) -> (u32, u32)) = match rule {
+        Rule::Labelled { labels, .. } => (labels.by_turn().len(), |p| (p.first, p.second)),
+        _ => (fabric.channels().len(), |p| (p.middle, p.last)),
     };
     let mut tally = Tally::new(fabric);
     let mut walk = LoadWalk::new(fabric, rule, search.lookahead);
-    for pair in pairs.iter_mut() {
+    for pair in &mut earlier {
         pair.weight = pair.weight * MEMORY.0 / MEMORY.1;
     }
-    pairs.retain(|p| p.weight > 0);
+    earlier.retain(|p| p.weight > 0);
+    let mut pairs = Vec::new();
     for_each_target(fabric, hops, search.targets, Lists::All, |dag| {
         let here = fabric.num_adapters_on(dag.target) as u64;
         tally.walk(&mut walk, dag, here);
@@ -177,14 +178,38 @@ fn measure(
             });
         });
     });
-    sort_by_number(pairs, numbers, |pair| key(pair).1);
-    sort_by_number(pairs, numbers, |pair| key(pair).0);
-    pairs.dedup_by(|next, kept| {
-        let same = key(next) == key(kept);
-        kept.weight += if same { next.weight } else { 0 };
-        same
-    });
-    tally.finish(fabric)
+    (united(earlier, pairs, numbers, key), tally.finish(fabric))
+}
+
+/// Pairs of two lists, sorted, with the weights of the same pair added up.
+///
+/// - `earlier`: sorted, each pair once.
+/// - `more`: in any order.
+/// - `key`: tells pairs apart; its first number is below `numbers`.
+///
+/// Cost: O(P log d + N) with P pairs, N numbers, and d pairs with the same first number.
+fn united(
+    earlier: Vec<Pair>,
+    mut more: Vec<Pair>,
+    numbers: usize,
+    key: impl Fn(&Pair) -> (u32, u32),
+) -> Vec<Pair> {
+    sort_by_number(&mut more, numbers, |pair| key(pair).0);
+    more.chunk_by_mut(|a, b| key(a).0 == key(b).0).for_each(|same| same.sort_unstable_by_key(|p| key(p).1));
+    let mut all: Vec<Pair> = Vec::with_capacity(earlier.len() + more.len() / 2);
+    let mut add = |pair: Pair| match all.last_mut().filter(|last| key(last) == key(&pair)) {
+        Some(last) => last.weight += pair.weight,
+        None => all.push(pair),
+    };
+    let mut more = more.into_iter().peekable();
+    for pair in earlier {
+        while let Some(next) = more.next_if(|next| key(next) < key(&pair)) {
+            add(next);
+        }
+        add(pair);
+    }
+    more.for_each(add);
+    all
 }
 
 impl Pair {

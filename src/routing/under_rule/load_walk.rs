@@ -7,7 +7,6 @@ use super::label_sets::LabelSets;
 use super::paths::{Paths, Walk};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{AnyTurn, Ascending, AscendingAfterFirst, Rule, Turns};
-use crate::routing::Hops;
 use crate::routing::minimal_dag::{MinimalDag, NextHop, Predecessor, in_line};
 
 /// A path with [`Turns::rank`] of its first channel.
@@ -428,14 +427,7 @@ impl<'a> LoadWalk<'a> {
     /// - `patient`: a conflict counts as a hop.
     ///
     /// Cost: O(S + C), and that of [`Earlier::conflicts`] for the channels of the switches that have lost theirs.
-    pub(super) fn resume(
-        &mut self,
-        hops: &Hops,
-        target: SwitchId,
-        ports: &[u8],
-        load: &[u64],
-        patient: bool,
-    ) -> bool {
+    pub(super) fn resume(&mut self, target: SwitchId, ports: &[u8], load: &[u64], patient: bool) -> bool {
         self.patient = patient;
         self.paths.read(target, ports);
         let mut earlier = Earlier::default();
@@ -444,7 +436,7 @@ impl<'a> LoadWalk<'a> {
         self.follow(load);
         self.search(load);
         self.any_violation = false;
-        let complete = self.paths.complete() || self.reroute_others(hops, load);
+        let complete = self.paths.complete() || self.reroute_others(load);
         self.earlier = None;
         complete
     }

@@ -3,8 +3,6 @@
 //! Two walks choose between minimal paths: `load_walk.rs` by the load so far, `stable/walk.rs` by the expected
 //! load.
 
-use std::collections::VecDeque;
-
 use super::NoLegalPath;
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Rule, Tree};
@@ -145,62 +143,92 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
     /// A legal path to the target with the least sum of its hops and of the switches on it that have to change
     /// their next hop. Forced switches keep theirs.
     ///
-    /// Searches backward from the target, first where the sum and the hops that are left (to `from`, by `hops`) are least.
-    /// Of the paths that begin with the same channel, only those count whose position is later than that of the cheaper
-    /// ones: more channels may lead to them.
+    /// Searches backward from the target, first where the sum is least that a path from `from` has at least
+    /// ([`prices_from`](Self::prices_from)); of those, deepest first. Of the paths that begin with the same channel, only
+    /// those count whose position is later than that of the cheaper ones: more channels may lead to them.
     ///
     /// Cost: O(C d), with d channels out of a switch, where few switches are passed by several; mostly far less.
-    fn legal_path(&mut self, rule: &Rule, hops: &Hops, from: SwitchId) -> Option<Vec<ChannelId>> {
+    fn legal_path(&mut self, rule: &Rule, from: SwitchId) -> Option<Vec<ChannelId>> {
         let channels = self.fabric.channels();
-        let left = hops.row(from);
+        let left = self.prices_from(from);
         // Paths as their first channel, their position, and the rest of the path.
         let mut paths: Vec<(ChannelId, u32, Option<usize>)> = Vec::new();
         // By channel: the latest position so far. What a channel adds to the price is always the same, so later
         // paths over it are no cheaper.
         let mut latest = std::mem::take(&mut self.latest);
         latest.fill(None);
-        // The paths to go on from, by price. Each channel adds at most three: itself, a change, and a step away.
-        let mut open: VecDeque<VecDeque<Option<usize>>> = VecDeque::from(vec![VecDeque::new(); 4]);
-        open[0].push_back(None);
+        // The paths to go on from, by price.
+        let mut open = Levels::default();
+        open.push(0, None);
         let mut found = None;
-        while found.is_none() && open.iter().any(|paths| !paths.is_empty()) {
-            let Some(path) = open[0].pop_front() else {
-                open.rotate_left(1);
-                continue;
-            };
+        while let Some((price, path)) = open.pop() {
             let follow = || std::iter::successors(path, |&i: &usize| paths[i].2).map(|i| paths[i].0);
             let (here, next, ahead) = match path.map(|i| paths[i]) {
                 None => (self.target, None, Rule::END),
                 Some((channel, ..)) if channels.get(channel).from == from => {
                     found = Some(follow().collect());
-                    continue;
+                    break;
                 }
                 Some((channel, position, _)) => (channels.get(channel).from, Some(channel), position),
             };
             let mut more = Vec::new();
             for (_, out) in channels.out(here) {
                 let (back, s) = (out.reverse, out.to);
+                let Some(adds) = self.adds(back, s, from).filter(|_| left[s.index()] != NO_PATH) else {
+                    continue;
+                };
                 let position = rule.position_of(back, next);
-                let free = self.forced[s.index()].is_none_or(|forced| forced == back);
                 let is_later = latest[back.index()].is_none_or(|latest| latest < position);
-                if !free || !is_later || !Rule::legal(position, ahead) || s == self.target {
+                if !is_later || !Rule::legal(position, ahead) || s == self.target {
                     continue;
                 }
                 if follow().any(|c| channels.get(c).from == s) {
                     continue;
                 }
                 latest[back.index()] = Some(position);
-                let changes = s != from && !(self.has_path(s) && self.paths[s.index()].channel == back);
-                let estimate = usize::from(left[s.index()]) + 1 - usize::from(left[here.index()]);
-                more.push((estimate + usize::from(changes), (back, position, path)));
+                // No sum gets less: what is left to a switch is the least over its channels.
+                let price = price + usize::from(adds + left[s.index()] - left[here.index()]);
+                more.push((price, (back, position, path)));
             }
-            for (price, path) in more {
-                open[price].push_back(Some(paths.len()));
+            for (price, path) in more.into_iter().rev() {
+                open.push(price, Some(paths.len()));
                 paths.push(path);
             }
         }
         self.latest = latest;
         found
+    }
+
+    /// What a channel adds to the price of a path from `from`: a hop, and the change of a next hop. `None` where the
+    /// switch must take another channel.
+    fn adds(&self, channel: ChannelId, s: SwitchId, from: SwitchId) -> Option<u16> {
+        let free = self.forced[s.index()].is_none_or(|forced| forced == channel);
+        let changes = s != from && !(self.has_path(s) && self.paths[s.index()].channel == channel);
+        free.then(|| 1 + u16::from(changes))
+    }
+
+    /// By switch: the least price of a path that `from` may have to it, legal or not; [`NO_PATH`] where it has none.
+    ///
+    /// Cost: O(C).
+    fn prices_from(&self, from: SwitchId) -> Vec<u16> {
+        let mut prices = vec![NO_PATH; self.paths.len()];
+        prices[from.index()] = 0;
+        let mut open = Levels::default();
+        open.push(0, from);
+        while let Some((price, s)) = open.pop() {
+            if usize::from(prices[s.index()]) < price {
+                continue;
+            }
+            for (channel, c) in self.fabric.channels().out(s) {
+                let Some(adds) = self.adds(channel, s, from) else { continue };
+                let more = prices[s.index()] + adds;
+                if more < prices[c.to.index()] {
+                    prices[c.to.index()] = more;
+                    open.push(usize::from(more), c.to);
+                }
+            }
+        }
+        prices
     }
 
     /// Forces the switches on a path onto it.
@@ -336,13 +364,13 @@ pub(in crate::routing) trait Walk<'a> {
     /// Returns whether every switch has a legal path in the end.
     ///
     /// Cost: O(C d) for each path, with d channels out of a switch, where few switches are passed by several.
-    fn reroute_others(&mut self, hops: &Hops, destination: Self::Destination<'_>) -> bool {
+    fn reroute_others(&mut self, destination: Self::Destination<'_>) -> bool {
         self.paths_mut().forced.fill(None);
         for _ in 0..MAX_REROUTES {
             let paths = self.paths();
             let Some(stuck) = paths.fabric.switch_ids().find(|&s| !paths.has_path(s)) else { return true };
             let rule = self.rule();
-            let Some(path) = self.paths_mut().legal_path(rule, hops, stuck) else { return false };
+            let Some(path) = self.paths_mut().legal_path(rule, stuck) else { return false };
 
             self.paths_mut().force_path(&path);
             self.follow(destination);
@@ -474,6 +502,38 @@ pub(in crate::routing) trait Walk<'a> {
     }
 }
 
+/// What to go on from in a search, by price.
+struct Levels<T> {
+    by_price: Vec<Vec<T>>,
+    /// The least price that may still have some.
+    least: usize,
+}
+
+impl<T> Default for Levels<T> {
+    fn default() -> Self {
+        Self { by_price: Vec::new(), least: 0 }
+    }
+}
+
+impl<T> Levels<T> {
+    /// - `price`: at least that of the last item taken.
+    fn push(&mut self, price: usize, item: T) {
+        self.by_price.resize_with(self.by_price.len().max(price + 1), Vec::new);
+        self.by_price[price].push(item);
+    }
+
+    /// An item of the least price, the last one added, with its price.
+    fn pop(&mut self) -> Option<(usize, T)> {
+        while let Some(items) = self.by_price.get_mut(self.least) {
+            if let Some(item) = items.pop() {
+                return Some((self.least, item));
+            }
+            self.least += 1;
+        }
+        None
+    }
+}
+
 /// What a rule costs some destinations, as in [`Forwarding`](super::Forwarding).
 #[derive(Default)]
 pub(in crate::routing) struct DetourStats {
@@ -516,10 +576,95 @@ impl PathRepair<'_> {
             }
             NoLegalPath::Detour(tree) => {
                 let complete = walk.detour(dag, self.hops, destination, tree)
-                    || tree.is_none() && walk.reroute_others(self.hops, destination);
+                    || tree.is_none() && walk.reroute_others(destination);
                 stats.incomplete = !complete;
                 stats.detours += walk.paths().detours(self.hops).map(weight).sum::<u64>();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load_walk::{LoadWalk, Lookahead};
+    use super::*;
+    use crate::ordering::up_down_rank;
+    use crate::routing::minimal_dag::{Lists, for_each_target};
+    use crate::topology::{Random, fail_links, small_members};
+
+    /// The least price of any legal path without a loop, by trying all of up to some channels; `None` where there is none.
+    fn least_price<X: Copy + Default>(
+        paths: &Paths<'_, X>,
+        rule: &Rule,
+        path: &mut Vec<ChannelId>,
+        price: u16,
+        (from, most): (SwitchId, usize),
+    ) -> Option<u16> {
+        let channels = paths.fabric.channels();
+        let (here, next) = match path.last() {
+            None => (paths.target, None),
+            Some(&first) => (channels.get(first).from, Some(first)),
+        };
+        if here == from {
+            return Some(price);
+        }
+        let ahead = path.last().map_or(Rule::END, |&first| {
+            let next = path.len().checked_sub(2).map(|i| path[i]);
+            rule.position_of(first, next)
+        });
+        if path.len() == most {
+            return None;
+        }
+        let mut least = None;
+        for (_, out) in channels.out(here) {
+            let (back, s) = (out.reverse, out.to);
+            let is_new = s != paths.target && path.iter().all(|&c| channels.get(c).from != s);
+            let legal = Rule::legal(rule.position_of(back, next), ahead);
+            if let Some(adds) = paths.adds(back, s, from).filter(|_| is_new && legal) {
+                path.push(back);
+                let found = least_price(paths, rule, path, price + adds, (from, most));
+                path.pop();
+                least = least.into_iter().chain(found).min();
+            }
+        }
+        least
+    }
+
+    #[test]
+    fn a_path_that_reroutes_others_has_the_least_price() {
+        let random = Random { switches: 12, degree: 3, cas: 1, seed: 3 }.build().unwrap();
+        let damaged = fail_links(&random, 3, 1).unwrap();
+        let mut found = 0;
+        for (name, f) in small_members().into_iter().chain([("random", random), ("damaged", damaged)]) {
+            if f.num_switches() > 16 {
+                continue;
+            }
+            let hops = Hops::new(&f).unwrap();
+            let rule = Rule::OneVl(up_down_rank(&f, SwitchId(0)));
+            let mut walk = LoadWalk::new(&f, &rule, Lookahead::Every);
+            let load = vec![0; f.channels().len()];
+            let targets: Vec<_> = f.switch_ids().collect();
+            for_each_target(&f, &hops, &targets, Lists::All, |dag| {
+                walk.choose(dag, &load);
+                let paths = walk.paths_mut();
+                paths.drop_illegal();
+                // A path that must not change.
+                paths.forced.fill(None);
+                let kept = paths.outward_order.last().filter(|&&s| s != dag.target);
+                if let Some(&kept) = kept {
+                    paths.forced[kept.index()] = paths.next(kept);
+                }
+                for from in f.switch_ids().filter(|&s| s != dag.target) {
+                    let path = paths.legal_path(&rule, from);
+                    let adds = |&c: &ChannelId| paths.adds(c, f.channels().get(c).from, from).unwrap();
+                    let ours = path.as_ref().map(|path| path.iter().map(adds).sum::<u16>());
+                    let most = ours.map_or(6, usize::from);
+                    let least = least_price(paths, &rule, &mut Vec::new(), 0, (from, most));
+                    assert_eq!(ours, least, "{name}: {from:?} to {:?}", dag.target);
+                    found += usize::from(ours.is_some());
+                }
+            });
+        }
+        assert!(found > 1000, "{found}");
     }
 }
