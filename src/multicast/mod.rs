@@ -295,12 +295,15 @@ struct Growth<'a, G> {
     out: Vec<Vec<ChannelId>>,
     /// By channel x class: VLs of the multicast packets in it, as bits.
     held: Vec<u16>,
+    /// By channel x class: see [`Graph::injected`]. Trees from many roots ask for the same.
+    injected: Vec<Option<u16>>,
 }
 
 impl<'a, G: Graph> Growth<'a, G> {
     fn new(fabric: &'a Fabric, classes: usize, graph: G) -> Self {
-        let held = vec![0; fabric.channels().len() * classes];
-        Self { fabric, graph, classes, out: vec![Vec::new(); fabric.num_switches()], held }
+        let all = fabric.channels().len() * classes;
+        let (out, held, injected) = (vec![Vec::new(); fabric.num_switches()], vec![0; all], vec![None; all]);
+        Self { fabric, graph, classes, out, held, injected }
     }
 
     /// Grows a tree from a root for some classes of SLs. Returns its channels away from the root in the order in which
@@ -389,7 +392,8 @@ impl<'a, G: Graph> Growth<'a, G> {
         let channels = self.fabric.channels();
         let (back, near) = (channels.get(edge).reverse, channels.get(edge).from);
         for c in [edge, back] {
-            let injected = self.graph.injected(c, class);
+            let index = self.index(c, class);
+            let injected = *self.injected[index].get_or_insert_with(|| self.graph.injected(c, class));
             self.hold(c, class, injected, changed);
             if injected == 0 {
                 return false;

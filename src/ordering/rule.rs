@@ -1,8 +1,10 @@
 //! Which turns a path may take one after the other, and on which VL.
 
+use rayon::prelude::*;
+
 use super::virtual_channel_order::position;
 use super::{Rank, VirtualChannelOrder};
-use crate::fabric::{ChannelId, Fabric, Vl};
+use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
 use crate::tables::{Sl2Vl, SlVlRow};
 
 /// A label for each turn between two channels: the VL that a packet takes after the turn, from 1.
@@ -201,14 +203,19 @@ impl Rule {
     /// 0 use VL 0, and so do packets to them.
     pub fn sl2vl(&self, fabric: &Fabric) -> Sl2Vl {
         let mut sl2vl = Sl2Vl::new(fabric);
-        let channels = fabric.channels();
-        for (first, c) in channels.iter() {
-            let ports = sl2vl.ports_of(c.to);
-            let rows = &mut sl2vl.of_mut(c.to)[c.in_port.index() * ports..][..ports];
-            for (second, d) in channels.out(c.to) {
-                rows[d.out_port.index()] = SlVlRow::uniform(Vl(self.label(first, second)));
-            }
+        if matches!(self, Self::Any | Self::OneVl(_)) {
+            return sl2vl;
         }
+        let channels = fabric.channels();
+        sl2vl.by_switch_mut().into_par_iter().enumerate().for_each(|(s, (ports, rows))| {
+            let out = || channels.out(SwitchId::at(s));
+            for (_, back) in out() {
+                let rows = &mut rows[back.out_port.index() * ports..][..ports];
+                for (second, c) in out() {
+                    rows[c.out_port.index()] = SlVlRow::uniform(Vl(self.label(back.reverse, second)));
+                }
+            }
+        });
         sl2vl
     }
 }

@@ -108,6 +108,18 @@ impl Sl2Vl {
         &mut self.rows_mut()[first..][..side * side]
     }
 
+    /// For each switch its [number of ports](Self::ports_of) and its [rows](Self::of), mutable.
+    pub fn by_switch_mut(&mut self) -> Vec<(usize, &mut [SlVlRow])> {
+        let side = self.side.clone();
+        let mut rest = self.rows_mut();
+        let of = side.into_iter().map(|side| {
+            let (rows, more) = std::mem::take(&mut rest).split_at_mut(side * side);
+            rest = more;
+            (side, rows)
+        });
+        of.collect()
+    }
+
     /// All rows, indexed by [`Sl2Vl::index`].
     pub fn rows(&self) -> &[SlVlRow] {
         &self.rows
