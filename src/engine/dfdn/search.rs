@@ -30,7 +30,8 @@ pub(super) struct Search<'a> {
 
 impl Search<'_> {
     /// Improves the rank of the best and labels turns, until the budget is spent. Turns are labelled only where that leaves
-    /// pairs without a legal minimal path, or where plain orders sufficed.
+    /// adapter pairs without a legal minimal path, or where plain orders sufficed: paths to switches alone are not worth a VL
+    /// more.
     pub(super) fn go_on(&mut self) {
         let task = self.task;
         let sufficed = std::mem::take(&mut self.ended_early);
@@ -39,7 +40,7 @@ impl Search<'_> {
             let all = Judged::on_all(task);
             let improved = improve(task, &all, &self.tried, &mut self.budget);
             add(&mut self.tried, improved);
-            if task.limits.vls > 2 && (sufficed || self.tried[0].probe.broken_switches > 0.0) {
+            if task.limits.vls > 2 && (sufficed || self.tried[0].probe.broken > 0.0) {
                 let labelled = label(task, &all, &self.orders, &self.tried, &mut self.budget);
                 add(&mut self.tried, labelled);
             }

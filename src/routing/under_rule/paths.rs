@@ -44,6 +44,8 @@ pub(in crate::routing) struct Paths<'a, X> {
     pub(in crate::routing) outward_order: Vec<SwitchId>,
     /// By switch: the channel that it must take.
     forced: Vec<Option<ChannelId>>,
+    /// The destination switch for which these are the reroutes that gave all switches a path.
+    rerouted: Option<SwitchId>,
     /// By switch, after [`count`](Self::count): routes that it forwards.
     pub(in crate::routing) flow: Vec<u64>,
     /// By channel.
@@ -72,6 +74,7 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
             paths: vec![none; n],
             outward_order: Vec::with_capacity(n),
             forced: vec![None; n],
+            rerouted: None,
             flow: vec![0; n],
             out_port: fabric.channels().as_slice().iter().map(|c| c.out_port.0).collect(),
             weights: fabric.weights().by_channel(),
@@ -174,7 +177,7 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
             let mut more = Vec::new();
             for (_, out) in channels.out(here) {
                 let (back, s) = (out.reverse, out.to);
-                let Some(adds) = self.adds(back, s, from).filter(|_| left[s.index()] != NO_PATH) else {
+                let Some(adds) = self.adds(s, from)(back).filter(|_| left[s.index()] != NO_PATH) else {
                     continue;
                 };
                 let position = rule.position_of(back, next);
@@ -199,12 +202,15 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
         found
     }
 
-    /// What a channel adds to the price of a path from `from`: a hop, and the change of a next hop. `None` where the
-    /// switch must take another channel.
-    fn adds(&self, channel: ChannelId, s: SwitchId, from: SwitchId) -> Option<u16> {
-        let free = self.forced[s.index()].is_none_or(|forced| forced == channel);
-        let changes = s != from && !(self.has_path(s) && self.paths[s.index()].channel == channel);
-        free.then(|| 1 + u16::from(changes))
+    /// What each channel out of a switch adds to the price of a path from `from`: a hop, and the change of a next hop.
+    /// `None` where the switch must take another channel.
+    fn adds(&self, s: SwitchId, from: SwitchId) -> impl Fn(ChannelId) -> Option<u16> {
+        let forced = self.forced[s.index()];
+        let kept = self.has_path(s).then_some(self.paths[s.index()].channel);
+        move |channel| {
+            let may = forced.is_none_or(|forced| forced == channel);
+            may.then(|| 1 + u16::from(s != from && kept != Some(channel)))
+        }
     }
 
     /// By switch: the least price of a path that `from` may have to it, legal or not; [`NO_PATH`] where it has none.
@@ -219,8 +225,9 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
             if usize::from(prices[s.index()]) < price {
                 continue;
             }
+            let adds = self.adds(s, from);
             for (channel, c) in self.fabric.channels().out(s) {
-                let Some(adds) = self.adds(channel, s, from) else { continue };
+                let Some(adds) = adds(channel) else { continue };
                 let more = prices[s.index()] + adds;
                 if more < prices[c.to.index()] {
                     prices[c.to.index()] = more;
@@ -231,11 +238,24 @@ impl<'a, X: Copy + Default> Paths<'a, X> {
         prices
     }
 
-    /// Forces the switches on a path onto it.
+    /// Drops what switches must take.
+    fn free_all(&mut self) {
+        self.forced.fill(None);
+        self.rerouted = None;
+    }
+
+    /// Forces the switches on a path onto it. Only [`Walk::follow`] makes paths of that.
     fn force_path(&mut self, path: &[ChannelId]) {
         for &channel in path {
+            self.forced[self.fabric.channels().get(channel).from.index()] = Some(channel);
+        }
+        self.take_forced();
+    }
+
+    /// Makes the switches take what they must. Only [`Walk::follow`] makes paths of that.
+    fn take_forced(&mut self) {
+        for &channel in self.forced.iter().flatten() {
             let c = self.fabric.channels().get(channel);
-            self.forced[c.from.index()] = Some(channel);
             let path = &mut self.paths[c.from.index()];
             (path.channel, path.to, path.hops) = (channel, c.to, 0);
         }
@@ -344,7 +364,7 @@ pub(in crate::routing) trait Walk<'a> {
         let Some(tree) = tree.filter(|_| !self.paths().complete()) else {
             return self.paths().complete();
         };
-        self.paths_mut().forced.fill(None);
+        self.paths_mut().free_all();
         while !self.paths().complete() {
             let paths = self.paths_mut();
             for s in paths.fabric.switch_ids() {
@@ -359,24 +379,36 @@ pub(in crate::routing) trait Walk<'a> {
     }
 
     /// Gives paths to the switches that a search has left without, by rerouting others: one switch after the
-    /// other gets a legal path, and paths that this makes illegal are searched anew.
+    /// other gets a legal path, and paths that this makes illegal are searched anew. What served the last
+    /// destination on the same switch is tried first.
     ///
     /// Returns whether every switch has a legal path in the end.
     ///
     /// Cost: O(C d) for each path, with d channels out of a switch, where few switches are passed by several.
     fn reroute_others(&mut self, destination: Self::Destination<'_>) -> bool {
-        self.paths_mut().forced.fill(None);
+        if self.paths().rerouted == Some(self.paths().target) {
+            let (paths, outward_order) = (self.paths().paths.clone(), self.paths().outward_order.clone());
+            self.paths_mut().take_forced();
+            self.follow(destination);
+            self.search(destination);
+            if self.paths().complete() {
+                return true;
+            }
+            (self.paths_mut().paths, self.paths_mut().outward_order) = (paths, outward_order);
+        }
+        self.paths_mut().free_all();
         for _ in 0..MAX_REROUTES {
             let paths = self.paths();
-            let Some(stuck) = paths.fabric.switch_ids().find(|&s| !paths.has_path(s)) else { return true };
+            let Some(stuck) = paths.fabric.switch_ids().find(|&s| !paths.has_path(s)) else { break };
             let rule = self.rule();
             let Some(path) = self.paths_mut().legal_path(rule, stuck) else { return false };
-
             self.paths_mut().force_path(&path);
             self.follow(destination);
             self.search(destination);
         }
-        self.paths().complete()
+        let complete = self.paths().complete();
+        self.paths_mut().rerouted = complete.then_some(self.paths().target);
+        complete
     }
 
     /// Recomputes the paths from the next hops, and removes those that violate the rule with all that lead
@@ -620,7 +652,7 @@ mod tests {
             let (back, s) = (out.reverse, out.to);
             let is_new = s != paths.target && path.iter().all(|&c| channels.get(c).from != s);
             let legal = Rule::legal(rule.position_of(back, next), ahead);
-            if let Some(adds) = paths.adds(back, s, from).filter(|_| is_new && legal) {
+            if let Some(adds) = paths.adds(s, from)(back).filter(|_| is_new && legal) {
                 path.push(back);
                 let found = least_price(paths, rule, path, price + adds, (from, most));
                 path.pop();
@@ -656,7 +688,7 @@ mod tests {
                 }
                 for from in f.switch_ids().filter(|&s| s != dag.target) {
                     let path = paths.legal_path(&rule, from);
-                    let adds = |&c: &ChannelId| paths.adds(c, f.channels().get(c).from, from).unwrap();
+                    let adds = |&c: &ChannelId| paths.adds(f.channels().get(c).from, from)(c).unwrap();
                     let ours = path.as_ref().map(|path| path.iter().map(adds).sum::<u16>());
                     let most = ours.map_or(6, usize::from);
                     let least = least_price(paths, &rule, &mut Vec::new(), 0, (from, most));
