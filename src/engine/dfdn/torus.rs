@@ -69,16 +69,14 @@ pub(super) fn torus_plan<'a>(
         return whole.suffices(task).then(|| Ok(Priced::free(whole.plan)));
     }
     let objective = objective.unwrap_or_else(|| Objective::new(task));
-    let best = torus.best(&objective)?;
-    if task.fabric.num_switches() > SEARCHED_TORUS || best.price <= as_good() + VL {
-        return Some(Ok(best));
-    }
     let limits = LaneLimits { vls: task.limits.vls.min(LabelledRoutes::VLS), ..task.limits };
-    let objective = objective.within(limits);
-    match anew(objective.task, Some(objective)) {
-        Ok(found) if found.price < best.price && found.plan.serves_multicast() => Some(Ok(found)),
-        _ => Some(Ok(best)),
-    }
+    let within = objective.within(limits);
+    let search = || (task.fabric.num_switches() <= SEARCHED_TORUS).then(|| anew(within.task, Some(within)));
+    let (best, found) = rayon::join(|| torus.best(&objective), search);
+    let best = best?;
+    let is_better = |found: &Priced| found.price < best.price && found.plan.serves_multicast();
+    let found = found.filter(|_| best.price > as_good() + VL).and_then(Result::ok).filter(is_better);
+    Some(Ok(found.unwrap_or(best)))
 }
 
 /// Tables for other damaged grids: hypercubes, meshes, tori with short rings. Paths begin on a third VL and go on in
