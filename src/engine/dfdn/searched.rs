@@ -9,6 +9,7 @@ use super::build::{df_dn_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
+use super::orders::LinkOrder;
 use super::search::{Search, search};
 use super::straightened::straight_one_sl;
 use super::tuning::{DETOURS, ONE_SL_VLS};
@@ -154,7 +155,7 @@ fn one_sl_plan(
 
 /// Finds the trial that is worth most when its detours are shortest. It comes first, with its plan. Those within the limit
 /// on detours and with a multicast tree come before all others. Where a plan has no such tree, its candidate with its
-/// tree reserved is another trial.
+/// tree reserved is another trial, unless there is one with the tree of the same order already.
 ///
 /// On small fabrics each that might be better gets its plan. On others only two do: the one that is worth most as it is,
 /// and the one that might be worth most; on large ones only the first. More do as long as these have no multicast tree,
@@ -180,8 +181,9 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
         if next.is_empty() {
             return all;
         }
+        let reserved: Vec<Arc<LinkOrder>> = all.iter().filter_map(|judged| judged.reserved.clone()).collect();
         let next: Vec<Judged> = next.into_iter().rev().map(|i| all.remove(i)).collect();
-        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by));
+        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved));
         all.extend(planned.collect::<Vec<_>>());
     }
 }
@@ -299,6 +301,8 @@ impl Trial {
 
 /// A trial or its plan, and what that is worth.
 struct Judged {
+    /// The order whose tree is reserved.
+    reserved: Option<Arc<LinkOrder>>,
     /// Whether more pairs take detours than may.
     exceeds: bool,
     has_tree: bool,
@@ -315,24 +319,30 @@ impl Judged {
         let price = objective.price(&trial.measured, trial.candidate.rule.vls(), 1);
         let at_best = price - DETOURS * detours;
         let exceeds = detours > limit(objective.task.settings);
-        Self { exceeds, has_tree: true, price, at_best, trial: Ok(trial) }
+        let reserved = trial.candidate.tree_reserved.then(|| trial.candidate.order.clone());
+        Self { reserved, exceeds, has_tree: true, price, at_best, trial: Ok(trial) }
     }
 
-    /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it.
-    fn planned(self, objective: &Objective<'_>, by: BalanceBy) -> Vec<Self> {
+    /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of
+    /// its order is not among those that are `reserved` elsewhere.
+    fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
         let Ok(Trial { candidate, forwarding, measured }) = self.trial else { return vec![self] };
         let plan = straight_one_sl(objective, &candidate, forwarding, measured, Vec::new());
         let has_tree = plan.plan.serves_multicast();
         let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
-        let beside = (!has_tree && !candidate.tree_reserved).then(with_tree);
+        let is_wanted = !candidate.tree_reserved
+            && reserved.iter().all(|elsewhere| !Arc::ptr_eq(elsewhere, &candidate.order));
+        let beside = (!has_tree && is_wanted).then(with_tree);
         let exceeds = plan.detours > limit(objective.task.settings);
-        let planned = Self { exceeds, has_tree, price: plan.price, at_best: plan.price, trial: Err(plan) };
+        let (price, at_best) = (plan.price, plan.price);
+        let planned = Self { reserved: self.reserved, exceeds, has_tree, price, at_best, trial: Err(plan) };
         std::iter::once(planned).chain(beside).collect()
     }
 
     /// The plan, with a multicast tree if that may be had.
     fn whatever_it_takes(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
-        let plans = self.planned(objective, by).into_iter().flat_map(|judged| judged.planned(objective, by));
+        let planned = |judged: Self| judged.planned(objective, by, &[]);
+        let plans = planned(self).into_iter().flat_map(planned);
         let best = plans.min_by(Self::by_worth);
         best.and_then(|best| best.trial.err()).expect("there is a plan")
     }
