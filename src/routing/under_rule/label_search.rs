@@ -255,49 +255,60 @@ fn sort_by_number<T: Copy>(items: &mut Vec<T>, numbers: usize, number: impl Fn(&
     *items = sorted;
 }
 
+/// A turn beside another one that packets take before or after it.
+#[derive(Clone, Copy)]
+struct Beside {
+    turn: u32,
+    other: u32,
+    /// The labels with which both may follow each other, as bits.
+    ascends: u8,
+    weight: u64,
+}
+
 /// Coordinate ascent: each turn takes the label that makes most of its pairs legal.
+///
+/// - `pairs`: sorted by their first turns.
 fn choose_labels(labels: &mut Labels, pairs: &[Pair], pinned: &[bool], ranks: &[Rank]) {
-    let mut by_second: Vec<u32> = (0..pairs.len() as u32).collect();
-    sort_by_number(&mut by_second, labels.by_turn().len(), |&i| pairs[i as usize].second);
-    let legal = |a: u8, b: u8, pair: &Pair| {
-        a < b
-            || a == b
-                && ranks[usize::from(a)].positions()[pair.middle as usize]
-                    < ranks[usize::from(a)].positions()[pair.last as usize]
+    let most = ranks.len() - 1;
+    let ascends = |pair: &Pair, label: &usize| {
+        let positions = ranks[*label].positions();
+        positions[pair.middle as usize] < positions[pair.last as usize]
     };
-    let most = (ranks.len() - 1) as u8;
-    let mut gain = vec![0_u64; ranks.len()];
+    let ahead = pairs.iter().map(|pair| {
+        let ascends = (1..=most).filter(|label| ascends(pair, label)).fold(0, |all, label| all | 1 << label);
+        Beside { turn: pair.first, other: pair.second, ascends, weight: pair.weight }
+    });
+    let ahead: Vec<Beside> = ahead.collect();
+    let mut behind: Vec<Beside> =
+        ahead.iter().map(|b| Beside { turn: b.other, other: b.turn, ..*b }).collect();
+    sort_by_number(&mut behind, labels.by_turn().len(), |b| b.turn);
+    // By label, of the turns beside one that have it: what is legal with a lower label, with the same, and with a higher.
+    let (mut lower, mut same, mut higher) = (vec![0; most + 1], vec![0; most + 1], vec![0; most + 1]);
     for _ in 0..PASSES {
         let mut changed = false;
-        // Merge the two orders: a turn is the first one of some pairs and the second one of others.
-        let (mut i, mut j) = (0, 0);
-        while i < pairs.len() || j < pairs.len() {
-            let as_first = pairs.get(i).map_or(u32::MAX, |p| p.first);
-            let as_second = by_second.get(j).map_or(u32::MAX, |&k| pairs[k as usize].second);
-            let turn = as_first.min(as_second);
-            gain.fill(0);
-            while let Some(pair) = pairs.get(i).filter(|p| p.first == turn) {
-                let other = labels.by_turn()[pair.second as usize];
-                for label in 1..=most {
-                    gain[usize::from(label)] += if legal(label, other, pair) { pair.weight } else { 0 };
+        let (mut ahead, mut behind) = (ahead.as_slice(), behind.as_slice());
+        while let Some(turn) = ahead.first().into_iter().chain(behind.first()).map(|b| b.turn).min() {
+            [&mut lower, &mut same, &mut higher].into_iter().for_each(|gain| gain.fill(0));
+            for (list, other_way) in [(&mut ahead, &mut lower), (&mut behind, &mut higher)] {
+                let (these, rest) = list.split_at(list.iter().take_while(|b| b.turn == turn).count());
+                *list = rest;
+                for b in these {
+                    let label = labels.by_turn()[b.other as usize];
+                    other_way[usize::from(label)] += b.weight;
+                    same[usize::from(label)] += b.weight * u64::from(b.ascends >> label & 1);
                 }
-                i += 1;
-            }
-            while let Some(pair) = by_second.get(j).map(|&k| &pairs[k as usize]).filter(|p| p.second == turn)
-            {
-                let other = labels.by_turn()[pair.first as usize];
-                for label in 1..=most {
-                    gain[usize::from(label)] += if legal(other, label, pair) { pair.weight } else { 0 };
-                }
-                j += 1;
             }
             if pinned[turn as usize] {
                 continue;
             }
+            let gain = |label: u8| {
+                let label = usize::from(label);
+                lower[label + 1..].iter().sum::<u64>() + same[label] + higher[..label].iter().sum::<u64>()
+            };
             let now = labels.by_turn()[turn as usize];
             let mut best = now;
-            for label in 1..=most {
-                if gain[usize::from(label)] > gain[usize::from(best)] {
+            for label in 1..=most as u8 {
+                if gain(label) > gain(best) {
                     best = label;
                 }
             }
