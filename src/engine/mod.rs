@@ -542,6 +542,7 @@ fn route_over(
     let task = Task { fabric: links, hops: &hops, settings, limits, baseline, dimensions: &dimensions };
     let planned = classes::plan(engine, task);
     let (mut plan, classes) = planned.map_err(|error| blame(error, links, settings))?;
+    let hops = hops.without_dags();
     narrow::keep_to_vl_0(fabric, plan.vls, &mut plan.sl2vl);
     untrusted::keep_back(fabric, &mut plan.sl2vl);
     if let Some(trees) = &mut plan.trees {

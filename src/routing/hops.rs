@@ -1,8 +1,12 @@
 //! Minimal hop counts between all switches.
 
+use std::fmt;
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
 
 use super::RoutingError;
+use super::minimal_dag::{self, MinimalDag};
 use crate::fabric::{Fabric, SwitchId};
 
 /// The least number of channels between any two switches: one byte a pair, row by row.
@@ -10,6 +14,32 @@ use crate::fabric::{Fabric, SwitchId};
 pub struct Hops {
     switches: usize,
     hops: Vec<u8>,
+    kept: Kept,
+}
+
+/// Minimal-path DAGs that are kept for further passes. They follow from fabric and distances, so they tell no distances
+/// apart.
+#[derive(Default)]
+struct Kept(OnceLock<Option<Vec<MinimalDag>>>);
+
+impl Clone for Kept {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Kept {}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
 }
 
 impl Hops {
@@ -31,7 +61,31 @@ impl Hops {
         hops.par_chunks_mut((ROOTS * switches).max(1))
             .enumerate()
             .try_for_each(|(block, rows)| search(fabric, block * ROOTS, rows))?;
-        Ok(Self { switches, hops })
+        Ok(Self { switches, hops, kept: Kept::default() })
+    }
+
+    /// Builds the minimal-path DAGs of all switches once for all further passes, where that takes at most 200 MB.
+    ///
+    /// - `fabric`: the same.
+    ///
+    /// Cost: O(S C / 8 + S E) with E the channels of a DAG, on all cores.
+    pub fn keep_dags(&self, fabric: &Fabric) {
+        // Two threads may build them at the same time. If one waited for the other, it might wait for itself.
+        if self.kept.0.get().is_none() {
+            let _ = self.kept.0.set(minimal_dag::all(fabric, self));
+        }
+    }
+
+    /// The distances alone.
+    #[must_use]
+    pub fn without_dags(self) -> Self {
+        Self { kept: Kept::default(), ..self }
+    }
+
+    /// The minimal-path DAGs of all switches, if they are kept.
+    pub(super) fn dags(&self, fabric: &Fabric) -> Option<&[MinimalDag]> {
+        debug_assert_eq!(fabric.num_switches(), self.switches);
+        self.kept.0.get()?.as_deref()
     }
 
     /// Distance of every switch from `switch`, and by symmetry to it.

@@ -1,5 +1,7 @@
 //! All minimal paths to one switch, as lists that are fast to walk.
 
+use rayon::prelude::*;
+
 use super::Hops;
 use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
 
@@ -110,6 +112,11 @@ impl MinimalDag {
             last += from.len() as u32;
         }
         self.first[row.len()] = last;
+    }
+
+    /// Frees what only building it needs.
+    fn settle(&mut self) {
+        (self.first_by_switch, self.by_switch) = (Vec::new(), Vec::new());
     }
 
     /// Lists the next hops once more, by the switch that they lead to.
@@ -229,8 +236,32 @@ fn build_ahead(dags: &mut Vec<MinimalDag>, fabric: &Fabric, hops: &Hops, targets
     }
 }
 
+/// The most memory that the DAGs of all switches may take for [`all`] to build them: some 1,000 switches of 20 ports.
+const MOST_BYTES: usize = 200 << 20;
+
+/// The DAGs of all switches, by switch. `None` where they might take more than [`MOST_BYTES`].
+///
+/// Cost: that of [`build`] for all switches, on all cores. Memory: at most 8 C + 20 S bytes for each switch.
+pub(super) fn all(fabric: &Fabric, hops: &Hops) -> Option<Vec<MinimalDag>> {
+    let switches = fabric.num_switches();
+    // A link leads nearer in one direction at most.
+    let next_hops = fabric.channels().len() / 2;
+    let each = next_hops * (size_of::<NextHop>() + size_of::<Predecessor>()) + 20 * switches;
+    if switches * each > MOST_BYTES {
+        return None;
+    }
+    let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+    let chunks = targets.par_chunks(CHUNK).flat_map_iter(|targets| {
+        let mut dags = Vec::new();
+        build(&mut dags, fabric, hops, targets, Lists::All);
+        dags.iter_mut().for_each(MinimalDag::settle);
+        dags
+    });
+    Some(chunks.collect())
+}
+
 /// Calls `visit` with the DAG of each target in turn. Other threads build the next ones meanwhile, so with
-/// more than one core only walking them takes time.
+/// more than one core only walking them takes time. DAGs that are [kept](Hops::keep_dags) are not built.
 pub(super) fn for_each_target(
     fabric: &Fabric,
     hops: &Hops,
@@ -239,7 +270,7 @@ pub(super) fn for_each_target(
     mut visit: impl FnMut(&MinimalDag) + Send,
 ) {
     for_each_block(fabric, hops, targets, lists, |dags| {
-        dags.iter().for_each(&mut visit);
+        dags.iter().for_each(|dag| visit(dag));
         true
     });
 }
@@ -250,14 +281,21 @@ pub(super) fn for_each_block(
     hops: &Hops,
     targets: &[SwitchId],
     lists: Lists,
-    mut visit: impl FnMut(&[MinimalDag]) -> bool + Send,
+    mut visit: impl FnMut(&[&MinimalDag]) -> bool + Send,
 ) {
     let mut chunks = targets.chunks(CHUNK);
+    if let Some(all) = hops.dags(fabric) {
+        let of = |targets: &[SwitchId]| targets.iter().map(|t| &all[t.index()]).collect::<Vec<_>>();
+        // Like the loop below, it ends once `visit` says so.
+        let _ = chunks.all(|targets| visit(&of(targets)));
+        return;
+    }
     let (mut now, mut next) = (Vec::new(), Vec::new());
     build(&mut now, fabric, hops, chunks.next().unwrap_or_default(), lists);
     while !now.is_empty() {
         let coming = chunks.next().unwrap_or_default();
-        let (go_on, ()) = rayon::join(|| visit(&now), || build(&mut next, fabric, hops, coming, lists));
+        let dags: Vec<&MinimalDag> = now.iter().collect();
+        let (go_on, ()) = rayon::join(|| visit(&dags), || build(&mut next, fabric, hops, coming, lists));
         if !go_on {
             return;
         }
@@ -273,6 +311,9 @@ pub(super) fn for_each_target_here(
     lists: Lists,
     mut visit: impl FnMut(&MinimalDag),
 ) {
+    if let Some(all) = hops.dags(fabric) {
+        return targets.iter().for_each(|t| visit(&all[t.index()]));
+    }
     let mut dags = Vec::new();
     for targets in targets.chunks(CHUNK) {
         build(&mut dags, fabric, hops, targets, lists);
@@ -283,12 +324,25 @@ pub(super) fn for_each_target_here(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::small_members;
+    use crate::topology::{Dragonfly, small_members};
+
+    #[test]
+    fn dags_of_large_fabrics_are_not_kept() {
+        let f = Dragonfly::balanced(8).build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        hops.keep_dags(&f);
+        assert!(hops.dags(&f).is_none());
+    }
 
     #[test]
     fn it_holds_every_channel_that_leads_nearer() {
-        for (name, f) in small_members() {
+        let alike = |kept| small_members().into_iter().map(move |(name, f)| (name, f, kept));
+        for (name, f, kept) in alike(false).chain(alike(true)) {
             let hops = Hops::new(&f).unwrap();
+            if kept {
+                hops.keep_dags(&f);
+                assert!(hops.dags(&f).is_some() && hops.clone().without_dags().dags(&f).is_none());
+            }
             let targets: Vec<_> = (0..f.num_switches()).rev().map(SwitchId::at).collect();
             let mut seen = Vec::new();
             for_each_target(&f, &hops, &targets, Lists::All, |dag| {

@@ -29,6 +29,8 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 /// Those of [`by_rules`].
 pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let task = objective.task;
+    // Searches take many passes.
+    task.hops.keep_dags(task.fabric);
     let mut first = search(task);
     let mut found = by_rules(objective, by, &first)?;
     if first.ended_early && !found.is_nearly_as_good() {

@@ -161,6 +161,7 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
                 return Some(forwarding);
             }
         }
+        task.hops.keep_dags(task.fabric);
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
         let labelled = (2..task.limits.vls.min(STABLE_LABEL_VLS)).into_par_iter().map(|most| {

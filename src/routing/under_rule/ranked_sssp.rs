@@ -157,7 +157,7 @@ pub fn ranked_sssp(
     let repair = PathRepair { hops, no_legal_path, adapters: &adapters };
     let mut walk = LoadWalk::new(fabric, rule, lookahead);
     let mut port_0_walks = [(); PORT_0_WALKS].map(|()| walk.beside());
-    let mut visit = |dags: &[MinimalDag]| {
+    let mut visit = |dags: &[&MinimalDag]| {
         if !result.complete {
             return false;
         }
@@ -165,7 +165,7 @@ pub fn ranked_sssp(
         let Forwarding { lft, load, pairs, .. } = &mut result;
         let to_adapters = || {
             let (mut stats, mut twins, mut left) = (DetourStats::default(), Vec::new(), Vec::new());
-            for dag in dags {
+            for &dag in dags {
                 let mut switch = lids(fabric, dag, false);
                 for (lid, end, port) in lids(fabric, dag, true) {
                     let role = fabric.duty(end).role;
@@ -208,7 +208,7 @@ pub fn ranked_sssp(
             let parts = ends.par_chunks(ends.len().div_ceil(PORT_0_WALKS).max(1));
             port_0_walks.par_iter_mut().zip(parts).map(|(walk, ends)| to_switches(walk, ends)).collect()
         };
-        let bare = dags.iter().filter(|dag| adapters[dag.target.index()] == 0);
+        let bare = dags.iter().copied().filter(|dag| adapters[dag.target.index()] == 0);
         let bare = bare.flat_map(|dag| lids(fabric, dag, false).map(move |to| (dag, to))).collect();
         let ((stats, twins, left), mut found_apart) = rayon::join(to_adapters, || apart(bare));
         found_apart.extend(apart(left));
