@@ -54,7 +54,7 @@ pub(super) struct InTree<'a> {
     pub(super) next: Vec<ChannelId>,
     /// By switch: where that leads, as [`measure`](Self::measure) found it.
     ahead: Vec<SwitchId>,
-    /// By channel: where it leads.
+    /// By channel: where it leads. One more, as a single switch has no channel and yet a next one, which means nothing.
     ends: Vec<SwitchId>,
     /// By channel: see [`Weights`](crate::fabric::Weights).
     weights: &'a [u8],
@@ -80,7 +80,7 @@ impl<'a> InTree<'a> {
             target: SwitchId(0),
             next: vec![ChannelId(0); n],
             ahead: vec![SwitchId(0); n],
-            ends: fabric.channels().as_slice().iter().map(|c| c.to).collect(),
+            ends: fabric.channels().as_slice().iter().map(|c| c.to).chain([SwitchId(0)]).collect(),
             weights: fabric.weights().by_channel(),
             length: vec![0; n],
             flow: vec![0; n],
@@ -220,5 +220,25 @@ impl<'a> InTree<'a> {
         for &s in &self.order {
             ports[s.index()] = self.fabric.channels().get(self.next[s.index()]).out_port.0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::sssp;
+    use crate::topology::Xgft;
+
+    #[test]
+    fn a_single_switch_has_no_paths() {
+        let f = Xgft { m: vec![4], w: vec![1], cas: None }.build().unwrap();
+        assert_eq!((f.num_switches(), f.channels().len()), (1, 0));
+        let hops = Hops::new(&f).unwrap();
+        let lft = sssp(&f, &hops);
+        assert_eq!(base_detours(&f, &hops, &lft), 0.0);
+        let adapters = adapters_by_switch(&f);
+        let mut tree = InTree::new(&f, &adapters);
+        assert!(tree.read(SwitchId(0), lft.to(f.adapters().next().unwrap().1.lid)));
+        assert!(tree.obeys(&Rule::Any) && tree.order.is_empty());
     }
 }
