@@ -154,9 +154,11 @@ fn measure(
         Rule::Labelled { labels, .. } => labels.turn(first, second) as u32,
         _ => 0,
     };
-    let (numbers, key): (usize, fn(&Pair) -> (u32, u32)) = match rule {
-        Rule::Labelled { labels, .. } => (labels.by_turn().len(), |p| (p.first, p.second)),
-        _ => (fabric.channels().len(), |p| (p.middle, p.last)),
+    let labelled = matches!(rule, Rule::Labelled { .. });
+    let key = |p: &Pair| if labelled { (p.first, p.second) } else { (p.middle, p.last) };
+    let numbers = match rule {
+        Rule::Labelled { labels, .. } => labels.by_turn().len(),
+        _ => fabric.channels().len(),
     };
     let mut tally = Tally::new(fabric);
     let mut walk = LoadWalk::new(fabric, rule, search.lookahead);
