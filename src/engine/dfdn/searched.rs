@@ -157,7 +157,7 @@ fn one_sl_plan(
 
 /// Finds the trial that is worth most when its detours are shortest. It comes first, with its plan. Those within the limit
 /// on detours and with a multicast tree come before all others. Where a plan has no such tree, its candidate with its
-/// tree reserved is another trial, unless there is one with the tree of the same order already.
+/// tree reserved is another trial, unless one with the tree of the same order already may serve.
 ///
 /// On small fabrics each that might be better gets its plan. On others only two do: the one that is worth most as it is,
 /// and the one that might be worth most; on large ones only the first. More do as long as these have no multicast tree,
@@ -183,7 +183,9 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
         if next.is_empty() {
             return all;
         }
-        let reserved: Vec<Arc<LinkOrder>> = all.iter().filter_map(|judged| judged.reserved.clone()).collect();
+        let may_serve = |judged: &&Judged| judged.has_tree && !judged.exceeds;
+        let reserved = all.iter().filter(may_serve).filter_map(|judged| judged.reserved.clone());
+        let reserved: Vec<Arc<LinkOrder>> = reserved.collect();
         let next: Vec<Judged> = next.into_iter().rev().map(|i| all.remove(i)).collect();
         let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved));
         all.extend(planned.collect::<Vec<_>>());
