@@ -6,17 +6,32 @@ use crate::ordering::VirtualChannelOrder;
 use crate::tables::Sl2Vl;
 
 /// Allows exactly the dependencies that ascend in an order. If all unicast paths ascend in it too, unicast
-/// and multicast close no cycle together. So it needs no knowledge of unicast and no state.
+/// and multicast close no cycle together. So it needs no knowledge of unicast.
 pub(super) struct Ascending<'a> {
-    pub(super) fabric: &'a Fabric,
-    pub(super) sl2vl: &'a Sl2Vl,
-    pub(super) classes: &'a SlClasses,
-    pub(super) order: &'a VirtualChannelOrder,
+    fabric: &'a Fabric,
+    sl2vl: &'a Sl2Vl,
+    classes: &'a SlClasses,
+    order: &'a VirtualChannelOrder,
+    /// By channel x class: what was asked for already. Trees from many roots ask for the same.
+    injected: Vec<Option<u16>>,
+}
+
+impl<'a> Ascending<'a> {
+    pub(super) fn new(
+        fabric: &'a Fabric,
+        sl2vl: &'a Sl2Vl,
+        classes: &'a SlClasses,
+        order: &'a VirtualChannelOrder,
+    ) -> Self {
+        let injected = vec![None; fabric.channels().len() * classes.len()];
+        Self { fabric, sl2vl, classes, order, injected }
+    }
 }
 
 impl Graph for Ascending<'_> {
-    fn injected(&self, channel: ChannelId, class: usize) -> u16 {
-        self.classes.injected(self.fabric, self.sl2vl, channel, class)
+    fn injected(&mut self, channel: ChannelId, class: usize) -> u16 {
+        let known = &mut self.injected[channel.index() * self.classes.len() + class];
+        *known.get_or_insert_with(|| self.classes.injected(self.fabric, self.sl2vl, channel, class))
     }
 
     fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {

@@ -73,7 +73,7 @@ impl SlClasses {
 /// The dependencies that a growing tree has to check.
 pub(super) trait Graph {
     /// The VLs, as bits, with which end ports of a class send into a channel.
-    fn injected(&self, channel: ChannelId, class: usize) -> u16;
+    fn injected(&mut self, channel: ChannelId, class: usize) -> u16;
 
     /// The VL, as a bit, of a class after a turn; 0 if packets are dropped.
     fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16;
@@ -456,7 +456,7 @@ impl<'a> Dependencies<'a> {
 }
 
 impl Graph for Dependencies<'_> {
-    fn injected(&self, channel: ChannelId, class: usize) -> u16 {
+    fn injected(&mut self, channel: ChannelId, class: usize) -> u16 {
         self.injected[channel.index() * self.classes.len() + class]
     }
 

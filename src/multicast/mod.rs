@@ -102,7 +102,7 @@ pub fn mcast_trees(
     let mut forest = Forest { fabric, classes: &classes, trees: Vec::new() };
     let mut pending: Vec<usize> = (0..classes.len()).collect();
     if let Some(known) = known {
-        let graph = Ascending { fabric, sl2vl, classes: &classes, order: &known.lanes };
+        let graph = Ascending::new(fabric, sl2vl, &classes, &known.lanes);
         let mut growth = Growth::new(fabric, classes.len(), graph);
         let given: Vec<_> = known.trees.iter().map(|tree| tree.channels_down(fabric)).collect();
         forest.add(&mut growth, &mut pending, |growth, classes| {
@@ -295,15 +295,12 @@ struct Growth<'a, G> {
     out: Vec<Vec<ChannelId>>,
     /// By channel x class: VLs of the multicast packets in it, as bits.
     held: Vec<u16>,
-    /// By channel x class: see [`Graph::injected`]. Trees from many roots ask for the same.
-    injected: Vec<Option<u16>>,
 }
 
 impl<'a, G: Graph> Growth<'a, G> {
     fn new(fabric: &'a Fabric, classes: usize, graph: G) -> Self {
-        let all = fabric.channels().len() * classes;
-        let (out, held, injected) = (vec![Vec::new(); fabric.num_switches()], vec![0; all], vec![None; all]);
-        Self { fabric, graph, classes, out, held, injected }
+        let held = vec![0; fabric.channels().len() * classes];
+        Self { fabric, graph, classes, out: vec![Vec::new(); fabric.num_switches()], held }
     }
 
     /// Grows a tree from a root for some classes of SLs. Returns its channels away from the root in the order in which
@@ -392,8 +389,7 @@ impl<'a, G: Graph> Growth<'a, G> {
         let channels = self.fabric.channels();
         let (back, near) = (channels.get(edge).reverse, channels.get(edge).from);
         for c in [edge, back] {
-            let index = self.index(c, class);
-            let injected = *self.injected[index].get_or_insert_with(|| self.graph.injected(c, class));
+            let injected = self.graph.injected(c, class);
             self.hold(c, class, injected, changed);
             if injected == 0 {
                 return false;
@@ -474,7 +470,7 @@ mod tests {
             let (sl2vl, order) = (rule.sl2vl(&fabric), rule.virtual_channel_order().unwrap());
             let classes = SlClasses::new(&sl2vl);
             let roots = Roots::new(&fabric, &hops);
-            let graph = Ascending { fabric: &fabric, sl2vl: &sl2vl, classes: &classes, order: &order };
+            let graph = Ascending::new(&fabric, &sl2vl, &classes, &order);
             assert!(roots.shallowest(&mut Growth::new(&fabric, 1, graph), &[0]).is_none(), "p = {p}");
 
             let mut growth = Growth::new(&fabric, 1, Dependencies::new(&fabric, &classes, &sl2vl));

@@ -6,12 +6,14 @@ mod in_tree;
 mod keep;
 mod label_search;
 pub(super) mod label_sets;
+mod levels;
 pub(super) mod load_walk;
 pub(super) mod paths;
 pub(super) mod port0;
 mod probe;
 mod ranked_sssp;
 mod relieve;
+mod reroute;
 
 pub use in_tree::{base_detours, detours_to};
 pub use keep::{keep_paths, lower_unused, raise_unused};
