@@ -10,8 +10,8 @@ use dfdn::fabric::Fabric;
 use dfdn::formats::{ibnetdiscover, json as json_format};
 use dfdn::topology::{
     Candidates, Deimos, Director, Dragonfly, FatTree, Grown, HyperX, Hypercube, Kautz, Megafly, Mesh, Odin,
-    Oft, Random, RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft, attach_adapters,
-    fail_links, fail_switches, slow_links,
+    Oft, Rails, Random, RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft,
+    attach_adapters, fail_links, fail_switches, slow_links,
 };
 
 /// Write a fabric of a family, as ibsim and `dfdn` read it
@@ -171,6 +171,33 @@ enum Family {
         #[arg(long, default_value_t = 8)]
         spines: u32,
     },
+    /// The rail-optimised tree of a GPU cluster, with cross links and service switches
+    Rails {
+        /// Pods
+        #[arg(long)]
+        pods: u32,
+        /// Units of a pod
+        #[arg(long)]
+        units: u32,
+        /// Rails, so leaves of a unit
+        #[arg(long, default_value_t = 8)]
+        rails: u32,
+        /// Spines of a rail in a pod
+        #[arg(long)]
+        spines: u32,
+        /// Cables from a leaf to each of its spines
+        #[arg(long, default_value_t = 1)]
+        width: u32,
+        /// Cores for each number of a spine
+        #[arg(long)]
+        cores: u32,
+        /// Links between leaves, at random
+        #[arg(long, default_value_t = 0)]
+        cross: u32,
+        /// Switches that hang from six leaves each
+        #[arg(long, default_value_t = 0)]
+        services: u32,
+    },
     /// One cycle
     Ring {
         /// Switches
@@ -218,6 +245,10 @@ impl Args {
             }
             Family::Grown { islands, spines } => {
                 Grown { islands, spines, cas: cas.unwrap_or(20), seed }.into()
+            }
+            Family::Rails { pods, units, rails, spines, width, cores, cross, services } => {
+                let cas = cas.unwrap_or(spines.saturating_mul(width));
+                Rails { pods, units, rails, spines, width, cores, cas, cross, services, seed }.into()
             }
             Family::Ring { switches } => Ring { switches, cas: each }.into(),
             Family::Director { ports } => Director { ports, adapters: cas }.into(),

@@ -33,6 +33,7 @@ mod oft;
 mod plan;
 #[cfg(test)]
 mod probe;
+mod rails;
 mod random;
 mod random_irregular;
 mod rewire;
@@ -58,6 +59,7 @@ pub use megafly::Megafly;
 pub use mesh::Mesh;
 pub use odin::Odin;
 pub use oft::Oft;
+pub use rails::Rails;
 pub use random::Random;
 pub use random_irregular::RandomIrregular;
 pub use ring::Ring;
@@ -130,6 +132,7 @@ families! {
     "odin" Odin,
     "deimos" Deimos,
     "grown" Grown,
+    "rails" Rails,
 }
 
 /// Small members of every family except Deimos, which is a single fabric of 108 switches.
@@ -160,6 +163,19 @@ pub fn small() -> Vec<Topology> {
         Director { ports: 48, adapters: None }.into(),
         Odin.into(),
         Grown { islands: 2, spines: 3, cas: 4, seed: 1 }.into(),
+        Rails {
+            pods: 2,
+            units: 3,
+            rails: 2,
+            spines: 2,
+            width: 1,
+            cores: 2,
+            cas: 3,
+            cross: 2,
+            services: 1,
+            seed: 1,
+        }
+        .into(),
     ]
 }
 

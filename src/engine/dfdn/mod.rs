@@ -41,7 +41,7 @@ use self::candidates::BalanceBy;
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
-use self::stable::{Relieved, lasting_plan, stable_tables};
+use self::stable::{NO_RULE, Relieved, StableTables, cheapest, lasting_plan};
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
@@ -159,11 +159,11 @@ fn one_sl_anew(objective: Objective<'_>) -> Option<Priced> {
 fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
     let settings = task.settings;
     let detours = limit(settings);
-    let mut tables = stable_tables(task, detours);
+    let mut tables = StableTables::new(task, detours);
     let first = || match settings.balance {
         Balance::Full => Err("not asked for".to_owned()),
         Balance::Auto if task.dimensions().is_some() => Err("a grid has fewer VLs so".to_owned()),
-        Balance::Stable | Balance::Auto => tables.next().expect("tables, or why there are none"),
+        Balance::Stable | Balance::Auto => tables.next().unwrap_or_else(|| Err(NO_RULE.to_owned())),
     };
     let (objective, first) = rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), first);
     match settings.balance {
@@ -172,8 +172,7 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
             stable_anyway(&objective, lasting_plan(&objective, std::iter::once(first).chain(tables), detours))
         }
         Balance::Auto => {
-            let first = first.map(|first| first.relieved(&objective));
-            let found = stable_or_searched(&objective, first, detours)?;
+            let found = stable_or_searched(&objective, cheapest(&objective, first, tables), detours)?;
             if !is_worth_more_time(task, &found) {
                 return Ok(found);
             }
@@ -226,7 +225,7 @@ fn stable_or_searched(
         Err(why_not) => return Ok(anew(search()?, why_not)),
     };
     let mut searched = None;
-    if !is_nearly_as_good(relieved.price) {
+    if !relieved.is_nearly_as_good() {
         match search() {
             Ok(found) if found.outdoes(relieved.price, relieved.lost) => {
                 return Ok(worth_less(found, relieved.price));

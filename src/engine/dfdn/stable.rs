@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::Priced;
 use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::{Budget, spread};
 use super::objective::{Measured, Objective};
 use super::orders::stable;
-use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
+use super::tuning::{DETOURS, STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
+use super::{Priced, is_nearly_as_good};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
@@ -23,7 +23,7 @@ use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, probe_with
 const BY: BalanceBy = BalanceBy::ExpectedLoad;
 
 /// Why there are no stable tables.
-const NO_RULE: &str = "no rule lasts";
+pub(super) const NO_RULE: &str = "no rule lasts";
 
 /// A candidate that is good enough, and tables by it.
 pub(super) struct Stable {
@@ -31,16 +31,55 @@ pub(super) struct Stable {
     forwarding: Forwarding,
 }
 
-/// Tables of each candidate that leaves nearly all adapter pairs a legal minimal path, on one SL, in a fixed sequence;
-/// or why it has none, in words. Each is made when it is requested.
-///
-/// - `limit`: the largest share of the adapter pairs that may take a detour.
-pub(super) fn stable_tables(task: Task<'_>, limit: f64) -> impl Iterator<Item = Result<Stable, String>> {
-    let routed = good_enough(task).filter_map(move |mut candidate| {
-        let forwarding = route(task, &mut candidate, limit)?;
-        Some(fits(&forwarding, limit).map(|()| Stable { candidate, forwarding }))
-    });
-    routed.chain(std::iter::once_with(|| Err(NO_RULE.to_owned())))
+/// Tables of each candidate that leaves nearly all adapter pairs a legal minimal path, on one SL, in a fixed sequence; or
+/// why it has none, in words. Each is made when it is requested.
+pub(super) struct StableTables<'a> {
+    task: Task<'a>,
+    /// The largest share of the adapter pairs that may take a detour.
+    limit: f64,
+    candidates: Box<dyn Iterator<Item = Candidate> + Send + 'a>,
+}
+
+impl<'a> StableTables<'a> {
+    pub(super) fn new(task: Task<'a>, limit: f64) -> Self {
+        Self { task, limit, candidates: Box::new(good_enough(task)) }
+    }
+
+    /// Leaves out those whose rule needs a search or a tree.
+    fn plain(self) -> impl Iterator<Item = Stable> {
+        let Self { task, limit, candidates } = self;
+        candidates.filter_map(move |candidate| route_plainly(task, candidate, limit).ok())
+    }
+}
+
+impl Iterator for StableTables<'_> {
+    type Item = Result<Stable, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { task, limit, candidates } = self;
+        let stable = candidates.find_map(|candidate| match route_plainly(*task, candidate, *limit) {
+            Ok(stable) => Some(stable),
+            Err((candidate, plain)) => route_anyway(*task, candidate, plain),
+        })?;
+        Some(fits(&stable.forwarding, *limit).map(|()| stable))
+    }
+}
+
+/// The first tables, unless further ones by plain rules are cheaper. These are tried until some lose next to nothing, as
+/// long as only detours stand in the way: what the balance loses, it loses under any rule.
+pub(super) fn cheapest(
+    objective: &Objective<'_>,
+    first: Result<Stable, String>,
+    others: StableTables<'_>,
+) -> Result<Relieved, String> {
+    let mut best = first?.relieved(objective);
+    let mut others = others.plain();
+    while !best.is_nearly_as_good() && best.loses_by_detours_alone() {
+        let Some(next) = others.next() else { break };
+        let next = next.relieved(objective);
+        best = if next.price < best.price { next } else { best };
+    }
+    Ok(best)
 }
 
 /// Plans for stable tables: the first one that [lasts well](Priced::lasts_well), else the cheapest.
@@ -91,6 +130,16 @@ impl Stable {
 }
 
 impl Relieved {
+    /// Whether they lose next to nothing beside P-SSSP.
+    pub(super) fn is_nearly_as_good(&self) -> bool {
+        is_nearly_as_good(self.price)
+    }
+
+    /// Whether they would lose next to nothing without their detours.
+    fn loses_by_detours_alone(&self) -> bool {
+        is_nearly_as_good(self.price - DETOURS * self.measured.detours)
+    }
+
     /// The plan. It reserves the tree where multicast needs it.
     ///
     /// # Errors
@@ -140,27 +189,42 @@ fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
     })
 }
 
-/// Routes with detours. Where these do not reach everything, or exceed the limit, turns get labels for one VL more,
-/// or two: [late turns](Candidate::with_late_turns) where a search takes long and only switches without adapters are
-/// concerned, or what a search finds. Where that does not help, the tree is reserved, at the price of the rank.
+/// Routes with detours, under the rule as it is. Where these do not reach everything, or exceed the limit, turns get labels
+/// for one VL more that need no search: [late turns](Candidate::with_late_turns), where a search takes long and only
+/// switches without adapters are concerned.
 ///
 /// - `limit`: share of the adapter pairs that may take a detour.
 ///
-/// `None` where reserving the tree changed the rule: then the candidate was judged by another one.
-fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwarding> {
+/// # Errors
+/// The candidate, where that does not suffice: with its tables where these are complete.
+fn route_plainly(
+    task: Task<'_>,
+    candidate: Candidate,
+    limit: f64,
+) -> Result<Stable, (Candidate, Option<Forwarding>)> {
     let plain = candidate.route(task, BY, NoLegalPath::Detour(None));
     if plain.complete && plain.nonminimal_share() <= limit.min(STABLE_BROKEN) {
-        return Some(plain);
+        return Ok(Stable { candidate, forwarding: plain });
     }
-    if let Rule::FirstTurnFree(rank) = &candidate.rule {
-        let no_search = candidate.probe.broken == 0.0 && !Budget::searches_are_cheap(task.fabric);
-        if let Some(labelled) = candidate.with_late_turns(task).filter(|_| no_search) {
-            let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
-            if forwarding.complete && forwarding.detours == 0 {
-                *candidate = labelled;
-                return Some(forwarding);
-            }
+    let no_search = candidate.probe.broken == 0.0 && !Budget::searches_are_cheap(task.fabric);
+    if let Some(labelled) = candidate.with_late_turns(task).filter(|_| no_search) {
+        let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
+        if forwarding.complete && forwarding.detours == 0 {
+            return Ok(Stable { candidate: labelled, forwarding });
         }
+    }
+    Err((candidate, Some(plain).filter(|plain| plain.complete)))
+}
+
+/// Routes where the rule as it is does not suffice. With the first turn free, turns get labels that a search finds, for one
+/// VL more or two. Where that does not help, the tables by the plain rule remain, or the tree is reserved, at the price of
+/// the rank.
+///
+/// - `plain`: complete tables by the plain rule.
+///
+/// `None` where reserving the tree changed the rule: then the candidate was judged by another one.
+fn route_anyway(task: Task<'_>, mut candidate: Candidate, plain: Option<Forwarding>) -> Option<Stable> {
+    if let Rule::FirstTurnFree(rank) = &candidate.rule {
         task.hops.keep_dags(task.fabric);
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
@@ -175,20 +239,22 @@ fn route(task: Task<'_>, candidate: &mut Candidate, limit: f64) -> Option<Forwar
             };
             let (rule, _) = search_labels(task.fabric, task.hops, search);
             let refinement = Refinement::Labels(candidate.order.clone());
-            let labelled = Candidate { rule, refinement, ..candidate.clone() };
-            let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
-            (labelled, forwarding)
+            let candidate = Candidate { rule, refinement, ..candidate.clone() };
+            let forwarding = candidate.route(task, BY, NoLegalPath::Detour(None));
+            Stable { candidate, forwarding }
         });
-        if let Some((labelled, forwarding)) = labelled.find_first(|(_, forwarding)| forwarding.complete) {
-            *candidate = labelled;
-            return Some(forwarding);
+        if let Some(labelled) = labelled.find_first(|labelled| labelled.forwarding.complete) {
+            return Some(labelled);
         }
     }
-    if plain.complete {
-        return Some(plain);
+    if let Some(forwarding) = plain {
+        return Some(Stable { candidate, forwarding });
     }
-    let changed = reserve_tree(task, candidate);
-    (!changed).then(|| candidate.route(task, BY, candidate.detours()))
+    if reserve_tree(task, &mut candidate) {
+        return None;
+    }
+    let forwarding = candidate.route(task, BY, candidate.detours());
+    Some(Stable { candidate, forwarding })
 }
 
 /// Drops labels and puts the tree outermost. Returns whether that changed the rank.

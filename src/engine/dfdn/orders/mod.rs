@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::engine::Task;
 use crate::fabric::{Fabric, Guid, SwitchId};
 use crate::ordering::{
-    Dimensions, Rank, Rule, Tree, global_links_first, host_levels, up_down_from, up_down_rank,
+    Dimensions, Rank, Rule, Tree, global_links_first, host_levels, leaf_links_last, up_down_from,
+    up_down_rank,
 };
 
 /// An order of the links: how to order the links around a root.
@@ -34,6 +35,8 @@ enum Roots {
     Corner,
     /// The switch with the lowest distances to all others.
     Center,
+    /// The first switch with the most adapters.
+    Fullest,
     /// Several switches, leaves among them; the name states the root.
     Several,
 }
@@ -65,6 +68,14 @@ const REGISTRY: &[Entry] = &[
         roots: Roots::Center,
         lowest_tree: false,
         one_path: false,
+        stable: &[(3, Rule::FirstTurnFree)],
+    },
+    Entry {
+        name: "links between leaves last",
+        rank: |fabric, _, root| leaf_links_last(fabric, most_adapters(fabric).div_ceil(4), root),
+        roots: Roots::Fullest,
+        lowest_tree: false,
+        one_path: false,
         stable: &[(2, Rule::FirstTurnFree)],
     },
     Entry {
@@ -73,7 +84,7 @@ const REGISTRY: &[Entry] = &[
         roots: Roots::Center,
         lowest_tree: false,
         one_path: false,
-        stable: &[(3, Rule::FirstTurnFree)],
+        stable: &[(4, Rule::FirstTurnFree)],
     },
     Entry {
         name: "up*/down*",
@@ -81,7 +92,7 @@ const REGISTRY: &[Entry] = &[
         roots: Roots::Several,
         lowest_tree: false,
         one_path: false,
-        stable: &[(1, Rule::OneVl), (4, Rule::FirstTurnFree)],
+        stable: &[(1, Rule::OneVl), (5, Rule::FirstTurnFree)],
     },
 ];
 
@@ -94,7 +105,7 @@ impl Entry {
         };
         let name = match self.roots {
             Roots::Several => format!("{} from {}", self.name, fabric.switch(root).description),
-            Roots::Corner | Roots::Center => self.name.to_owned(),
+            Roots::Corner | Roots::Center | Roots::Fullest => self.name.to_owned(),
         };
         Some(LinkOrder { name, rank, tree, one_path: self.one_path })
     }
@@ -128,7 +139,8 @@ pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
     let corner = fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0));
     let mut several: Vec<SwitchId> = Vec::new();
     let spread = (0..4).map(|i| SwitchId::at(i * n / 4));
-    for root in spread.chain([SwitchId::at(n - 1), fullest(fabric).unwrap_or(SwitchId(0)), center]) {
+    let fullest = fullest(fabric).unwrap_or(SwitchId(0));
+    for root in spread.chain([SwitchId::at(n - 1), fullest, center]) {
         if !several.contains(&root) {
             several.push(root);
         }
@@ -138,6 +150,7 @@ pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
         let roots = match entry.roots {
             Roots::Corner => &[corner][..],
             Roots::Center => &[center],
+            Roots::Fullest => &[fullest],
             Roots::Several => &several,
         };
         list.extend(roots.iter().filter_map(|&root| entry.order(fabric, task.dimensions(), root)));
@@ -229,7 +242,12 @@ mod tests {
             let grid = Dimensions::find(&f).is_some();
             for entry in REGISTRY {
                 let has_one = orders.iter().any(|order| order.name.starts_with(entry.name));
-                assert_eq!(has_one, grid || entry.roots != Roots::Corner, "{name}: {}", entry.name);
+                let may_have_one = match entry.roots {
+                    Roots::Corner => grid,
+                    Roots::Fullest => ["grown", "rails"].contains(&name),
+                    Roots::Center | Roots::Several => true,
+                };
+                assert_eq!(has_one, may_have_one, "{name}: {}", entry.name);
             }
         }
     }
