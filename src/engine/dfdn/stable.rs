@@ -48,7 +48,10 @@ impl<'a> StableTables<'a> {
     /// Leaves out those whose rule needs a search or a tree.
     fn plain(self) -> impl Iterator<Item = Stable> {
         let Self { task, limit, candidates } = self;
-        candidates.filter_map(move |candidate| route_plainly(task, candidate, limit).ok())
+        candidates.filter_map(move |candidate| match route_plainly(task, candidate, limit) {
+            Plainly::Suffices(stable) => Some(stable),
+            Plainly::FallsShort(..) => None,
+        })
     }
 }
 
@@ -58,8 +61,8 @@ impl Iterator for StableTables<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let Self { task, limit, candidates } = self;
         let stable = candidates.find_map(|candidate| match route_plainly(*task, candidate, *limit) {
-            Ok(stable) => Some(stable),
-            Err((candidate, plain)) => route_anyway(*task, candidate, plain),
+            Plainly::Suffices(stable) => Some(stable),
+            Plainly::FallsShort(candidate, plain) => route_anyway(*task, candidate, plain),
         })?;
         Some(fits(&stable.forwarding, *limit).map(|()| stable))
     }
@@ -189,31 +192,31 @@ fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
     })
 }
 
+/// What comes of a rule as it is.
+enum Plainly {
+    Suffices(Stable),
+    /// The candidate, with its tables where these are complete.
+    FallsShort(Candidate, Option<Forwarding>),
+}
+
 /// Routes with detours, under the rule as it is. Where these do not reach everything, or exceed the limit, turns get labels
 /// for one VL more that need no search: [late turns](Candidate::with_late_turns), where a search takes long and only
 /// switches without adapters are concerned.
 ///
 /// - `limit`: share of the adapter pairs that may take a detour.
-///
-/// # Errors
-/// The candidate, where that does not suffice: with its tables where these are complete.
-fn route_plainly(
-    task: Task<'_>,
-    candidate: Candidate,
-    limit: f64,
-) -> Result<Stable, (Candidate, Option<Forwarding>)> {
+fn route_plainly(task: Task<'_>, candidate: Candidate, limit: f64) -> Plainly {
     let plain = candidate.route(task, BY, NoLegalPath::Detour(None));
     if plain.complete && plain.nonminimal_share() <= limit.min(STABLE_BROKEN) {
-        return Ok(Stable { candidate, forwarding: plain });
+        return Plainly::Suffices(Stable { candidate, forwarding: plain });
     }
     let no_search = candidate.probe.broken == 0.0 && !Budget::searches_are_cheap(task.fabric);
     if let Some(labelled) = candidate.with_late_turns(task).filter(|_| no_search) {
         let forwarding = labelled.route(task, BY, NoLegalPath::Detour(None));
         if forwarding.complete && forwarding.detours == 0 {
-            return Ok(Stable { candidate: labelled, forwarding });
+            return Plainly::Suffices(Stable { candidate: labelled, forwarding });
         }
     }
-    Err((candidate, Some(plain).filter(|plain| plain.complete)))
+    Plainly::FallsShort(candidate, Some(plain).filter(|plain| plain.complete))
 }
 
 /// Routes where the rule as it is does not suffice. With the first turn free, turns get labels that a search finds, for one
