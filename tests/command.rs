@@ -611,6 +611,10 @@ fn every_family_takes_its_arguments() {
         ("dragonfly --p 1 --a 4 --h 2 --g 4", (16, 16, 56)),
         ("megafly --groups 9 --leaves 4 --spines 4 --h 2 --cas 3", (72, 108, 288)),
         ("grown --islands 3 --spines 4 --cas 8 --seed 2", (37, 151, 264)),
+        (
+            "rails --pods 2 --units 4 --rails 4 --spines 4 --width 2 --cores 4 --cross 4 --services 1",
+            (81, 276, 670),
+        ),
         ("slim-fly --q 5 --cas 4", (50, 200, 375)),
         ("slim-fly --q 3", (18, 90, 135)),
         ("oft --k 3", (21, 42, 84)),

@@ -83,17 +83,6 @@ pub(super) fn positions<K: Ord>(keys: impl IntoIterator<Item = K>) -> Vec<u32> {
 ///
 /// Cost: O(S + C).
 pub(super) fn distances(fabric: &Fabric, starts: impl IntoIterator<Item = usize>) -> Vec<u32> {
-    distances_over(fabric, starts, |_| true)
-}
-
-/// The same over some of the links.
-///
-/// - `is_taken`: alike for both channels of a link.
-pub(super) fn distances_over(
-    fabric: &Fabric,
-    starts: impl IntoIterator<Item = usize>,
-    is_taken: impl Fn(&Channel) -> bool,
-) -> Vec<u32> {
     let mut distance = vec![u32::MAX; fabric.num_switches()];
     let mut queue: Vec<usize> = starts.into_iter().collect();
     for &s in &queue {
@@ -103,7 +92,7 @@ pub(super) fn distances_over(
     while let Some(&s) = queue.get(head) {
         head += 1;
         let hops = distance[s] + 1;
-        for (_, c) in fabric.channels().out(SwitchId::at(s)).filter(|(_, c)| is_taken(c)) {
+        for (_, c) in fabric.channels().out(SwitchId::at(s)) {
             let next = &mut distance[c.to.index()];
             if *next == u32::MAX {
                 *next = hops;

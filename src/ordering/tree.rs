@@ -52,6 +52,19 @@ impl Tree {
         Self { root: order.first().copied().unwrap_or(SwitchId(0)), up, depth }
     }
 
+    /// - `order`: the switches, each after its parent; the root first.
+    /// - `up`: by switch, the channel to the parent; that of the root means nothing.
+    ///
+    /// Cost: O(S).
+    pub(super) fn from_parents(fabric: &Fabric, order: &[SwitchId], up: Vec<ChannelId>) -> Self {
+        let mut depth = vec![0; up.len()];
+        for &s in order.iter().skip(1) {
+            let parent = fabric.channels().get(up[s.index()]).to;
+            depth[s.index()] = depth[parent.index()] + 1;
+        }
+        Self { root: order.first().copied().unwrap_or(SwitchId(0)), up, depth }
+    }
+
     /// The links whose channels have the lowest ranks, as far as they close no cycle, with a given root.
     ///
     /// `fabric`: connected.

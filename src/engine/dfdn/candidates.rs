@@ -101,7 +101,8 @@ impl Candidate {
             Rule::Any | Rule::Ordered { .. } => unreachable!("no search finds such a rule"),
             Rule::OneVl(rank) => Rule::OneVl(tree.with_tree_outermost(fabric, rank)),
             Rule::FirstTurnFree(rank) => {
-                let outermost = tree.with_tree_outermost(fabric, rank);
+                // The tree may ascend in the order as it was before it was improved.
+                let outermost = tree.with_tree_outermost(fabric, &self.order.rank);
                 if outermost == *rank {
                     return;
                 }

@@ -13,7 +13,7 @@ use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::{Budget, spread};
 use super::objective::{Measured, Objective};
 use super::orders::stable;
-use super::tuning::{DETOURS, STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
+use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
 use super::{Priced, is_nearly_as_good};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
@@ -68,8 +68,8 @@ impl Iterator for StableTables<'_> {
     }
 }
 
-/// The first tables, unless further ones by plain rules are cheaper. These are tried until some lose next to nothing, as
-/// long as only detours stand in the way: what the balance loses, it loses under any rule.
+/// The first tables, unless further ones by plain rules are cheaper. These are tried until some lose next to nothing, or are
+/// no cheaper than the ones before: then the balance stands in the way, and not the rule.
 pub(super) fn cheapest(
     objective: &Objective<'_>,
     first: Result<Stable, String>,
@@ -77,10 +77,10 @@ pub(super) fn cheapest(
 ) -> Result<Relieved, String> {
     let mut best = first?.relieved(objective);
     let mut others = others.plain();
-    while !best.is_nearly_as_good() && best.loses_by_detours_alone() {
-        let Some(next) = others.next() else { break };
-        let next = next.relieved(objective);
-        best = if next.price < best.price { next } else { best };
+    while !best.is_nearly_as_good() {
+        let next = others.next().map(|stable| stable.relieved(objective));
+        let Some(next) = next.filter(|next| next.price < best.price) else { break };
+        best = next;
     }
     Ok(best)
 }
@@ -136,11 +136,6 @@ impl Relieved {
     /// Whether they lose next to nothing beside P-SSSP.
     pub(super) fn is_nearly_as_good(&self) -> bool {
         is_nearly_as_good(self.price)
-    }
-
-    /// Whether they would lose next to nothing without their detours.
-    fn loses_by_detours_alone(&self) -> bool {
-        is_nearly_as_good(self.price - DETOURS * self.measured.detours)
     }
 
     /// The plan. It reserves the tree where multicast needs it.

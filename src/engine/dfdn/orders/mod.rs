@@ -13,12 +13,10 @@ use crate::ordering::{
 /// An order of the links: how to order the links around a root.
 struct Entry {
     name: &'static str,
-    /// `None` if the fabric has no such order.
-    rank: fn(&Fabric, Option<&Dimensions>, SwitchId) -> Option<Rank>,
+    /// The order and a tree. `None` if the fabric has no such order.
+    make: fn(&Fabric, Option<&Dimensions>, SwitchId) -> Option<(Rank, Tree)>,
     /// The roots that the search tries.
     roots: Roots,
-    /// Whether the tree consists of the lowest links, not of shortest paths to the root.
-    lowest_tree: bool,
     /// Whether hardly more than one path per pair ascends, so that the load makes little difference.
     one_path: bool,
     /// The rules for stable tables, each with its place in the sequence: the lowest number is tried first.
@@ -48,49 +46,51 @@ enum Roots {
 const REGISTRY: &[Entry] = &[
     Entry {
         name: "dimension by dimension",
-        rank: |fabric, dimensions, root| dimensions.map(|d| d.dimension_order(fabric, root)),
+        make: |fabric, dimensions, root| {
+            dimensions.map(|d| with_shortest_tree(fabric, d.dimension_order(fabric, root), root))
+        },
         roots: Roots::Corner,
-        lowest_tree: false,
         one_path: true,
         stable: &[(0, Rule::FirstTurnFree)],
     },
     Entry {
         name: "trees by dimension",
-        rank: |fabric, dimensions, root| dimensions.map(|d| d.dimension_trees(fabric, root)),
+        make: |fabric, dimensions, root| {
+            let rank = dimensions?.dimension_trees(fabric, root);
+            let tree = Tree::lowest(fabric, &rank, SwitchId(0));
+            Some((rank, tree))
+        },
         roots: Roots::Corner,
-        lowest_tree: true,
         one_path: true,
         stable: &[],
     },
     Entry {
         name: "host levels",
-        rank: |fabric, _, _| Some(host_levels(fabric, most_adapters(fabric).div_ceil(4))),
+        make: |fabric, _, root| {
+            Some(with_shortest_tree(fabric, host_levels(fabric, leaf_adapters(fabric)), root))
+        },
         roots: Roots::Center,
-        lowest_tree: false,
         one_path: false,
         stable: &[(3, Rule::FirstTurnFree)],
     },
     Entry {
         name: "links between leaves last",
-        rank: |fabric, _, root| leaf_links_last(fabric, most_adapters(fabric).div_ceil(4), root),
+        make: |fabric, _, root| leaf_links_last(fabric, leaf_adapters(fabric), root),
         roots: Roots::Fullest,
-        lowest_tree: false,
         one_path: false,
         stable: &[(2, Rule::FirstTurnFree)],
     },
     Entry {
         name: "global links first",
-        rank: |fabric, _, root| Some(global_links_first(fabric, root)),
+        make: |fabric, _, root| Some(with_shortest_tree(fabric, global_links_first(fabric, root), root)),
         roots: Roots::Center,
-        lowest_tree: false,
         one_path: false,
         stable: &[(4, Rule::FirstTurnFree)],
     },
     Entry {
         name: "up*/down*",
-        rank: |fabric, _, root| Some(up_down_rank(fabric, root)),
+        make: |fabric, _, root| Some(with_shortest_tree(fabric, up_down_rank(fabric, root), root)),
         roots: Roots::Several,
-        lowest_tree: false,
         one_path: false,
         stable: &[(1, Rule::OneVl), (5, Rule::FirstTurnFree)],
     },
@@ -98,11 +98,7 @@ const REGISTRY: &[Entry] = &[
 
 impl Entry {
     fn order(&self, fabric: &Fabric, dimensions: Option<&Dimensions>, root: SwitchId) -> Option<LinkOrder> {
-        let rank = (self.rank)(fabric, dimensions, root)?;
-        let tree = match self.lowest_tree {
-            true => Tree::lowest(fabric, &rank, SwitchId(0)),
-            false => Tree::new(fabric, &rank, root),
-        };
+        let (rank, tree) = (self.make)(fabric, dimensions, root)?;
         let name = match self.roots {
             Roots::Several => format!("{} from {}", self.name, fabric.switch(root).description),
             Roots::Corner | Roots::Center | Roots::Fullest => self.name.to_owned(),
@@ -111,9 +107,14 @@ impl Entry {
     }
 }
 
-/// The adapters of the switch with the most.
-fn most_adapters(fabric: &Fabric) -> usize {
-    fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0)
+fn with_shortest_tree(fabric: &Fabric, rank: Rank, root: SwitchId) -> (Rank, Tree) {
+    let tree = Tree::new(fabric, &rank, root);
+    (rank, tree)
+}
+
+/// How many adapters make a leaf: a quarter of those of the switch with the most.
+fn leaf_adapters(fabric: &Fabric) -> usize {
+    fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0).div_ceil(4)
 }
 
 /// The first switch with the most adapters.
