@@ -52,6 +52,8 @@ impl Tree {
         Self { root: order.first().copied().unwrap_or(SwitchId(0)), up, depth }
     }
 
+    /// The tree of some parents.
+    ///
     /// - `order`: the switches, each after its parent; the root first.
     /// - `up`: by switch, the channel to the parent; that of the root means nothing.
     ///

@@ -67,13 +67,14 @@ impl Rails {
         let product = |factors: &[u32]| factors.iter().fold(1_u128, |all, &n| all.saturating_mul(n.into()));
         let (leaves, tops) = (product(&[pods, units, rails]), product(&[spines, cores]));
         let all_spines = product(&[pods, rails, spines]);
+        let service_cas = (cas / 2).max(1);
         let leaf_ports = product(&[width, spines]).saturating_add(cas.into());
         let spine_ports = product(&[units, width]).saturating_add(cores.into());
         let mut plan = Plan::new(&Size {
             switches: leaves.saturating_add(all_spines).saturating_add(tops).saturating_add(services.into()),
             adapters: (leaves.saturating_mul(cas.into()))
                 .saturating_add(tops)
-                .saturating_add(product(&[services, (cas / 2).max(1)])),
+                .saturating_add(product(&[services, service_cas])),
             ports: leaf_ports.max(spine_ports).max(product(&[pods, rails]) + 1),
         })?;
         let core: Vec<Vec<usize>> = (0..spines)
@@ -107,7 +108,7 @@ impl Rails {
             sample(&mut rng, all_leaves.len(), count).into_iter().map(|i| all_leaves[i]).collect()
         };
         for i in 0..services {
-            let service = plan.switch(format!("service-{i}"), (cas / 2).max(1));
+            let service = plan.switch(format!("service-{i}"), service_cas);
             some(SERVICE_CABLES).into_iter().for_each(|leaf| plan.link(service, leaf));
         }
         for _ in 0..cross {

@@ -13,8 +13,8 @@ use crate::ordering::{
 /// An order of the links: how to order the links around a root.
 struct Entry {
     name: &'static str,
-    /// The order and a tree. `None` if the fabric has no such order.
-    make: fn(&Fabric, Option<&Dimensions>, SwitchId) -> Option<(Rank, Tree)>,
+    /// `None` if the fabric has no such order.
+    make: MakeOrder,
     /// The roots that the search tries.
     roots: Roots,
     /// Whether hardly more than one path per pair ascends, so that the load makes little difference.
@@ -22,6 +22,9 @@ struct Entry {
     /// The rules for stable tables, each with its place in the sequence: the lowest number is tried first.
     stable: &'static [(u8, MakeRule)],
 }
+
+/// An order and a tree, by the dimensions of a grid and a root.
+type MakeOrder = fn(&Fabric, Option<&Dimensions>, SwitchId) -> Option<(Rank, Tree)>;
 
 /// A rule under an order.
 type MakeRule = fn(Rank) -> Rule;
