@@ -41,7 +41,7 @@ use self::candidates::BalanceBy;
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
-use self::stable::{NO_RULE, Relieved, StableTables, cheapest, lasting_plan};
+use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_plan};
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
@@ -172,7 +172,7 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
             stable_anyway(&objective, lasting_plan(&objective, std::iter::once(first).chain(tables), detours))
         }
         Balance::Auto => {
-            let found = stable_or_searched(&objective, cheapest(&objective, first, tables), detours)?;
+            let found = stable_or_searched(&objective, first_or_better(&objective, first, tables), detours)?;
             if !is_worth_more_time(task, &found) {
                 return Ok(found);
             }

@@ -68,21 +68,29 @@ impl Iterator for StableTables<'_> {
     }
 }
 
-/// The first tables, unless further ones by plain rules are cheaper. These are tried until some lose next to nothing, or are
-/// no cheaper than the ones before: then the balance stands in the way, and not the rule.
-pub(super) fn cheapest(
+/// The first tables, unless further ones by plain rules lose next to nothing where these lose more. Such are looked for as
+/// long as each is cheaper than the one before: else the balance stands in the way, and not the rule.
+pub(super) fn first_or_better(
     objective: &Objective<'_>,
     first: Result<Stable, String>,
     others: StableTables<'_>,
 ) -> Result<Relieved, String> {
-    let mut best = first?.relieved(objective);
-    let mut others = others.plain();
-    while !best.is_nearly_as_good() {
-        let next = others.next().map(|stable| stable.relieved(objective));
-        let Some(next) = next.filter(|next| next.price < best.price) else { break };
-        best = next;
+    let first = first?.relieved(objective);
+    if first.is_nearly_as_good() {
+        return Ok(first);
     }
-    Ok(best)
+    let mut least = first.price;
+    for next in others.plain() {
+        let next = next.relieved(objective);
+        if next.is_nearly_as_good() {
+            return Ok(next);
+        }
+        if next.price >= least {
+            break;
+        }
+        least = next.price;
+    }
+    Ok(first)
 }
 
 /// Plans for stable tables: the first one that [lasts well](Priced::lasts_well), else the cheapest.
