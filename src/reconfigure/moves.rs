@@ -48,6 +48,20 @@ impl Moves {
         Self { entries: &self.entries - &others.entries, rows: &self.rows - &others.rows }
     }
 
+    /// These and others.
+    pub(super) fn with(&self, others: &Self) -> Self {
+        Self { entries: &self.entries | &others.entries, rows: &self.rows | &others.rows }
+    }
+
+    /// Two halves, in order; `None` of a single move.
+    pub(super) fn halves(&self) -> Option<[Self; 2]> {
+        let half = self.len() / 2;
+        let mut first = Self::default();
+        first.entries.extend(self.entries.iter().take(half));
+        first.rows.extend(self.rows.iter().take(half - first.entries.len()));
+        (half > 0).then(|| [self.without(&first), first])
+    }
+
     /// How many of these are among others.
     pub(super) fn common(&self, others: &Self) -> usize {
         self.entries.intersection(&others.entries).count() + self.rows.intersection(&others.rows).count()

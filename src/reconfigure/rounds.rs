@@ -29,6 +29,9 @@ pub(super) enum Parts {
 /// How often to look for what may move first, and for what may stay. Most of what can be had comes from the first two.
 const TURNS: usize = 4;
 
+/// How often to look whether more moves fit into a step: enough for some ten that do not among a thousand.
+const LOOKS: usize = 64;
+
 /// A step, and what is in the way afterwards.
 pub(super) struct Split {
     /// What moves in the step.
@@ -40,19 +43,56 @@ pub(super) struct Split {
 impl Planner<'_> {
     /// Two steps: in one of them move entries over channels that failed or returned, in the other one as many others as can
     /// be proven. `None` if that is not proven.
+    ///
+    /// Entries that [mending](crate::routing::Mending) calls late go with those over channels. They are what is left when
+    /// the others have [grown](Self::grown).
     pub(super) fn ends_apart(&self) -> Option<Way> {
         let (old, new) = (&self.transition.old, &self.transition.new);
-        let (start, end) = (self.without_changing_trees(old), self.without_changing_trees(new));
-        let over =
-            |between: InForce| Way::new("2 rounds".to_owned(), vec![old.clone(), between, new.clone()]);
-        let first = self.reachable(old, &start, new, Parts::NoEnds, &Moves::default());
-        let between = first.applied(new, &start);
-        if self.is_proven(&between, new) {
-            return Some(over(between));
+        let failed = !self.changes.dead.is_empty();
+        let returned = self.changes.ends.len() > self.changes.dead.len();
+        let attempts = [
+            (old, new, false, true),
+            (new, old, false, true),
+            (old, new, true, failed),
+            (new, old, true, returned),
+        ];
+        let between = attempts
+            .into_iter()
+            .filter(|&(.., is_wanted)| is_wanted)
+            .find_map(|(near, far, grow, _)| self.apart(near, far, grow));
+        between.map(|between| Way::new("2 rounds".to_owned(), vec![old.clone(), between, new.clone()]))
+    }
+
+    /// A state between two others, to and from which steps are proven: as many moves from the near to the far one as can be
+    /// had, without those over channels that failed or returned.
+    fn apart(&self, near: &InForce, far: &InForce, grow: bool) -> Option<InForce> {
+        let start = self.without_changing_trees(near);
+        let mut moves = self.reachable(near, &start, far, Parts::NoEnds, &Moves::default());
+        if grow {
+            moves = self.grown(moves, near, &start, far);
         }
-        let last = self.reachable(new, &end, old, Parts::NoEnds, &Moves::default());
-        let between = last.applied(old, &end);
-        self.is_proven(old, &between).then(|| over(between))
+        let between = moves.applied(far, &start);
+        self.is_proven(&between, far).then_some(between)
+    }
+
+    /// Moves that can be programmed in one proven step, and as many others beside them, without those over channels that
+    /// failed or returned. Tries all others at once, then each half of those that do not fit, and so on, [`LOOKS`] times.
+    ///
+    /// - `before`, `start`, `target`: as in [`reachable`](Self::reachable).
+    fn grown(&self, mut moves: Moves, before: &InForce, start: &InForce, target: &InForce) -> Moves {
+        let mut others = Moves::between(self.fabric, start, target).without(&moves);
+        others.entries.retain(|entry| !self.changes.ends.contains(entry));
+        let mut open = vec![others];
+        let mut looks = 0..LOOKS;
+        while let Some(more) = open.pop().filter(|_| looks.next().is_some()) {
+            let both = moves.with(&more);
+            if self.is_proven(before, &both.applied(target, start)) {
+                moves = both;
+            } else {
+                open.extend(more.halves().into_iter().flatten());
+            }
+        }
+        moves
     }
 
     /// The state after a round that moves as much as can be proven; `None` if that is nothing.
@@ -237,11 +277,35 @@ impl Reasons<'_> {
         };
         let rows: Vec<_> = turns.filter(new).collect();
         if rows.is_empty() {
-            let of_lid = self.taken.entries.range((lid, SwitchId(0))..=(lid, SwitchId(u32::MAX)));
-            culprits.entries.extend(of_lid);
+            let mut entries = self.leading_to(lid, c.from);
+            if entries.is_empty() {
+                let of_lid = self.taken.entries.range((lid, SwitchId(0))..=(lid, SwitchId(u32::MAX)));
+                entries.extend(of_lid);
+            }
+            culprits.entries.extend(entries);
             culprits.rows.extend(self.taken.rows.iter().filter(|(at, _, _)| *at == c.from));
             culprits.rows.extend(self.taken.rows.contains(&turn).then_some(turn));
         }
         culprits.rows.extend(rows);
+    }
+
+    /// The new entries for a LID that lead to a switch from which old ones lead on to this one, or to this one itself.
+    fn leading_to(&self, lid: Lid, switch: SwitchId) -> Vec<(Lid, SwitchId)> {
+        let channels = self.planner.fabric.channels();
+        let mut open = vec![switch];
+        let mut seen = BTreeSet::from([switch]);
+        let mut entries = Vec::new();
+        while let Some(s) = open.pop() {
+            for (_, back) in channels.out(s) {
+                let (from, port) = (back.to, Some(back.in_port));
+                if self.before.lft.get(from, lid) == port && seen.insert(from) {
+                    open.push(from);
+                }
+                if self.target.lft.get(from, lid) == port && self.taken.entries.contains(&(lid, from)) {
+                    entries.push((lid, from));
+                }
+            }
+        }
+        entries
     }
 }

@@ -271,12 +271,11 @@ mod tests {
         baseline.mend(task, &|| Objective::new(task), damaged)
     }
 
-    /// Whatever the family, and whatever bandwidth that costs. One failure in the small tree of a GPU cluster has late
-    /// entries that the planner does not find: 8 of 101 entries drop their packets for a step, 24 on the way back.
+    /// Whatever the family, and whatever bandwidth that costs.
     #[test]
     fn two_steps_lead_to_mended_tables_and_back() {
         let settings = Settings::default();
-        let (mut ways, mut with_discards) = (0, 0);
+        let mut ways = 0;
         for (name, whole) in small_members() {
             let Ok(routed) = route(&whole, &settings) else { continue };
             let Some(baseline) = Baseline::new(&whole, &settings, &routed) else { continue };
@@ -298,15 +297,11 @@ mod tests {
                     let p = plan(fabric, &t, Options::default());
                     assert!(p.is_proven(), "{name}: {}", p.how);
                     ways += 1;
-                    if name == "rails" && p.dropped_entries > 0 {
-                        with_discards += 1;
-                        continue;
-                    }
                     assert!(p.dropped_entries == 0 && p.plan.steps.len() <= 2, "{name}: {}", p.how);
                 }
             }
         }
-        assert!(ways > 100 && with_discards <= 2, "{with_discards} of {ways}");
+        assert!(ways > 100);
     }
 
     /// In the order of LIDs alone, fewer failures of these leave each destination a path.
