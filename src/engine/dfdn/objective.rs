@@ -17,9 +17,11 @@
 //! little are worth [`STABILITY`](super::tuning::STABILITY) more, of which
 //! [`STABLE_LOST`](super::tuning::STABLE_LOST) may be paid with bandwidth.
 
+use std::cmp::Reverse;
+
 use super::candidates::BalanceBy;
 use super::estimate::Budget;
-use super::tuning::{DETOURS, GAIN, LEVELLING, STABLE_LOST, VL};
+use super::tuning::{DETOURS, FEW_ROUTES, GAIN, LEVELLING, STABLE_LOST, VL};
 use crate::engine::{Balance, Task, Traffic};
 use crate::evaluate::{largest_load, quick_bisection};
 use crate::fabric::Fabric;
@@ -146,6 +148,31 @@ impl<'a> Objective<'a> {
         self.move_routes(relief(self.task.fabric, goal), rule, forwarding);
     }
 
+    /// Stable tables whose hottest channels have fewer routes than with P-SSSP, and what they come to, where that is worth
+    /// more than a VL. At most [`FEW_ROUTES`] move, and none with `balance stable`: a failed link changes more tables then.
+    ///
+    /// - `measured`: the tables as they are.
+    ///
+    /// Cost: O(C log C); where it is tried, that of [`relieve`] and of [`quick_bisection`], and a copy.
+    pub(super) fn relieve_few(
+        &self,
+        rule: &Rule,
+        forwarding: &Forwarding,
+        measured: &Measured,
+    ) -> Option<(Forwarding, Measured)> {
+        let (largest, least) = (forwarding.largest_load(), level(&forwarding.load, FEW_ROUTES));
+        let (all_to_all, _) = self.weights();
+        let most = all_to_all * GAIN * (largest as f64 / least.max(1) as f64).ln();
+        if !forwarding.complete || most < VL || self.task.settings.balance == Balance::Stable {
+            return None;
+        }
+        let mut fewer = forwarding.clone();
+        self.move_routes(relief(self.task.fabric, least), rule, &mut fewer);
+        let new = self.measure(&fewer);
+        let price = |measured| self.price(measured, rule.vls(), 1);
+        (price(&new) + VL < price(measured)).then_some((fewer, new))
+    }
+
     fn move_routes(&self, relief: Relief, rule: &Rule, forwarding: &mut Forwarding) {
         let Task { fabric, hops, .. } = self.task;
         if forwarding.complete {
@@ -162,13 +189,18 @@ impl<'a> Objective<'a> {
 
     /// The bandwidth that tables lose.
     pub(super) fn lost(&self, measured: &Measured) -> f64 {
-        let (all_to_all, bisection) = match self.task.settings.traffic {
+        let (all_to_all, bisection) = self.weights();
+        let gain = |ratio: f64| if ratio > 1.0 { GAIN * ratio.ln() } else { ratio.ln() };
+        -all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
+    }
+
+    /// What all-to-all and bisections count.
+    fn weights(&self) -> (f64, f64) {
+        match self.task.settings.traffic {
             Traffic::Both => (0.5, 0.5),
             Traffic::AllToAll => (1.0, 0.0),
             Traffic::Bisection => (0.0, 1.0),
-        };
-        let gain = |ratio: f64| if ratio > 1.0 { GAIN * ratio.ln() } else { ratio.ln() };
-        -all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
+        }
     }
 
     /// The price of tables with so many VLs and SLs.
@@ -181,4 +213,37 @@ impl<'a> Objective<'a> {
 /// Until no channel carries more than the goal, or the looks are spent.
 fn relief(fabric: &Fabric, goal: u64) -> Relief {
     Relief { goal, hot: Hot::UpperHalf, tries: Budget::relief_tries(fabric) }
+}
+
+/// The least load that channels may be brought down to if a share of all routes moves: those beyond it.
+fn level(load: &[u64], share: f64) -> u64 {
+    let mut sorted = load.to_vec();
+    sorted.sort_unstable_by_key(|&load| Reverse(load));
+    let most = share * load.iter().sum::<u64>() as f64;
+    let (mut above, mut level) = (0, 0);
+    // As many channels as are above a level have so much in all. The next one lies below the level if that is too much.
+    for (n, &next) in (1..).zip(&sorted) {
+        let moved = above - (n - 1) * next;
+        if moved as f64 > most {
+            break;
+        }
+        above += next;
+        level = ((above as f64 - most) / n as f64).ceil() as u64;
+    }
+    level
+}
+
+#[cfg(test)]
+mod tests {
+    use super::level;
+
+    #[test]
+    fn the_level_leaves_a_share_above_it() {
+        // 2 above 8 on one channel; 10 above 5 on three.
+        let load = [10, 1, 8, 7];
+        let of = |moved: f64| level(&load, moved / 26.0);
+        assert_eq!((of(0.0), of(2.0), of(10.0)), (10, 8, 5));
+        assert_eq!(level(&[4, 4], 0.0), 4);
+        assert_eq!(level(&[], 0.5), 0);
+    }
 }

@@ -133,7 +133,10 @@ impl Stable {
     pub(super) fn relieved(self, objective: &Objective<'_>) -> Relieved {
         let Self { candidate, mut forwarding } = self;
         objective.relieve(&candidate.rule, BY, &mut forwarding);
-        let measured = objective.measure(&forwarding);
+        let mut measured = objective.measure(&forwarding);
+        if let Some(fewer) = objective.relieve_few(&candidate.rule, &forwarding, &measured) {
+            (forwarding, measured) = fewer;
+        }
         let price = objective.price(&measured, candidate.rule.vls(), 1);
         let lost = objective.lost(&measured) + measured.detours;
         Relieved { candidate, forwarding, measured, price, lost }

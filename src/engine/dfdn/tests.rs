@@ -11,7 +11,7 @@ use crate::engine::{Balance, Prefer, Settings, Task, route};
 use crate::evaluate::{channel_load, quick_bisection};
 use crate::fabric::Fabric;
 use crate::routing::Hops;
-use crate::topology::{Hypercube, fail_links, small_members};
+use crate::topology::{FatTree, Hypercube, fail_links, small_members};
 
 /// The largest fabrics that are tried, in switches.
 const LARGEST: usize = 100;
@@ -103,4 +103,22 @@ fn labels_go_to_the_order_that_they_serve_best() {
     let limits = Settings::default().lane_limits(&f).unwrap();
     let tried = orders_tried(&f, &Hops::new(&f).unwrap(), limits);
     assert!(tried[0].ends_with("by dimension, with labels"), "{tried:?}");
+}
+
+/// P-SSSP and stable tables have one channel with nearly twice the load of others then.
+#[test]
+fn one_failed_link_costs_an_all_to_all_little() {
+    let whole = FatTree { k: 16, levels: 3, down: None, cas: None }.build().unwrap();
+    let f = fail_links(&whole, 1, 1).unwrap();
+    let tables = |balance| {
+        let settings = Settings { balance, ..Settings::default() };
+        let routes = route(&f, &settings).unwrap().routes;
+        (channel_load(&f, &routes).unwrap().edge_forwarding_index, routes.lft)
+    };
+    let ((default, lft), (stable, before)) = (tables(Balance::Auto), tables(Balance::Stable));
+    assert!(5 * default < 3 * stable, "{default} {stable}");
+    let lids = || f.adapters().map(|(_, end)| end.lid);
+    let moved = lids().flat_map(|lid| lft.to(lid).iter().zip(before.to(lid))).filter(|(a, b)| a != b).count();
+    let entries = lids().count() * f.num_switches();
+    assert!(0 < moved && 500 * moved < entries, "{moved} of {entries}");
 }

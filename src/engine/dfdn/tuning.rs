@@ -21,6 +21,10 @@ pub(super) const RELIEF_TRIES: u64 = 1_500_000;
 pub(super) const RELIEF_SHARE: usize = 8;
 /// So many times as many looks where the load of stable tables is to get level: half of all channels are hot then.
 pub(super) const LEVELLING: u64 = 4;
+/// Share of all routes that may move off the hottest channels of stable tables below the load of P-SSSP. A failed link
+/// moves others then. Were each in another block of 64 entries, a tenth of the blocks would change. A fat tree with k = 16
+/// and one failed link has little more than half the load for it.
+pub(super) const FEW_ROUTES: f64 = 0.1 / 64.0;
 /// What a detour counts: it takes bandwidth, and its packets wait longer. A tenth of a percent of the pairs costs one
 /// percent.
 pub(super) const DETOURS: f64 = 10.0;
