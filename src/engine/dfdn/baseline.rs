@@ -207,11 +207,14 @@ impl Baseline {
         if !fits || !forwarding.complete || forwarding.nonminimal_share() > limit(task.settings) {
             return None;
         }
-        objective.relieve_to(self.one_sl.as_ref()?.largest, &candidate.rule, &mut forwarding);
+        let goal = self.one_sl.as_ref()?.largest;
+        objective.relieve_to(goal, &candidate.rule, &mut forwarding);
+        let measured = objective.measure(&forwarding);
+        let fewer = objective.relieve_few(&candidate.rule, &forwarding, &measured, goal);
+        let (forwarding, measured) = fewer.unwrap_or((forwarding, measured));
         if let Some(lower) = lower {
             candidate.rule = lower_unused(task.fabric, &candidate.rule, lower, &forwarding.lft);
         }
-        let measured = objective.measure(&forwarding);
         let mut kept = one_sl(objective, &candidate, forwarding, measured, vec![remark.to_owned()], None);
         kept.plan.lineage = Lineage::Kept;
         kept.plan.serves_multicast().then_some(kept)

@@ -7,6 +7,7 @@ use super::build::ONE_SL_SUFFICES;
 use super::candidates::Candidate;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
+use super::tuning::VL;
 use super::{Priced, limit};
 use crate::engine::plan::{Parts, Plan};
 use crate::engine::{Lineage, Task};
@@ -20,6 +21,12 @@ use crate::tables::{Lft, Sl2Vl, SlVlRow};
 
 /// Entries (LIDs times switches) up to which tables are mended, as one thread looks at the lost ones.
 const MOST: usize = 10_000_000;
+
+/// Virtual channels that mending may visit: about a second. A cable between a core and a spine of a fat tree takes most:
+/// with k = 16, eleven million; with k = 20 it failed after two thousand million.
+const MOST_VISITS: u64 = 25_000_000;
+/// How many times as many the choice by load may visit beside one that is good enough.
+const BESIDE: u64 = 2;
 
 /// The tables of a baseline.
 pub(super) struct Before<'a> {
@@ -41,7 +48,9 @@ pub(super) struct Onto {
 /// switch finds no path so, or too many pairs take detours.
 ///
 /// Tables may be as good as those of the baseline in two ways: by the P-SSSP of the fabric then, or by that of what is
-/// left. The latter costs a pass of P-SSSP, so it is asked for where the former says no.
+/// left. The latter costs a pass of P-SSSP, so it is asked for where the former says no. As P-SSSP may have a channel with
+/// twice the load of others then, the choice by load is looked at beside the one that moves less: it counts if it is worth
+/// a VL more.
 ///
 /// - `objective`: of the task. Its fabric is that of now, perhaps with fewer LIDs to judge tables by.
 /// - `new`: the fabric of now.
@@ -86,7 +95,13 @@ pub(super) fn mended<'a>(
     let mut best: Option<Priced> = None;
     let mut tried: Vec<(bool, Mended)> = Vec::new();
     for choice in Choice::all() {
-        let Some(found) = prepared.mend(choice) else { continue };
+        let is_enough = best.as_ref().is_some_and(|best| one_sl.matched_by(best));
+        if is_enough && !choice.by_load {
+            break;
+        }
+        let beside = (1 + BESIDE) * prepared.visited();
+        let most = if is_enough { beside.min(MOST_VISITS) } else { MOST_VISITS };
+        let Some(found) = prepared.mend(choice, most) else { continue };
         let found = (choice.trees_stay, found);
         // Choices often come to the same.
         if tried.contains(&found) {
@@ -100,13 +115,15 @@ pub(super) fn mended<'a>(
             Priced::new(plan, 1, &objective, &objective.reference.compare(&figures))
         };
         let mut priced = by(then, plan);
-        if !one_sl.matched_by(&priced) {
-            priced = by(objective(), priced.plan);
-        }
         if one_sl.matched_by(&priced) {
             return Some(priced);
         }
-        if best.as_ref().is_none_or(|best| priced.lost < best.lost) {
+        priced = by(objective(), priced.plan);
+        let is_better = |best: &Priced| match one_sl.matched_by(best) {
+            true => priced.price + VL < best.price,
+            false => priced.lost < best.lost,
+        };
+        if best.as_ref().is_none_or(is_better) {
             best = Some(priced);
         }
     }

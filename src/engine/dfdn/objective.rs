@@ -152,6 +152,7 @@ impl<'a> Objective<'a> {
     /// more than a VL. At most [`FEW_ROUTES`] move, and none with `balance stable`: a failed link changes more tables then.
     ///
     /// - `measured`: the tables as they are.
+    /// - `goal`: channels with at most as many routes are left alone.
     ///
     /// Cost: O(C log C); where it is tried, that of [`relieve`] and of [`quick_bisection`], and a copy.
     pub(super) fn relieve_few(
@@ -159,8 +160,9 @@ impl<'a> Objective<'a> {
         rule: &Rule,
         forwarding: &Forwarding,
         measured: &Measured,
+        goal: u64,
     ) -> Option<(Forwarding, Measured)> {
-        let (largest, least) = (forwarding.largest_load(), level(&forwarding.load, FEW_ROUTES));
+        let (largest, least) = (forwarding.largest_load(), goal.max(level(&forwarding.load, FEW_ROUTES)));
         let (all_to_all, _) = self.weights();
         let most = all_to_all * GAIN * (largest as f64 / least.max(1) as f64).ln();
         if !forwarding.complete || most < VL || self.task.settings.balance == Balance::Stable {

@@ -133,10 +133,7 @@ impl Stable {
     pub(super) fn relieved(self, objective: &Objective<'_>) -> Relieved {
         let Self { candidate, mut forwarding } = self;
         objective.relieve(&candidate.rule, BY, &mut forwarding);
-        let mut measured = objective.measure(&forwarding);
-        if let Some(fewer) = objective.relieve_few(&candidate.rule, &forwarding, &measured) {
-            (forwarding, measured) = fewer;
-        }
+        let measured = objective.measure(&forwarding);
         let price = objective.price(&measured, candidate.rule.vls(), 1);
         let lost = objective.lost(&measured) + measured.detours;
         Relieved { candidate, forwarding, measured, price, lost }
@@ -149,12 +146,16 @@ impl Relieved {
         is_nearly_as_good(self.price)
     }
 
-    /// The plan. It reserves the tree where multicast needs it.
+    /// The plan, once these tables are chosen: the hottest channels are relieved of a few routes more. It reserves the tree
+    /// where multicast needs it.
     ///
     /// # Errors
     /// Why tables around the tree do not fit, in words.
     pub(super) fn plan(self, objective: &Objective<'_>, limit: f64) -> Result<Priced, String> {
-        let plan = |Self { candidate, forwarding, measured, .. }: Self| {
+        let plan = |Self { candidate, mut forwarding, mut measured, .. }: Self| {
+            if let Some(fewer) = objective.relieve_few(&candidate.rule, &forwarding, &measured, 0) {
+                (forwarding, measured) = fewer;
+            }
             let remark = "a failed link changes few tables (balance stable)".to_owned();
             one_sl(objective, &candidate, forwarding, measured, vec![remark], None)
         };

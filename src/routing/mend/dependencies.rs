@@ -185,6 +185,11 @@ impl Dependencies {
         }
     }
 
+    /// Virtual channels that were visited to keep the order.
+    pub(super) fn visited(&self) -> u64 {
+        self.order.visited()
+    }
+
     /// By VL and channel, places in the order.
     pub(super) fn places(&self, channels: usize) -> Option<Vec<Vec<u32>>> {
         let place = |c, vl| self.order.place(c * usize::from(self.most_vls) + vl);

@@ -9,6 +9,8 @@ pub(super) struct Graph<'a> {
     fabric: &'a Fabric,
     usage: &'a Usage,
     pub(super) all: Dependencies,
+    /// Virtual channels that may have been visited: nothing more is added afterwards.
+    most_visits: u64,
     /// By switch: the channel by which it forwards to the present destination at first.
     laid: Vec<Option<ChannelId>>,
     /// By switch: further ones by which it may.
@@ -30,10 +32,12 @@ enum Change {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn new(fabric: &'a Fabric, usage: &'a Usage, all: Dependencies) -> Self {
+    /// - `most_visits`: see [`Dependencies::visited`]; those so far do not count.
+    pub(super) fn new(fabric: &'a Fabric, usage: &'a Usage, all: Dependencies, most_visits: u64) -> Self {
         Self {
             fabric,
             usage,
+            most_visits: most_visits.saturating_add(all.visited()),
             all,
             laid: vec![None; fabric.num_switches()],
             more: vec![Vec::new(); fabric.num_switches()],
@@ -45,10 +49,11 @@ impl<'a> Graph<'a> {
     }
 
     fn depend(&mut self, first: ChannelId, vls: u16, second: ChannelId, more: u16) -> bool {
-        let Self { fabric, all, journal, usage, .. } = self;
-        all.depend((fabric, &usage.turns), first, vls, second, more, |added| {
-            journal.push(Change::Added(added))
-        })
+        let Self { fabric, all, journal, usage, most_visits, .. } = self;
+        all.visited() <= *most_visits
+            && all.depend((fabric, &usage.turns), first, vls, second, more, |added| {
+                journal.push(Change::Added(added))
+            })
     }
 
     /// The next destination. Some switches forward to it as in the earlier tables. The dependencies of these packets are

@@ -31,7 +31,7 @@ mod relief;
 mod tables;
 mod usage;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use self::dependencies::Dependencies;
 use self::graph::Graph;
@@ -94,11 +94,13 @@ pub struct PreparedMending<'a> {
     load: Vec<u64>,
     /// The dependencies of what is left, without trees and with them.
     ends: [OnceCell<Option<Dependencies>>; 2],
+    /// Virtual channels that all searches visited so far.
+    visited: Cell<u64>,
 }
 
 impl PreparedMending<'_> {
     /// Entries for the destinations that have lost a path, all others as they were. `None` where some switch finds no
-    /// path, or the earlier tables are not acyclic.
+    /// path, the earlier tables are not acyclic, or more would be [visited](Self::visited) than may be.
     ///
     /// A switch with a lost path gets the shortest that closes no cycle. Where some find none and entries may be late,
     /// the others choose anew and leave room for the old entries of these. Where some still find none, all switches may
@@ -111,11 +113,13 @@ impl PreparedMending<'_> {
     /// cost of [`TopologicalOrder::admit`] for each new dependency; that again whenever further ones of these switches find
     /// no path, and for each restart. Then that of relief: one pass over the tables at most.
     ///
+    /// - `most_visits`: with those of earlier calls.
+    ///
     /// [`TopologicalOrder::admit`]: crate::ordering::TopologicalOrder::admit
-    pub fn mend(&self, choice: Choice) -> Option<Mended> {
+    pub fn mend(&self, choice: Choice, most_visits: u64) -> Option<Mended> {
         let mut order = self.lost.clone();
         for _ in 0..=RESTARTS {
-            match self.mend_in(choice, &order)? {
+            match self.mend_in(choice, &order, most_visits)? {
                 Ok(mended) => return Some(mended),
                 // Nobody was before it.
                 Err(0) => return None,
@@ -125,19 +129,33 @@ impl PreparedMending<'_> {
         None
     }
 
+    /// Virtual channels that all searches visited so far to keep dependencies free of cycles.
+    pub fn visited(&self) -> u64 {
+        self.visited.get()
+    }
+
     /// Destinations in an order. The error is the place of one that finds no path; `None` where the earlier tables are
-    /// not acyclic.
-    fn mend_in(&self, choice: Choice, order: &[Lid]) -> Option<Result<Mended, usize>> {
+    /// not acyclic, or it takes too long.
+    fn mend_in(&self, choice: Choice, order: &[Lid], most_visits: u64) -> Option<Result<Mended, usize>> {
         let &Self { mending, usage, ref demand, .. } = self;
-        let graph = |all: Dependencies| Graph::new(mending.fabric, usage, all);
+        let left = most_visits.saturating_sub(self.visited.get());
+        let graph = |all: Dependencies| Graph::new(mending.fabric, usage, all, left);
         let rest = graph(usage.all(mending)?);
         let ends = graph(self.ends(choice.trees_stay)?);
         let mut graphs = [ends, rest];
+        let visited = |graphs: &[Graph<'_>; 2]| graphs.iter().map(|graph| graph.all.visited()).sum::<u64>();
+        let mut before = visited(&graphs);
         let mut load = self.load.clone();
         let mut lft = mending.lft.clone();
         for (place, &lid) in order.iter().enumerate() {
             let old = mending.all_next(lid);
-            let Some(next) = mending.route(lid, &old, &mut graphs, &mut load, choice, demand) else {
+            let found = mending.route(lid, &old, &mut graphs, &mut load, choice, demand);
+            let now = visited(&graphs);
+            self.visited.set(self.visited.get() + now - std::mem::replace(&mut before, now));
+            if self.visited.get() > most_visits {
+                return None;
+            }
+            let Some(next) = found else {
                 return Some(Err(place));
             };
             count(mending.fabric, lid, &next, demand, &mut load, |s| mending.present[s.index()]);
@@ -180,7 +198,16 @@ impl Mending<'_> {
         let left = usage.left(self, &lost);
         let demand = Demand::new(self.fabric);
         let load = usage.load_left(self, &is_lost, &demand);
-        PreparedMending { mending: self, usage, demand, lost, left, load, ends: Default::default() }
+        PreparedMending {
+            mending: self,
+            usage,
+            demand,
+            lost,
+            left,
+            load,
+            ends: Default::default(),
+            visited: Cell::new(0),
+        }
     }
 
     /// The rows of turns that have another VL now.
@@ -197,5 +224,49 @@ impl Mending<'_> {
             }
         }
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Settings, route};
+    use crate::fabric::Sl;
+    use crate::topology::FatTree;
+
+    /// A cable between a core and a spine: the core has to go down and up again.
+    #[test]
+    fn it_visits_no_more_than_it_may() {
+        let fabric = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+        let routes = route(&fabric, &Settings::default()).unwrap().routes;
+        let is_bare = |s: SwitchId| fabric.num_adapters_on(s) == 0;
+        let between = fabric.channels().iter().find(|(_, c)| is_bare(c.from) && is_bare(c.to));
+        let (gone, back) = between.map(|(channel, c)| (channel, c.reverse)).expect("a tree has spines");
+        let alive: Vec<bool> = fabric.channels().iter().map(|(c, _)| c != gone && c != back).collect();
+        let lids: Vec<Lid> = fabric.endports().iter().flat_map(|end| end.lids()).collect();
+        let mending = Mending {
+            fabric: &fabric,
+            alive: &alive,
+            present: &vec![true; fabric.num_switches()],
+            lids: &lids,
+            lft: &routes.lft,
+            sl2vl: &routes.sl2vl,
+            sl: Sl(0),
+            most_vls: 8,
+            may_stray: true,
+            trees: &[],
+            enough: u64::MAX,
+        };
+        let usage = Usage::of(&mending);
+        let with = |most: u64| {
+            let prepared = mending.prepare(&usage);
+            let choice = Choice { trees_stay: true, by_load: false, late: true };
+            (prepared.mend(choice, most).is_some(), prepared.visited())
+        };
+        let (found, visited) = with(u64::MAX);
+        assert!(found && visited > 10_000, "{visited}");
+        assert_eq!(with(visited), (true, visited));
+        let (found, fewer) = with(visited / 10);
+        assert!(!found && 5 * fewer < visited, "{fewer} of {visited}");
     }
 }
