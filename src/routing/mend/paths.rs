@@ -44,7 +44,9 @@ impl Mending<'_> {
                 let of_load = (&mut *load, &mut added);
                 let found =
                     self.search((&moving, &first), lengths, graphs, of_load, (choice, strays, routes));
-                added.into_iter().for_each(|(channel, routes)| load[channel.index()] -= routes);
+                for (channel, routes) in added {
+                    load[channel.index()] = load[channel.index()].wrapping_sub(routes);
+                }
                 let mut without = match found {
                     Ok(next) => return Some(next),
                     Err(without) => without,
@@ -64,7 +66,9 @@ impl Mending<'_> {
     ///
     /// - `moving`: the switches that get new paths; and those of them whose old entries are in `ends` before anybody
     ///   takes a new one, so that others leave room for them to be late.
-    /// - `load`: by channel, and what is added to it.
+    /// - `load`: by channel, and what is added to it, modulo 2^64. Routes of a switch that has not chosen yet count where they
+    ///   would pass if it kept its next hop: else all spines of a tree would choose the same core, as those come before the
+    ///   leaves that send.
     /// - `strays`: whether new entries need not fit into `rest`.
     /// - `routes`: from each switch, and how often they count.
     fn search(
@@ -87,28 +91,35 @@ impl Mending<'_> {
             }
         }
         let mut next = old.to_vec();
-        // The largest load on the way to the target, and the sum of all.
-        let cost = |next: &[Option<ChannelId>], load: &[u64], channel: ChannelId| {
+        let mut passing = self.passing(old, moving, routes);
+        let weighed = |channel: ChannelId, flow: u64| flow * u64::from(weights[channel.index()]);
+        // The largest load on the way to the target, and the sum of all, with the routes of the switch.
+        let cost = |next: &[Option<ChannelId>], load: &[u64], flow: u64, is_new: bool, channel: ChannelId| {
             let after = |c: &ChannelId| next[channels.get(*c).to.index()];
-            let loads = std::iter::successors(Some(channel), after).map(|c| load[c.index()]);
+            let with =
+                |c: ChannelId| load[c.index()] + if is_new || c == channel { weighed(c, flow) } else { 0 };
+            let loads = std::iter::successors(Some(channel), after).map(with);
             loads.fold((0, 0), |(most, sum), load| (load.max(most), sum + load))
         };
         let mut open = BinaryHeap::new();
-        let candidate = |length: u32, next: &[_], load: &[_], from: SwitchId, channel: ChannelId| {
-            let is_new = old[from.index()] != Some(channel);
-            let cost = cost(next, load, channel);
-            Reverse((length + 1, is_new && !choice.by_load, cost, is_new, from, channel))
-        };
+        let candidate =
+            |length: u32, next: &[_], load: &[_], flow: u64, from: SwitchId, channel: ChannelId| {
+                let is_new = old[from.index()] != Some(channel);
+                let cost = cost(next, load, flow, is_new, channel);
+                Reverse((length + 1, is_new && !choice.by_load, cost, is_new, from, channel))
+            };
         for &from in moving {
+            let flow = passing[from.index()];
             for (channel, c) in channels.out(from).filter(|(channel, _)| self.alive[channel.index()]) {
-                open.extend(hops.of(c.to).map(|length| candidate(length, &next, load, from, channel)));
+                open.extend(hops.of(c.to).map(|length| candidate(length, &next, load, flow, from, channel)));
             }
         }
         while let Some(Reverse((length, first, price, is_new, from, channel))) = open.pop() {
             if hops.of(from).is_some() {
                 continue;
             }
-            let now = cost(&next, load, channel);
+            let flow = passing[from.index()];
+            let now = cost(&next, load, flow, is_new, channel);
             if now > price {
                 open.push(Reverse((length, first, now, is_new, from, channel)));
                 continue;
@@ -142,24 +153,56 @@ impl Mending<'_> {
             }
             hops.set(from, length);
             next[from.index()] = Some(channel);
-            if let Some((routes, times)) = routes {
-                let mut at = Some(channel);
-                while let Some(channel) = at {
-                    let weight = u64::from(weights[channel.index()]);
-                    let more = routes[from.index()] * times * weight;
-                    load[channel.index()] += more;
-                    added.push((channel, more));
-                    at = next[channels.get(channel).to.index()];
+            let mut shift = |channel: ChannelId, routes: u64| {
+                load[channel.index()] = load[channel.index()].wrapping_add(routes);
+                added.push((channel, routes));
+            };
+            let after = |c: &ChannelId| next[channels.get(*c).to.index()];
+            let on = std::iter::successors(Some(channel), after);
+            // Where it stays, the next switch has counted these routes.
+            on.take(if is_new { usize::MAX } else { 1 }).for_each(|c| shift(c, weighed(c, flow)));
+            let mut left = old[from.index()].filter(|was| is_new && self.alive[was.index()]);
+            while let Some(s) = left.map(|was| channels.get(was).to) {
+                if hops.of(s).is_some() {
+                    let on = std::iter::successors(next[s.index()], after);
+                    on.for_each(|c| shift(c, weighed(c, flow).wrapping_neg()));
+                    break;
                 }
+                passing[s.index()] -= flow;
+                left = old[s.index()].filter(|was| self.alive[was.index()]);
             }
             for back in channels.out(from).map(|(_, back)| back) {
                 if self.alive[back.reverse.index()] && hops.of(back.to).is_none() {
-                    open.push(candidate(length, &next, load, back.to, back.reverse));
+                    let flow = passing[back.to.index()];
+                    open.push(candidate(length, &next, load, flow, back.to, back.reverse));
                 }
             }
         }
         let without: Vec<SwitchId> = moving.iter().copied().filter(|&s| hops.of(s).is_none()).collect();
         if without.is_empty() { Ok(next) } else { Err(without) }
+    }
+}
+
+impl Mending<'_> {
+    /// By switch: the routes that pass it on the way to a destination, of those of the switches that get new paths.
+    fn passing(
+        &self,
+        old: &[Option<ChannelId>],
+        moving: &[SwitchId],
+        routes: Option<(&[u64], u64)>,
+    ) -> Vec<u64> {
+        let mut passing = vec![0; old.len()];
+        let Some((routes, times)) = routes else { return passing };
+        for s in moving {
+            let mut at = Some(*s);
+            for _ in 0..old.len() {
+                let Some(here) = at else { break };
+                passing[here.index()] += routes[s.index()] * times;
+                let is_left = |was: &ChannelId| self.alive[was.index()];
+                at = old[here.index()].filter(is_left).map(|was| self.fabric.channels().get(was).to);
+            }
+        }
+        passing
     }
 }
 
