@@ -25,8 +25,9 @@ const MOST: usize = 10_000_000;
 /// Virtual channels that mending may visit: about a second. A cable between a core and a spine of a fat tree takes most:
 /// with k = 16, eleven million; with k = 20 it failed after two thousand million.
 const MOST_VISITS: u64 = 25_000_000;
-/// How many times as many the choice by load may visit beside one that is good enough.
+/// How many times as many the choice by load may visit beside one that is good enough, and how many in any case.
 const BESIDE: u64 = 2;
+const LEAST_BESIDE: u64 = 1_000_000;
 
 /// The tables of a baseline.
 pub(super) struct Before<'a> {
@@ -99,7 +100,8 @@ pub(super) fn mended<'a>(
         if is_enough && !choice.by_load {
             break;
         }
-        let beside = (1 + BESIDE) * prepared.visited();
+        let visited = prepared.visited();
+        let beside = visited + LEAST_BESIDE.max(BESIDE * visited);
         let most = if is_enough { beside.min(MOST_VISITS) } else { MOST_VISITS };
         let Some(found) = prepared.mend(choice, most) else { continue };
         let found = (choice.trees_stay, found);
