@@ -149,7 +149,8 @@ impl<'a> Objective<'a> {
     }
 
     /// Stable tables whose hottest channels have fewer routes than with P-SSSP, and what they come to, where that is worth
-    /// more than a VL. At most [`FEW_ROUTES`] move, and none with `balance stable`: a failed link changes more tables then.
+    /// more than a VL. At most [`FEW_ROUTES`] move: none of tables that are better than P-SSSP without, and none with
+    /// `balance stable`, as a failed link changes more tables then.
     ///
     /// - `measured`: the tables as they are.
     /// - `goal`: channels with at most as many routes are left alone.
@@ -165,7 +166,8 @@ impl<'a> Objective<'a> {
         let (largest, least) = (forwarding.largest_load(), goal.max(level(&forwarding.load, FEW_ROUTES)));
         let (all_to_all, _) = self.weights();
         let most = all_to_all * GAIN * (largest as f64 / least.max(1) as f64).ln();
-        if !forwarding.complete || most < VL || self.task.settings.balance == Balance::Stable {
+        let lasts = self.task.settings.balance == Balance::Stable || measured.all_to_all > 1.0 + STABLE_LOST;
+        if !forwarding.complete || most < VL || lasts {
             return None;
         }
         let mut fewer = forwarding.clone();
