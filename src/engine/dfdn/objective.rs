@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 
 use super::candidates::BalanceBy;
 use super::estimate::Budget;
-use super::tuning::{DETOURS, FEW_ROUTES, GAIN, LEVELLING, STABLE_LOST, VL};
+use super::tuning::{DETOURS, FEW_ROUTES, GAIN, LEVELLING, STABILITY, STABLE_LOST, VL};
 use crate::engine::{Balance, Task, Traffic};
 use crate::evaluate::{largest_load, quick_bisection};
 use crate::fabric::Fabric;
@@ -149,8 +149,8 @@ impl<'a> Objective<'a> {
     }
 
     /// Stable tables whose hottest channels have fewer routes than with P-SSSP, and what they come to, where that is worth
-    /// more than a VL. At most [`FEW_ROUTES`] move: none of tables that are better than P-SSSP without, and none with
-    /// `balance stable`, as a failed link changes more tables then.
+    /// more than a VL and a tenth of [`STABILITY`]. At most [`FEW_ROUTES`] move, and none with `balance stable`: a failed
+    /// link changes more tables then.
     ///
     /// - `measured`: the tables as they are.
     /// - `goal`: channels with at most as many routes are left alone.
@@ -166,15 +166,16 @@ impl<'a> Objective<'a> {
         let (largest, least) = (forwarding.largest_load(), goal.max(level(&forwarding.load, FEW_ROUTES)));
         let (all_to_all, _) = self.weights();
         let most = all_to_all * GAIN * (largest as f64 / least.max(1) as f64).ln();
-        let lasts = self.task.settings.balance == Balance::Stable || measured.all_to_all > 1.0 + STABLE_LOST;
-        if !forwarding.complete || most < VL || lasts {
+        // As much as the blocks are worth that may change with a failed link then.
+        let least_gain = VL + STABILITY / 10.0;
+        if !forwarding.complete || most < least_gain || self.task.settings.balance == Balance::Stable {
             return None;
         }
         let mut fewer = forwarding.clone();
         self.move_routes(relief(self.task.fabric, least), rule, &mut fewer);
         let new = self.measure(&fewer);
         let price = |measured| self.price(measured, rule.vls(), 1);
-        (price(&new) + VL < price(measured)).then_some((fewer, new))
+        (price(&new) + least_gain < price(measured)).then_some((fewer, new))
     }
 
     fn move_routes(&self, relief: Relief, rule: &Rule, forwarding: &mut Forwarding) {
