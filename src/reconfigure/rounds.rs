@@ -48,31 +48,24 @@ impl Planner<'_> {
     /// the others have [grown](Self::grown).
     pub(super) fn ends_apart(&self) -> Option<Way> {
         let (old, new) = (&self.transition.old, &self.transition.new);
+        let way = |between| Way::new("2 rounds".to_owned(), vec![old.clone(), between, new.clone()]);
         let failed = !self.changes.dead.is_empty();
         let returned = self.changes.ends.len() > self.changes.dead.len();
-        let attempts = [
-            (old, new, false, true),
-            (new, old, false, true),
-            (old, new, true, failed),
-            (new, old, true, returned),
-        ];
-        let between = attempts
-            .into_iter()
-            .filter(|&(.., is_wanted)| is_wanted)
-            .find_map(|(near, far, grow, _)| self.apart(near, far, grow));
-        between.map(|between| Way::new("2 rounds".to_owned(), vec![old.clone(), between, new.clone()]))
-    }
-
-    /// A state between two others, to and from which steps are proven: as many moves from the near to the far one as can be
-    /// had, without those over channels that failed or returned.
-    fn apart(&self, near: &InForce, far: &InForce, grow: bool) -> Option<InForce> {
-        let start = self.without_changing_trees(near);
-        let mut moves = self.reachable(near, &start, far, Parts::NoEnds, &Moves::default());
-        if grow {
-            moves = self.grown(moves, near, &start, far);
+        let mut to_grow = Vec::new();
+        // From one end as many moves as can be had; the step to the other end has to be proven too.
+        for (near, far, may_grow) in [(old, new, failed), (new, old, returned)] {
+            let start = self.without_changing_trees(near);
+            let moves = self.reachable(near, &start, far, Parts::NoEnds, &Moves::default());
+            let between = moves.applied(far, &start);
+            if self.is_proven(&between, far) {
+                return Some(way(between));
+            }
+            to_grow.extend(may_grow.then_some((near, start, far, moves)));
         }
-        let between = moves.applied(far, &start);
-        self.is_proven(&between, far).then_some(between)
+        to_grow.into_iter().find_map(|(near, start, far, moves)| {
+            let between = self.grown(moves, near, &start, far).applied(far, &start);
+            self.is_proven(&between, far).then(|| way(between))
+        })
     }
 
     /// Moves that can be programmed in one proven step, and as many others beside them, without those over channels that

@@ -210,8 +210,7 @@ impl Baseline {
         let goal = self.one_sl.as_ref()?.largest;
         objective.relieve_to(goal, &candidate.rule, &mut forwarding);
         let measured = objective.measure(&forwarding);
-        let fewer = objective.relieve_few(&candidate.rule, &forwarding, &measured, goal);
-        let (forwarding, measured) = fewer.unwrap_or((forwarding, measured));
+        let (forwarding, measured) = objective.relieve_few(&candidate.rule, forwarding, measured, goal);
         if let Some(lower) = lower {
             candidate.rule = lower_unused(task.fabric, &candidate.rule, lower, &forwarding.lft);
         }

@@ -149,8 +149,8 @@ impl<'a> Objective<'a> {
     }
 
     /// Stable tables whose hottest channels have fewer routes than with P-SSSP, and what they come to, where that is worth
-    /// more than a VL and a tenth of [`STABILITY`]. At most [`FEW_ROUTES`] move, and none with `balance stable`: a failed
-    /// link changes more tables then.
+    /// more than a VL and a tenth of [`STABILITY`]; else the same ones again. At most [`FEW_ROUTES`] move, and none with
+    /// `balance stable`: a failed link changes more tables then.
     ///
     /// - `measured`: the tables as they are.
     /// - `goal`: channels with at most as many routes are left alone.
@@ -159,23 +159,23 @@ impl<'a> Objective<'a> {
     pub(super) fn relieve_few(
         &self,
         rule: &Rule,
-        forwarding: &Forwarding,
-        measured: &Measured,
+        forwarding: Forwarding,
+        measured: Measured,
         goal: u64,
-    ) -> Option<(Forwarding, Measured)> {
+    ) -> (Forwarding, Measured) {
         let (largest, least) = (forwarding.largest_load(), goal.max(level(&forwarding.load, FEW_ROUTES)));
         let (all_to_all, _) = self.weights();
         let most = all_to_all * GAIN * (largest as f64 / least.max(1) as f64).ln();
         // As much as the blocks are worth that may change with a failed link then.
         let least_gain = VL + STABILITY / 10.0;
         if !forwarding.complete || most < least_gain || self.task.settings.balance == Balance::Stable {
-            return None;
+            return (forwarding, measured);
         }
         let mut fewer = forwarding.clone();
         self.move_routes(relief(self.task.fabric, least), rule, &mut fewer);
         let new = self.measure(&fewer);
         let price = |measured| self.price(measured, rule.vls(), 1);
-        (price(&new) + least_gain < price(measured)).then_some((fewer, new))
+        if price(&new) + least_gain < price(&measured) { (fewer, new) } else { (forwarding, measured) }
     }
 
     fn move_routes(&self, relief: Relief, rule: &Rule, forwarding: &mut Forwarding) {

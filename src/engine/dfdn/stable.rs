@@ -152,10 +152,8 @@ impl Relieved {
     /// # Errors
     /// Why tables around the tree do not fit, in words.
     pub(super) fn plan(self, objective: &Objective<'_>, limit: f64) -> Result<Priced, String> {
-        let plan = |Self { candidate, mut forwarding, mut measured, .. }: Self| {
-            if let Some(fewer) = objective.relieve_few(&candidate.rule, &forwarding, &measured, 0) {
-                (forwarding, measured) = fewer;
-            }
+        let plan = |Self { candidate, forwarding, measured, .. }: Self| {
+            let (forwarding, measured) = objective.relieve_few(&candidate.rule, forwarding, measured, 0);
             let remark = "a failed link changes few tables (balance stable)".to_owned();
             one_sl(objective, &candidate, forwarding, measured, vec![remark], None)
         };

@@ -181,10 +181,10 @@ impl Mending<'_> {
         let without: Vec<SwitchId> = moving.iter().copied().filter(|&s| hops.of(s).is_none()).collect();
         if without.is_empty() { Ok(next) } else { Err(without) }
     }
-}
 
-impl Mending<'_> {
     /// By switch: the routes that pass it on the way to a destination, of those of the switches that get new paths.
+    ///
+    /// - `old`, `moving`, `routes`: as in [`search`](Self::search).
     fn passing(
         &self,
         old: &[Option<ChannelId>],
@@ -193,14 +193,13 @@ impl Mending<'_> {
     ) -> Vec<u64> {
         let mut passing = vec![0; old.len()];
         let Some((routes, times)) = routes else { return passing };
-        for s in moving {
-            let mut at = Some(*s);
-            for _ in 0..old.len() {
-                let Some(here) = at else { break };
-                passing[here.index()] += routes[s.index()] * times;
-                let is_left = |was: &ChannelId| self.alive[was.index()];
-                at = old[here.index()].filter(is_left).map(|was| self.fabric.channels().get(was).to);
-            }
+        let after = |s: &SwitchId| {
+            let was = old[s.index()].filter(|was| self.alive[was.index()])?;
+            Some(self.fabric.channels().get(was).to)
+        };
+        for &s in moving {
+            let on = std::iter::successors(Some(s), after);
+            on.for_each(|here| passing[here.index()] += routes[s.index()] * times);
         }
         passing
     }
