@@ -88,6 +88,7 @@ fn row(line: &str) -> Option<(usize, usize, SlVlRow)> {
 /// # Errors
 /// Those of the output.
 pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result<()> {
+    let mut texts = Texts::new(|row| row.vls().map(|vl| format!(" {:<2}", vl.0)).concat());
     for e in fabric.endports() {
         let node = fabric.node(e.node);
         writeln!(
@@ -99,12 +100,12 @@ pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result
             one_line(&node.description)
         )?;
         match fabric.switch_of(e.node) {
-            None => write_row(out, 0, 0, table.adapters())?,
+            None => writeln!(out, "0   0   :{}", texts.of(table.adapters()))?,
             Some(s) => {
                 for out_port in linked_ports(fabric, s) {
                     for in_port in 0..=node.num_ports() {
                         let row = table.row(s, PortNum(in_port), PortNum(out_port));
-                        write_row(out, in_port, out_port, row)?;
+                        writeln!(out, "{in_port:<3} {out_port:<3} :{}", texts.of(row))?;
                     }
                 }
             }
@@ -133,10 +134,18 @@ pub(super) fn linked_ports(fabric: &Fabric, switch: SwitchId) -> impl Iterator<I
         .map(|p| p as u8)
 }
 
-fn write_row(out: &mut impl Write, in_port: u8, out_port: u8, row: SlVlRow) -> io::Result<()> {
-    write!(out, "{in_port:<3} {out_port:<3} :")?;
-    for vl in row.vls() {
-        write!(out, " {:<2}", vl.0)?;
+/// The texts of rows, each made once: a table has few different ones.
+pub(super) struct Texts {
+    of_row: fn(SlVlRow) -> String,
+    known: HashMap<SlVlRow, String>,
+}
+
+impl Texts {
+    pub(super) fn new(of_row: fn(SlVlRow) -> String) -> Self {
+        Self { of_row, known: HashMap::new() }
     }
-    writeln!(out)
+
+    pub(super) fn of(&mut self, row: SlVlRow) -> &str {
+        self.known.entry(row).or_insert_with(|| (self.of_row)(row))
+    }
 }

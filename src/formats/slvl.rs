@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 
 use super::lfts_dump::Switches;
 use super::lines::{Lines, guid, hex, quote};
-use super::sl2vl_dump::{linked_ports, rows};
+use super::sl2vl_dump::{Texts, linked_ports, rows};
 use super::{FormatError, Warning, Warnings};
 use crate::fabric::{Fabric, Guid, PortNum};
 use crate::tables::{Sl2Vl, SlVlRow};
@@ -54,15 +54,14 @@ fn row(line: &str) -> Option<(Guid, u8, u8, SlVlRow)> {
 /// # Errors
 /// Those of the output.
 pub fn write(out: &mut impl Write, fabric: &Fabric, table: &Sl2Vl) -> io::Result<()> {
+    let mut texts = Texts::new(|row| row.0.to_be_bytes().map(|byte| format!(" 0x{byte:02x}")).concat());
     for s in fabric.switch_ids() {
         let node = fabric.switch(s);
+        let guid = node.guid.to_string();
         for out_port in linked_ports(fabric, s) {
             for in_port in 0..=node.num_ports() {
-                write!(out, "{} {in_port} {out_port}", node.guid)?;
-                for byte in table.row(s, PortNum(in_port), PortNum(out_port)).0.to_be_bytes() {
-                    write!(out, " 0x{byte:02x}")?;
-                }
-                writeln!(out)?;
+                let row = table.row(s, PortNum(in_port), PortNum(out_port));
+                writeln!(out, "{guid} {in_port} {out_port}{}", texts.of(row))?;
             }
         }
     }

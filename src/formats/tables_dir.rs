@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use tempfile::NamedTempFile;
 
 use super::{
@@ -248,30 +249,43 @@ pub fn write_tables(dir: &Path, fabric: &Fabric, routes: &Routes, options: Write
     let Routes { lft, sl2vl, path_sl, .. } = routes;
     let none = |_: &mut Out| Ok(());
     let [lfts, hops, sl2vl_text, slvl_text, psl_text] = plan_tables(fabric, routes, options);
-    write_either(
-        dir,
-        lfts,
-        |out| lfts_dump::write(out, fabric, lft),
-        |out| compact::lfts::write(out, fabric, lft),
-    )?;
-    write_either(dir, hops, |out| fdbs::write(out, fabric, lft), none)?;
-    write_either(
-        dir,
-        sl2vl_text,
-        |out| sl2vl_dump::write(out, fabric, sl2vl),
-        |out| compact::sl2vl::write(out, fabric, sl2vl),
-    )?;
-    write_either(dir, slvl_text, |out| slvl::write(out, fabric, sl2vl), none)?;
     let known = |source, dlid| path_sl.known(fabric, source, dlid);
-    write_either(
-        dir,
-        psl_text,
-        |out| psl::write(out, fabric, path_sl.classes(), known),
-        |out| compact::psl::write(out, fabric, path_sl),
-    )?;
-    write_file(dir, "opensm-subnet.lst", |out| subnet_lst::write(out, fabric))?;
-    write_file(dir, "guid2lid", |out| guid2lid::write(out, fabric))?;
-    write_file(dir, "opensm.mcfdbs", |out| mcfdbs::write(out, fabric, &routes.multicast))
+    let write_lfts = || {
+        write_either(
+            dir,
+            lfts,
+            |out| lfts_dump::write(out, fabric, lft),
+            |out| compact::lfts::write(out, fabric, lft),
+        )
+    };
+    let write_sl2vl = || {
+        write_either(
+            dir,
+            sl2vl_text,
+            |out| sl2vl_dump::write(out, fabric, sl2vl),
+            |out| compact::sl2vl::write(out, fabric, sl2vl),
+        )
+    };
+    let write_psl = || {
+        write_either(
+            dir,
+            psl_text,
+            |out| psl::write(out, fabric, path_sl.classes(), known),
+            |out| compact::psl::write(out, fabric, path_sl),
+        )
+    };
+    let files: [&(dyn Fn() -> io::Result<()> + Sync); 8] = [
+        &write_lfts,
+        &write_sl2vl,
+        &|| write_either(dir, hops, |out| fdbs::write(out, fabric, lft), none),
+        &|| write_either(dir, slvl_text, |out| slvl::write(out, fabric, sl2vl), none),
+        &write_psl,
+        &|| write_file(dir, "opensm-subnet.lst", |out| subnet_lst::write(out, fabric)),
+        &|| write_file(dir, "guid2lid", |out| guid2lid::write(out, fabric)),
+        &|| write_file(dir, "opensm.mcfdbs", |out| mcfdbs::write(out, fabric, &routes.multicast)),
+    ];
+    let written: Vec<io::Result<()>> = files.par_iter().with_max_len(1).map(|write| write()).collect();
+    written.into_iter().collect()
 }
 
 type Out = BufWriter<NamedTempFile>;
