@@ -628,6 +628,7 @@ fn every_family_takes_its_arguments() {
         ("kautz --d 3 --n 3", (36, 36, 138)),
         ("random --switches 64 --degree 6 --seed 1", (64, 64, 256)),
         ("random-irregular --switches 43 --ports 24 --cas 12", (43, 516, 774)),
+        ("scale-free --switches 60 --stubs 20 --cas 2", (60, 120, 3 + 2 * 37 + 20 + 120)),
         ("ring --switches 8", (8, 8, 16)),
         ("director --ports 288", (36, 288, 576)),
         ("odin", (18, 128, 272)),

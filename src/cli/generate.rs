@@ -10,7 +10,7 @@ use dfdn::fabric::Fabric;
 use dfdn::formats::{ibnetdiscover, json as json_format};
 use dfdn::topology::{
     Candidates, Deimos, Director, Dragonfly, FatTree, Grown, HyperX, Hypercube, Kautz, Megafly, Mesh, Odin,
-    Oft, Rails, Random, RandomIrregular, Ring, SlimFly, Topology, TopologyError, Torus, Xgft,
+    Oft, Rails, Random, RandomIrregular, Ring, ScaleFree, SlimFly, Topology, TopologyError, Torus, Xgft,
     attach_adapters, fail_links, fail_switches, slow_links,
 };
 
@@ -147,6 +147,18 @@ enum Family {
         #[arg(long, default_value_t = 24)]
         ports: u32,
     },
+    /// An Internet map: each new switch has links to others, to large ones more often
+    ScaleFree {
+        /// Switches
+        #[arg(long)]
+        switches: u32,
+        /// Links of a new switch
+        #[arg(long, default_value_t = 2)]
+        links: u32,
+        /// Switches with one link, the last ones
+        #[arg(long, default_value_t = 0)]
+        stubs: u32,
+    },
     /// Dragonfly+: groups of leaves and spines, the spines of all groups linked
     Megafly {
         /// Groups
@@ -239,6 +251,9 @@ impl Args {
             Family::Random { switches, degree } => Random { switches, degree, cas: each, seed }.into(),
             Family::RandomIrregular { switches, ports } => {
                 RandomIrregular { switches, ports, cas: cas.unwrap_or(ports / 2), seed }.into()
+            }
+            Family::ScaleFree { switches, links, stubs } => {
+                ScaleFree { switches, links, stubs, cas: each, seed }.into()
             }
             Family::Megafly { groups, leaves, spines, h } => {
                 Megafly { groups, leaves, spines, h, cas: cas.unwrap_or(spines) }.into()

@@ -38,6 +38,7 @@ mod random;
 mod random_irregular;
 mod rewire;
 mod ring;
+mod scale_free;
 mod slim_fly;
 mod slow;
 mod torus;
@@ -63,6 +64,7 @@ pub use rails::Rails;
 pub use random::Random;
 pub use random_irregular::RandomIrregular;
 pub use ring::Ring;
+pub use scale_free::ScaleFree;
 pub use slim_fly::SlimFly;
 pub use slow::slow_links;
 pub use torus::Torus;
@@ -127,6 +129,7 @@ families! {
     "kautz" Kautz,
     "random" Random,
     "random-irregular" RandomIrregular,
+    "scale-free" ScaleFree,
     "ring" Ring,
     "director" Director,
     "odin" Odin,
@@ -158,6 +161,7 @@ pub fn small() -> Vec<Topology> {
         Kautz { d: 2, n: 3, cas: 2 }.into(),
         Random { switches: 16, degree: 3, cas: 2, seed: 1 }.into(),
         RandomIrregular { switches: 10, ports: 8, cas: 3, seed: 1 }.into(),
+        ScaleFree { switches: 24, links: 2, stubs: 8, cas: 2, seed: 1 }.into(),
         Ring { switches: 3, cas: 1 }.into(),
         Ring { switches: 8, cas: 2 }.into(),
         Director { ports: 48, adapters: None }.into(),
