@@ -9,11 +9,13 @@
 //! - `grid`: tori and meshes: dimension order, whole and damaged ([`grid_routes`], [`LabelledGrid`]), and one SL
 //!   ([`staggered_routes`]).
 //! - `stable`: tables of which a failed link changes few entries ([`stable_sssp`]).
-//! - `straighten`: detours made shortest paths where the dependencies that packets have allow it ([`straighten`]).
+//! - `beyond_rule`: detours made shortest and load levelled where the dependencies that packets have allow it
+//!   ([`refit`]).
 //! - `mend`: earlier tables without what is gone, so that the way to them and back is free of credit loops
 //!   ([`Mending`]).
 //! - `layers`: paths of their own for the further LIDs of an adapter ([`layered`]).
 
+mod beyond_rule;
 mod demand;
 mod grid;
 mod hops;
@@ -21,7 +23,6 @@ mod layers;
 mod mend;
 mod minimal_dag;
 mod stable;
-mod straighten;
 #[cfg(test)]
 mod tests;
 mod textbook;
@@ -31,6 +32,7 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
+pub use beyond_rule::{Ascent, Effort, refit};
 pub use grid::{
     FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes, staggered_routes,
 };
@@ -38,7 +40,6 @@ pub use hops::Hops;
 pub use layers::{Stretch, layered};
 pub use mend::{Choice, Mended, Mending, PreparedMending, Usage};
 pub use stable::{has_core_switches, stable_sssp};
-pub use straighten::{Bent, straighten};
 pub use textbook::{
     Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,
     minhop, p2sssp, sssp, sssp_of_any_length, sssp_to_adapters, updn_roots, updn_trees, updn_trees_from,

@@ -29,8 +29,8 @@ pub(super) enum Refinement {
     Improved,
     /// Turns have labels; the higher ones use another order.
     Labels(Arc<LinkOrder>),
-    /// Made for tables that were straightened.
-    Straightened,
+    /// Made for tables that go [beyond](super::beyond_rule) the rule.
+    Fitted,
 }
 
 /// A rule to route by: an order of the links, how it is used, and what it is expected to cost.
@@ -55,7 +55,7 @@ impl Candidate {
         match &self.refinement {
             Refinement::None => name.clone(),
             Refinement::Improved => format!("{name}, improved"),
-            Refinement::Straightened => format!("{name}, straightened"),
+            Refinement::Fitted => format!("{name}, fitted to its paths"),
             Refinement::Labels(higher) if Arc::ptr_eq(higher, &self.order) => format!("{name}, with labels"),
             Refinement::Labels(higher) => format!("{name}, then {}, with labels", higher.name),
         }

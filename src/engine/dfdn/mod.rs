@@ -17,6 +17,7 @@
 //! Where adapters have several LIDs, all that is for the base LIDs, and `layers.rs` adds the others.
 
 mod baseline;
+mod beyond_rule;
 mod build;
 mod candidates;
 mod estimate;
@@ -28,7 +29,6 @@ mod orders;
 mod search;
 mod searched;
 mod stable;
-mod straightened;
 #[cfg(test)]
 mod tests;
 mod torus;
@@ -40,10 +40,10 @@ use std::sync::OnceLock;
 use self::candidates::BalanceBy;
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
-use self::searched::searched_plan;
+use self::searched::{or_by_less, searched_plan};
 use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_plan};
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
-use self::tuning::{KEPT, STABILITY, STABLE_LOST, VL};
+use self::tuning::{DETOURS, KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Prefer, Settings, Task};
 
@@ -173,7 +173,7 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
         }
         Balance::Auto => {
             let found = stable_or_searched(&objective, first_or_better(&objective, first, tables), detours)?;
-            if !is_worth_more_time(task, &found) {
+            if found.is_nearly_as_good() || !is_worth_more_time(task) {
                 return Ok(found);
             }
             let settings = Settings { balance: Balance::Stable, ..settings.clone() };
@@ -184,10 +184,10 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
     }
 }
 
-/// Whether what stricter settings bring is looked at too: the fabric is small, and the tables are not nearly as good as
-/// those of P-SSSP. `balance stable` is one of these settings, and not looked at further.
-fn is_worth_more_time(task: Task<'_>, found: &Priced) -> bool {
-    task.settings.balance != Balance::Stable && !found.is_nearly_as_good() && Budget::is_small(task.fabric)
+/// Whether what stricter settings bring is looked at too, where tables are not nearly as good as those of P-SSSP: the fabric
+/// is small. `balance stable` is one of these settings, and not looked at further.
+fn is_worth_more_time(task: Task<'_>) -> bool {
+    task.settings.balance != Balance::Stable && Budget::is_small(task.fabric)
 }
 
 /// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
@@ -199,7 +199,7 @@ fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> R
         Err(why_not) => (None, why_not),
     };
     match (searched_plan(objective, BalanceBy::ExpectedLoad), kept) {
-        (Ok(searched), Some(kept)) if !searched.outdoes(kept.price, kept.lost) => Ok(kept),
+        (Ok(searched), Some(kept)) if !searched.outdoes(kept.price, kept.detours) => Ok(kept),
         (Err(_), Some(kept)) => Ok(kept),
         (searched, _) => {
             Ok(searched?.because(format!("a failed link may bring another order of the links ({why_not})")))
@@ -227,7 +227,7 @@ fn stable_or_searched(
     let mut searched = None;
     if !relieved.is_nearly_as_good() {
         match search() {
-            Ok(found) if found.outdoes(relieved.price, relieved.lost) => {
+            Ok(found) if found.outdoes(relieved.price, relieved.detours()) => {
                 return Ok(worth_less(found, relieved.price));
             }
             found => searched = Some(found),
@@ -238,8 +238,14 @@ fn stable_or_searched(
         Ok(stable) => stable,
         Err(why_not) => return Ok(anew(searched.unwrap_or_else(search)?, why_not)),
     };
+    let outdoes = |found: &Priced| found.outdoes(stable.price, stable.detours);
     match searched.unwrap_or_else(search) {
-        Ok(found) if found.outdoes(stable.price, stable.lost) => Ok(worth_less(found, stable.price)),
+        Ok(found) if outdoes(&found) => Ok(worth_less(found, stable.price)),
+        // Only tables that lose more were compared with what stricter settings bring.
+        Ok(found) if found.is_nearly_as_good() => {
+            let found = or_by_less(objective, BalanceBy::Load, found);
+            Ok(if outdoes(&found) { worth_less(found, stable.price) } else { stable })
+        }
         _ => Ok(stable),
     }
 }
@@ -247,6 +253,11 @@ fn stable_or_searched(
 /// Whether tables of a price lose next to nothing beside P-SSSP.
 fn is_nearly_as_good(price: f64) -> bool {
     price <= as_good() + STABLE_LOST
+}
+
+/// The price of tables if a detour counts once: what they cost in bandwidth and VLs.
+fn paid(price: f64, detours: f64) -> f64 {
+    price - (DETOURS - 1.0) * detours
 }
 
 /// The price of tables that are as good as those of P-SSSP, on two VLs.
@@ -270,12 +281,13 @@ impl Priced {
         Self { plan, price: 0.0, lost: 0.0, detours: 0.0, legal: None }
     }
 
-    /// Whether these are worth giving up stable tables for: [`STABILITY`] more in all, or [`STABLE_LOST`] more in
-    /// bandwidth.
+    /// Whether these are worth giving up stable tables for: [`STABILITY`] more in all, or [`STABLE_LOST`] more in bandwidth
+    /// and VLs.
     ///
-    /// - `price`, `lost`: of these.
-    fn outdoes(&self, price: f64, lost: f64) -> bool {
-        self.price + STABILITY < price || self.price < price && self.lost + STABLE_LOST < lost
+    /// - `price`, `detours`: of the stable ones.
+    fn outdoes(&self, price: f64, detours: f64) -> bool {
+        self.price + STABILITY < price
+            || self.price < price && paid(self.price, self.detours) + STABLE_LOST < paid(price, detours)
     }
 
     /// Whether tables by stricter settings are to be had instead: they are worth more than [`STABLE_LOST`] more.
@@ -298,7 +310,7 @@ impl Priced {
 
     /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.
     fn lasts_well(&self) -> bool {
-        self.price <= as_good() + STABILITY && self.lost <= STABLE_LOST
+        self.price <= as_good() + STABILITY && paid(self.price, self.detours) <= as_good() + STABLE_LOST
     }
 
     /// Whether one SL loses more bandwidth than it may by default.

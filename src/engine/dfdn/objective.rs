@@ -199,6 +199,11 @@ impl<'a> Objective<'a> {
         -all_to_all * gain(measured.all_to_all) - bisection * gain(measured.bisection)
     }
 
+    /// What detours cost.
+    pub(super) fn detours(&self, measured: &Measured) -> f64 {
+        DETOURS * measured.detours
+    }
+
     /// What all-to-all and bisections count.
     fn weights(&self) -> (f64, f64) {
         match self.task.settings.traffic {
@@ -211,7 +216,7 @@ impl<'a> Objective<'a> {
     /// The price of tables with so many VLs and SLs.
     pub(super) fn price(&self, measured: &Measured, vls: u8, sls: u8) -> f64 {
         let queries = if sls > 1 { self.task.settings.max_loss } else { 0.0 };
-        self.lost(measured) + DETOURS * measured.detours + VL * f64::from(vls) + queries
+        self.lost(measured) + self.detours(measured) + VL * f64::from(vls) + queries
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::beyond_rule::one_sl_beyond_rule;
 use super::build::{df_dn_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::orders::LinkOrder;
 use super::search::{Search, search};
-use super::straightened::straight_one_sl;
-use super::tuning::{DETOURS, ONE_SL_VLS};
+use super::tuning::ONE_SL_VLS;
 use super::{Priced, is_worth_more_time, limit};
 use crate::engine::{EngineError, Prefer, Settings, Task};
 use crate::lanes::{LaneLimits, Lanes, LanesError};
@@ -20,8 +20,7 @@ use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
 /// Tables by the best rule of a search. Where plain orders seem to suffice, but their tables are not nearly as good as those of
-/// P-SSSP, the search goes on. On small fabrics where that does not help, what stricter settings bring counts too: to allow
-/// more shall not end worse.
+/// P-SSSP, the search goes on. Where that does not help, what stricter settings bring [counts too](or_by_less).
 ///
 /// - `by`: what tables under the rule are balanced by.
 ///
@@ -40,8 +39,14 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
             |other: &Priced| other.price < found.price && found.may_yield_to(other, task.settings);
         found = thorough.filter(is_better).unwrap_or(found);
     }
-    if !is_worth_more_time(task, &found) {
-        return Ok(found);
+    Ok(if found.is_nearly_as_good() { found } else { or_by_less(objective, by, found) })
+}
+
+/// On small fabrics, what stricter settings bring where that is cheaper: to allow more shall not end worse.
+pub(super) fn or_by_less(objective: &Objective<'_>, by: BalanceBy, found: Priced) -> Priced {
+    let task = objective.task;
+    if !is_worth_more_time(task) {
+        return found;
     }
     let others: Vec<Option<Priced>> = stricter(task)
         .par_iter()
@@ -50,9 +55,11 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
             by_rules(&Objective { task, ..*objective }, by, &search(task)).ok()
         })
         .collect();
-    let settings = task.settings;
-    let better = |best: Priced, other| if best.yields_to(&other, settings) { other } else { best };
-    Ok(others.into_iter().flatten().fold(found, better))
+    let better = |best: Priced, other: Priced| {
+        let is_better = other.price < best.price && best.may_yield_to(&other, task.settings);
+        if is_better { other } else { best }
+    };
+    others.into_iter().flatten().fold(found, better)
 }
 
 /// Settings that allow less: VLs, effort, or several SLs.
@@ -163,7 +170,7 @@ fn one_sl_plan(
 /// and the one that might be worth most; on large ones only the first. More do as long as these have no multicast tree,
 /// and none where all have too many detours as they are.
 ///
-/// Cost: that of [`straight_one_sl`] for each plan, two at once.
+/// Cost: that of [`one_sl_beyond_rule`] for each plan, two at once.
 fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<Judged> {
     let mut all: Vec<Judged> = trials.into_iter().map(|trial| Judged::open(trial, objective)).collect();
     let fabric = objective.task.fabric;
@@ -311,7 +318,7 @@ struct Judged {
     exceeds: bool,
     has_tree: bool,
     price: f64,
-    /// The price without its detours.
+    /// The price that paths beyond the rule may bring.
     at_best: f64,
     trial: Result<Trial, Priced>,
 }
@@ -319,10 +326,10 @@ struct Judged {
 impl Judged {
     /// As it is. Multicast may have a tree.
     fn open(trial: Trial, objective: &Objective<'_>) -> Self {
-        let detours = trial.measured.detours;
-        let price = objective.price(&trial.measured, trial.candidate.rule.vls(), 1);
-        let at_best = price - DETOURS * detours;
-        let exceeds = detours > limit(objective.task.settings);
+        let measured = &trial.measured;
+        let price = objective.price(measured, trial.candidate.rule.vls(), 1);
+        let at_best = price - objective.detours(measured) - objective.lost(measured).max(0.0);
+        let exceeds = measured.detours > limit(objective.task.settings);
         let reserved = trial.candidate.tree_reserved.then(|| trial.candidate.order.clone());
         Self { reserved, exceeds, has_tree: true, price, at_best, trial: Ok(trial) }
     }
@@ -331,7 +338,7 @@ impl Judged {
     /// its order is not among those that are `reserved` elsewhere.
     fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
         let Ok(Trial { candidate, forwarding, measured }) = self.trial else { return vec![self] };
-        let plan = straight_one_sl(objective, &candidate, forwarding, measured, Vec::new());
+        let plan = one_sl_beyond_rule(objective, by, &candidate, forwarding, measured, Vec::new());
         let has_tree = plan.plan.serves_multicast();
         let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
         let is_wanted = !candidate.tree_reserved

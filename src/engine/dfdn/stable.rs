@@ -123,8 +123,6 @@ pub(super) struct Relieved {
     measured: Measured,
     /// What they cost by the objective.
     pub(super) price: f64,
-    /// Share of the bandwidth that is lost, with what detours take.
-    pub(super) lost: f64,
 }
 
 impl Stable {
@@ -135,12 +133,16 @@ impl Stable {
         objective.relieve(&candidate.rule, BY, &mut forwarding);
         let measured = objective.measure(&forwarding);
         let price = objective.price(&measured, candidate.rule.vls(), 1);
-        let lost = objective.lost(&measured) + measured.detours;
-        Relieved { candidate, forwarding, measured, price, lost }
+        Relieved { candidate, forwarding, measured, price }
     }
 }
 
 impl Relieved {
+    /// Share of the adapter pairs on detours.
+    pub(super) fn detours(&self) -> f64 {
+        self.measured.detours
+    }
+
     /// Whether they lose next to nothing beside P-SSSP.
     pub(super) fn is_nearly_as_good(&self) -> bool {
         is_nearly_as_good(self.price)

@@ -1,10 +1,10 @@
 //! Tori and damaged grids: dimension order on two VLs, with an SL for each set of datelines.
 
+use super::beyond_rule::{for_detours, is_small_enough};
 use super::build::{Multicast, one_sl_lanes, plan};
 use super::candidates::BalanceBy;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
-use super::straightened::{bent, can_be_straightened};
 use super::tuning::{COMPARED_PAIRS, SEARCHED_TORUS, VL};
 use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
@@ -14,8 +14,8 @@ use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
 use crate::multicast::{McastTrees, given_tree, grid_trees, staggered_tree};
 use crate::ordering::{Datelines, Grid, Rank, Rule, StaggeredCuts, Tree, up_down_rank};
 use crate::routing::{
-    FirstOrder, Forwarding, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes,
-    staggered_routes, straighten,
+    Ascent, FirstOrder, Forwarding, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes,
+    refit, staggered_routes,
 };
 
 /// The longest ring on which one VL suffices for all shortest paths.
@@ -230,10 +230,11 @@ impl<'a> Torus<'a> {
         let plain = self.with_one_sl(&objective, routes.clone(), &rule, &trees);
         let straight = || {
             let Rule::Ordered { order, labels } = &rule else { return None };
-            let rule = straighten(fabric, hops, bent((order, labels, rule.vls()), &trees), &mut routes)?;
+            let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
+            let rule = refit(fabric, hops, ascent, for_detours(), &mut routes)?;
             Some(self.with_one_sl(&objective, routes, &rule, &trees))
         };
-        let has_more = plain.detours > least && can_be_straightened(fabric);
+        let has_more = plain.detours > least && is_small_enough(fabric);
         let straight = has_more.then(straight).flatten().filter(|straight| straight.price < plain.price);
         let best = straight.unwrap_or(plain);
         (best.detours <= settings.max_nonminimal.unwrap_or(1.0)).then_some(best)

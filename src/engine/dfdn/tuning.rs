@@ -68,17 +68,21 @@ pub(super) const LEAST_COMPARED: usize = 2;
 /// a second on a damaged mesh of 100 switches. On a random graph of 128 switches of degree 4 it would be four.
 pub(super) const SMALL: usize = 50_000;
 
-// Detours made shortest (`straightened.rs`).
+// Paths beyond the rule (`beyond_rule.rs`), in steps: vertices that searches for cycles meet, and turns that change.
 
-/// Virtual channels that searches for cycles may visit in any case: about a tenth of a second. A damaged mesh of 64
-/// switches needs most of it.
+/// For detours, in any case: about a tenth of a second. A damaged mesh of 64 switches needs most of it.
 pub(super) const STRAIGHTEN_LEAST: u64 = 2_000_000;
 /// What each adapter pair adds whose detour has become shortest: where that seldom succeeds, it ends soon. A damaged
 /// Dragonfly of 264 switches needs that many.
 pub(super) const STRAIGHTEN_EACH: u64 = 4_000;
-/// The most for all: about a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs on
-/// detours, would take longer.
+/// The most for all detours: about a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs
+/// on detours, would take longer.
 pub(super) const STRAIGHTEN_WORK: u64 = 20_000_000;
+/// End ports times channels up to which the load gets level: a look at all takes a few hundredths of a second. Grown
+/// clusters of 400 switches would take two seconds, for one percent of the bandwidth.
+pub(super) const LEVEL_LOOKS: usize = 5_000_000;
+/// The most for the load: about half a second. Deimos with 20 links down would take more.
+pub(super) const LEVEL_WORK: u64 = 20_000_000;
 
 // The search (`search.rs`).
 

@@ -20,6 +20,13 @@ enum Change {
     Label(u32, u8),
 }
 
+/// Whether a dependency that closed a cycle is tried again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    None,
+    Refusals,
+}
+
 /// The edges of the graph, in bits by turn.
 struct Waits<'a> {
     fabric: &'a Fabric,
@@ -79,6 +86,10 @@ pub(super) struct Graph<'a> {
     /// By turn: the turns that packets come from, each with the number of destinations.
     from: Vec<Vec<(u32, u32)>>,
     journal: Vec<Change>,
+    /// Changes so far, those that were taken back included.
+    changes: u64,
+    /// By turn: the dependencies that [`take`](Self::take) found to close a cycle; a bit for the VLs before and after.
+    refused: Vec<u64>,
 }
 
 impl<'a> Graph<'a> {
@@ -108,11 +119,17 @@ impl<'a> Graph<'a> {
             },
             order: TopologicalOrder::by_place(places),
             uses: vec![0; labels.len()],
+            refused: vec![0; labels.len()],
             from: vec![Vec::new(); labels.len()],
             labels,
             ends,
             journal: Vec::new(),
+            changes: 0,
         }
+    }
+
+    pub(super) fn vls(&self) -> u8 {
+        self.waits.vls as u8
     }
 
     /// Adds the packets to a destination.
@@ -193,10 +210,11 @@ impl<'a> Graph<'a> {
     /// Cost: that of [`TopologicalOrder::admit`] for each new dependency.
     pub(super) fn settle(&mut self) -> Result<(), Vec<u32>> {
         let touched = self.touched();
-        let Some((from, to)) = self.update(&touched) else {
+        let Some(refused) = self.update(&touched, Memory::None) else {
             self.journal.clear();
             return Ok(());
         };
+        let (from, to) = self.ends_of(refused);
         // The last vertex first.
         let way = self.order.way(&self.waits, to, from).unwrap_or_default();
         let steps = way.windows(2).map(|step| [step[1], step[0]]).chain([[from as u32, to as u32]]);
@@ -206,9 +224,57 @@ impl<'a> Graph<'a> {
         Err(cycle)
     }
 
-    /// Vertices that the searches of all changes met so far.
-    pub(super) fn visited(&self) -> u64 {
-        self.order.visited()
+    /// Changes entries to one destination if that closes no cycle. Turns that no packets take yet may get another label for
+    /// that. A dependency that closed a cycle before is not tried again.
+    ///
+    /// Cost: as [`settle`](Self::settle), for each label.
+    pub(super) fn take(&mut self, next: &mut NextHops, changes: &[(SwitchId, ChannelId)]) -> bool {
+        let old: Vec<Option<ChannelId>> = changes.iter().map(|(s, _)| next[s.index()]).collect();
+        self.reroute(next, changes);
+        let turns = self.touched();
+        if self.admits() {
+            return true;
+        }
+        let unused = |&turn: &u32| self.uses[turn as usize] == 0 && self.from[turn as usize].is_empty();
+        let unused: Vec<u32> = turns.into_iter().filter(unused).collect();
+        let back = |next: &mut NextHops| {
+            changes.iter().zip(&old).for_each(|((s, _), old)| next[s.index()] = *old);
+        };
+        back(next);
+        (1..self.vls()).any(|label| {
+            let differs = unused.iter().any(|&turn| self.label(turn) != label);
+            differs && {
+                unused.iter().for_each(|&turn| self.set_label(turn, label));
+                self.reroute(next, changes);
+                let fits = self.admits();
+                if !fits {
+                    back(next);
+                }
+                fits
+            }
+        })
+    }
+
+    /// Makes the changes so far final; takes them back where they close a cycle, or add a dependency that did so before.
+    /// Returns whether they are final.
+    fn admits(&mut self) -> bool {
+        let touched = self.touched();
+        let refused = self.update(&touched, Memory::Refusals);
+        match refused {
+            None => self.journal.clear(),
+            Some(_) => self.take_back(),
+        }
+        refused.is_none()
+    }
+
+    /// Forgets what closed a cycle: that may have changed.
+    pub(super) fn forget(&mut self) {
+        self.refused.fill(0);
+    }
+
+    /// Vertices that the searches of all changes met so far, and the changes.
+    pub(super) fn steps(&self) -> u64 {
+        self.order.visited() + self.changes
     }
 
     /// The rule that all packets obey.
@@ -260,6 +326,7 @@ impl<'a> Graph<'a> {
             Change::Label(turn, label) => self.labels[turn as usize] = label,
         }
         self.journal.push(change);
+        self.changes += 1;
     }
 
     /// The turns whose dependencies the changes may concern.
@@ -282,9 +349,16 @@ impl<'a> Graph<'a> {
         list
     }
 
-    /// Brings the edges up to date with labels and packets. Returns the ends of an edge that closes a cycle; then some
-    /// edges are missing.
-    fn update(&mut self, touched: &[u32]) -> Option<(usize, usize)> {
+    /// The vertices of a dependency.
+    fn ends_of(&self, (turn, vl): (u32, usize)) -> (usize, usize) {
+        let (first, second) = self.ends[turn as usize];
+        let label = usize::from(self.labels[turn as usize]);
+        (self.waits.vertex(first, vl), self.waits.vertex(second, label))
+    }
+
+    /// Brings the edges up to date with labels and packets. Returns a dependency that closes a cycle, as its turn and the VL
+    /// before; then some edges are missing.
+    fn update(&mut self, touched: &[u32], memory: Memory) -> Option<(u32, usize)> {
         let needed = |&turn: &u32| {
             let first = u16::from(self.uses[turn as usize] > 0);
             let from = &self.from[turn as usize];
@@ -298,15 +372,20 @@ impl<'a> Graph<'a> {
             self.waits.after[turn] = self.labels[turn];
         }
         for (&turn, needed) in touched.iter().zip(needed) {
-            let turn = turn as usize;
-            let (first, second) = self.ends[turn];
-            let to = self.waits.vertex(second, usize::from(self.labels[turn]));
-            for vl in bits(needed & !self.waits.before[turn]) {
-                let from = self.waits.vertex(first, vl);
-                if !self.order.admit(&self.waits, from, to) {
-                    return Some((from, to));
+            for vl in bits(needed & !self.waits.before[turn as usize]) {
+                let (from, to) = self.ends_of((turn, vl));
+                // With more than eight VLs some have no bit.
+                let bit = vl * self.waits.vls + usize::from(self.labels[turn as usize]);
+                let known = 1_u64.checked_shl(bit as u32).unwrap_or(0);
+                let refused = &mut self.refused[turn as usize];
+                if memory == Memory::Refusals && *refused & known != 0 {
+                    return Some((turn, vl));
                 }
-                self.waits.before[turn] |= 1 << vl;
+                if !self.order.admit(&self.waits, from, to) {
+                    *refused |= if memory == Memory::Refusals { known } else { 0 };
+                    return Some((turn, vl));
+                }
+                self.waits.before[turn as usize] |= 1 << vl;
             }
         }
         None
@@ -325,7 +404,7 @@ impl<'a> Graph<'a> {
         touched.extend(self.touched());
         touched.sort_unstable();
         touched.dedup();
-        let cycle = self.update(&touched);
+        let cycle = self.update(&touched, Memory::None);
         debug_assert!(cycle.is_none(), "there was none before");
         self.journal.clear();
     }

@@ -1,0 +1,296 @@
+//! Tables that keep to no rule, but to the dependencies that packets really have.
+//!
+//! A rule is sufficient, but not necessary: it forbids turns that close no cycle with those that packets take. So the
+//! tables of a rule are taken as they are, with their multicast trees, and the graph of their dependencies is kept
+//! free of cycles while paths change, one after the other: detours become shortest (`straighten.rs`), then paths move to
+//! channels with less load (`level.rs`). Where a path closes a cycle, some turn may get another label: packets that take
+//! this turn wait for another VL then, all at once.
+//!
+//! In the end there is an order of the virtual channels again, in which all packets ascend: the topological order of the
+//! graph. VLs mix in it, and packets may go on to a lower VL.
+
+mod graph;
+mod level;
+mod straighten;
+
+use self::graph::Graph;
+use super::demand::Demand;
+use super::under_rule::Forwarding;
+use super::{Hops, adapters_by_switch, ends_on};
+use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
+use crate::ordering::{Labels, Rank, Rule, VirtualChannelOrder};
+use crate::tables::McastGroup;
+
+/// How packets of tables with one SL ascend in an order.
+#[derive(Clone, Copy, Debug)]
+pub struct Ascent<'a> {
+    /// The order of unicast.
+    pub order: &'a VirtualChannelOrder,
+    /// The VL after each turn, from 1. Packets start on VL 0, and none waits for it.
+    pub labels: &'a Labels,
+    /// VLs that may be used, two or more.
+    pub vls: u8,
+    /// Multicast trees, free of cycles together with unicast.
+    pub trees: &'a [McastGroup],
+}
+
+/// What is tried, in steps: vertices that searches meet, and turns of packets that change.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// To make detours shortest, in any case.
+    pub detours: u64,
+    /// How many more for each adapter pair whose path has become shortest.
+    pub each: u64,
+    /// For detours in all.
+    pub most: u64,
+    /// To level the load.
+    pub load: u64,
+}
+
+/// A path to a destination: switches with their next hops.
+type Way = Vec<(SwitchId, ChannelId)>;
+
+/// Makes detours of adapter pairs shortest, then levels the load, and returns the rule that all paths obey then; the trees
+/// keep free of cycles with any paths that obey it. `None` where nothing could be changed. No path becomes longer.
+///
+/// Port 0 of a switch with adapters takes the paths to the first of these. That of other switches keeps its own.
+///
+/// - `ascent`: how packets of the tables ascend.
+/// - `forwarding`: complete tables.
+///
+/// Cost: O(D S) with D LIDs and S switches for the graph, and the steps. Levelling takes O(S (H + d)) for each destination
+/// more, with paths of H hops and switches of d channels.
+pub fn refit(
+    fabric: &Fabric,
+    hops: &Hops,
+    ascent: Ascent<'_>,
+    effort: Effort,
+    forwarding: &mut Forwarding,
+) -> Option<Rule> {
+    let adapters = adapters_by_switch(fabric);
+    let mut graph = Graph::new(fabric, ascent.order, ascent.labels, ascent.vls);
+    let (leaders, followers) = destinations(fabric);
+    let tables = Tables { fabric, hops, adapters: &adapters, demand: Demand::new(fabric) };
+    for to in &leaders {
+        graph.add(&tables.read(forwarding, to));
+        graph.settle().ok()?;
+    }
+    for tree in ascent.trees {
+        graph.add_tree(tree);
+        graph.settle().ok()?;
+    }
+    let leading: Vec<To<'_>> = leaders.into_iter().filter(|to| to.end.is_adapter()).collect();
+    let straightened = tables.straighten(&leading, &mut graph, effort, forwarding);
+    let levelled = tables.level(&leading, &mut graph, effort.load, forwarding);
+    if straightened + levelled == 0 {
+        return None;
+    }
+    for (lid, leader) in followers {
+        let ports = forwarding.lft.to(leader.lid).to_vec();
+        forwarding.lft.to_mut(lid).copy_from_slice(&ports);
+        forwarding.lft.set(leader.target, lid, PortNum(0));
+    }
+    Some(graph.into_rule(Rank::by_key(fabric, |c, _| c)))
+}
+
+/// A destination with paths of its own.
+#[derive(Clone, Copy)]
+struct To<'a> {
+    lid: Lid,
+    end: &'a EndPort,
+    target: SwitchId,
+}
+
+/// The destinations with paths of their own, and LIDs of port 0 that take the paths of one of these.
+fn destinations(fabric: &Fabric) -> (Vec<To<'_>>, Vec<(Lid, To<'_>)>) {
+    let (mut leaders, mut followers) = (Vec::new(), Vec::new());
+    for target in fabric.switch_ids() {
+        let mut first = None;
+        for (end, _) in ends_on(fabric, target) {
+            for lid in end.lids() {
+                let to = To { lid, end, target };
+                match first.filter(|_| !end.is_adapter()) {
+                    Some(first) => followers.push((lid, first)),
+                    None => leaders.push(to),
+                }
+                first = first.or(Some(to).filter(|_| end.is_adapter()));
+            }
+        }
+    }
+    (leaders, followers)
+}
+
+/// The tables in words of the fabric.
+struct Tables<'a> {
+    fabric: &'a Fabric,
+    hops: &'a Hops,
+    /// By switch.
+    adapters: &'a [u64],
+    demand: Demand<'a>,
+}
+
+impl Tables<'_> {
+    /// By switch: the next hop to a destination.
+    fn read(&self, forwarding: &Forwarding, to: &To<'_>) -> Vec<Option<ChannelId>> {
+        let ports = forwarding.lft.to(to.lid);
+        let next = |s: SwitchId| self.fabric.channels().at_port(s, PortNum(ports[s.index()]));
+        self.fabric.switch_ids().map(|s| next(s).filter(|_| s != to.target)).collect()
+    }
+
+    /// The switches on a path, each with its next hop.
+    fn path<'n>(
+        &'n self,
+        next: &'n [Option<ChannelId>],
+        s: SwitchId,
+    ) -> impl Iterator<Item = (SwitchId, ChannelId)> {
+        let hop = |s: SwitchId| next[s.index()].map(|channel| (s, channel));
+        std::iter::successors(hop(s), move |&(_, channel)| hop(self.fabric.channels().get(channel).to))
+    }
+
+    fn is_detour(&self, next: &[Option<ChannelId>], to: &To<'_>, s: SwitchId) -> bool {
+        self.path(next, s).count() > usize::from(self.hops.get(s, to.target))
+    }
+
+    /// The adapters whose paths are detours.
+    fn detours(&self, next: &[Option<ChannelId>], to: &To<'_>) -> u64 {
+        let bent = self.fabric.switch_ids().filter(|&s| self.is_detour(next, to, s));
+        bent.map(|s| self.adapters[s.index()]).sum()
+    }
+
+    /// Counts the routes to a destination: `count` adds them to the load of a channel, or takes them off.
+    fn count(&self, next: &[Option<ChannelId>], to: &To<'_>, load: &mut [u64], count: fn(&mut u64, u64)) {
+        let (routes, times) = self.demand.to(to.end);
+        let weights = self.fabric.weights().by_channel();
+        for s in self.fabric.switch_ids() {
+            let routes = routes[s.index()] * times;
+            let mut add = |c: ChannelId| count(&mut load[c.index()], routes * u64::from(weights[c.index()]));
+            self.path(next, s).for_each(|(_, c)| add(c));
+        }
+    }
+
+    /// Writes the paths to a destination, and counts what they change.
+    fn write(
+        &self,
+        (old, new): (&[Option<ChannelId>], &[Option<ChannelId>]),
+        to: &To<'_>,
+        forwarding: &mut Forwarding,
+    ) {
+        forwarding.detours -= self.detours(old, to) - self.detours(new, to);
+        self.count(old, to, &mut forwarding.load, |load, routes| *load -= routes);
+        self.count(new, to, &mut forwarding.load, |load, routes| *load += routes);
+        for s in self.fabric.switch_ids() {
+            if let Some(channel) = new[s.index()] {
+                forwarding.lft.set(s, to.lid, self.fabric.channels().get(channel).out_port);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordering::up_down_rank;
+    use crate::routing::{LabelSearch, Lookahead, NoLegalPath, base_detours, ranked_sssp, search_labels};
+    use crate::topology::{Random, fail_links, small_members};
+
+    fn rules(fabric: &Fabric, hops: &Hops) -> [Rule; 2] {
+        let ranks = [up_down_rank(fabric, SwitchId(0))];
+        let targets: Vec<SwitchId> = fabric.switch_ids().collect();
+        let lookahead = Lookahead::Every;
+        let search =
+            LabelSearch { ranks: &ranks, most: 2, pinned: None, lookahead, targets: &targets, rounds: 4 };
+        [Rule::FirstTurnFree(ranks[0].clone()), search_labels(fabric, hops, search).0]
+    }
+
+    fn labels(fabric: &Fabric, rule: &Rule) -> Labels {
+        let mut labels = Labels::ones(fabric);
+        for (first, c) in fabric.channels().iter() {
+            for (second, _) in fabric.channels().out(c.to) {
+                let turn = labels.turn(first, second);
+                labels.by_turn_mut()[turn] = rule.label(first, second);
+            }
+        }
+        labels
+    }
+
+    /// The sum of squares: the less, the more level.
+    fn unevenness(tables: &Forwarding) -> u64 {
+        tables.load.iter().map(|load| load * load).sum()
+    }
+
+    /// Paths are complete, ascend under the rule that is returned, and are counted as they are.
+    fn assert_ascends(name: &str, f: &Fabric, hops: &Hops, tables: &Forwarding, found: &Rule) {
+        let mut load = vec![0; f.channels().len()];
+        for end in f.endports() {
+            let (target, _) = end.attachment.unwrap();
+            let next = |s: SwitchId| {
+                let port = PortNum(tables.lft.to(end.lid)[s.index()]);
+                f.channels().at_port(s, port).filter(|_| s != target)
+            };
+            for s in f.switch_ids() {
+                let mut path = Vec::new();
+                let mut at = s;
+                while let Some(channel) = next(at) {
+                    path.push(channel);
+                    at = f.channels().get(channel).to;
+                    assert!(path.len() <= f.num_switches(), "{name}");
+                }
+                assert_eq!(at, target, "{name}");
+                let positions: Vec<u32> =
+                    (0..path.len()).map(|i| found.position_of(path[i], path.get(i + 1).copied())).collect();
+                assert!(positions.windows(2).all(|p| Rule::legal(p[0], p[1])), "{name}");
+                if end.is_adapter() {
+                    let routes = f.num_adapters_on(s) as u64;
+                    let weight = |c: &ChannelId| u64::from(f.weights().by_channel()[c.index()]);
+                    path.iter().for_each(|c| load[c.index()] += routes * weight(c));
+                }
+            }
+        }
+        assert_eq!(tables.load, load, "{name}");
+        assert_eq!(base_detours(f, hops, &tables.lft), tables.nonminimal_share(), "{name}");
+    }
+
+    #[test]
+    fn paths_beyond_the_rule_ascend_in_the_order_that_is_found() {
+        let alone = Effort { detours: 1_000_000, each: 0, most: 1_000_000, load: 0 };
+        let (mut bent, mut straight, mut uneven, mut level) = (0, 0, 0, 0);
+        let random = Random { switches: 40, degree: 5, cas: 2, seed: 1 }.build().unwrap();
+        for (name, whole) in small_members().into_iter().chain([("random", random)]) {
+            let Ok(f) = fail_links(&whole, 2, 1) else { continue };
+            let hops = Hops::new(&f).unwrap();
+            for rule in rules(&f, &hops) {
+                let detour = NoLegalPath::Detour(None);
+                let before = ranked_sssp(&f, &hops, &rule, Lookahead::Every, detour);
+                if !before.complete {
+                    continue;
+                }
+                let order = rule.virtual_channel_order().unwrap();
+                let labels = labels(&f, &rule);
+                let ascent = Ascent { order: &order, labels: &labels, vls: rule.vls(), trees: &[] };
+                let mut tables = before.clone();
+                let found = refit(&f, &hops, ascent, alone, &mut tables);
+                assert!(found.is_some() == (tables.detours < before.detours), "{name}");
+                match found {
+                    Some(found) => {
+                        assert!(found.vls() <= rule.vls(), "{name}");
+                        assert_ascends(name, &f, &hops, &tables, &found);
+                    }
+                    None => assert!(tables.lft == before.lft, "{name}"),
+                }
+                bent += before.detours;
+                straight += tables.detours;
+
+                let mut levelled = before.clone();
+                match refit(&f, &hops, ascent, Effort { load: 1_000_000, ..alone }, &mut levelled) {
+                    Some(found) => assert_ascends(name, &f, &hops, &levelled, &found),
+                    None => assert!(levelled.lft == before.lft, "{name}"),
+                }
+                assert!(levelled.detours <= tables.detours, "{name}");
+                uneven += unevenness(&tables);
+                level += unevenness(&levelled);
+            }
+        }
+        assert!(2 * straight < bent, "{straight} of {bent}");
+        assert!(21 * level < 20 * uneven, "{level} of {uneven}");
+    }
+}

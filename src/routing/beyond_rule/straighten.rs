@@ -1,0 +1,117 @@
+//! Detours made shortest paths.
+
+use super::graph::Graph;
+use super::{Effort, Tables, To, Way};
+use crate::fabric::{ChannelId, SwitchId};
+use crate::routing::under_rule::Forwarding;
+
+/// Shortest paths of a detour that are tried. Random graphs have a handful.
+const PATHS: usize = 8;
+/// Labels that are tried for a path: those of all turns of a short cycle.
+const LABELS: usize = 24;
+
+impl Tables<'_> {
+    /// Makes detours shortest, destination by destination. Returns the adapter pairs whose paths have become so.
+    ///
+    /// A detour takes the shortest path that changes the fewest entries, of several the one whose fullest channel has the
+    /// least load, if the graph of dependencies stays free of cycles; else the first with which it does if one turn of the
+    /// cycle gets another label. No path becomes longer: what a switch forwards moves with it.
+    ///
+    /// Cost: each detour takes at most `PATHS` (1 + `LABELS`) tries; each takes the cost of [`TopologicalOrder::admit`] for
+    /// the dependencies that change, until the steps are spent.
+    ///
+    /// [`TopologicalOrder::admit`]: crate::ordering::TopologicalOrder::admit
+    pub(super) fn straighten(
+        &self,
+        leading: &[To<'_>],
+        graph: &mut Graph<'_>,
+        effort: Effort,
+        forwarding: &mut Forwarding,
+    ) -> u64 {
+        let (before, begun) = (forwarding.detours, graph.steps());
+        for to in leading {
+            let earned = effort.each * (before - forwarding.detours);
+            let most = begun + effort.most.min(effort.detours + earned);
+            self.straighten_to(to, graph, most, forwarding);
+        }
+        before - forwarding.detours
+    }
+
+    /// Makes detours to one destination shortest, the nearest first.
+    ///
+    /// - `most`: steps of the graph, of all destinations.
+    fn straighten_to(&self, to: &To<'_>, graph: &mut Graph<'_>, most: u64, forwarding: &mut Forwarding) {
+        let mut next = self.read(forwarding, to);
+        let old = next.clone();
+        let senders = self.fabric.switch_ids().filter(|s| self.adapters[s.index()] > 0);
+        let mut detours: Vec<SwitchId> = senders.filter(|&s| self.is_detour(&next, to, s)).collect();
+        detours.sort_by_key(|&s| self.hops.get(s, to.target));
+        for &s in &detours {
+            if graph.steps() < most && self.is_detour(&next, to, s) {
+                let ways = self.shortest(&next, to, s, &forwarding.load);
+                let done = ways.iter().any(|way| {
+                    let changes = changes(&next, way);
+                    graph.take(&mut next, &changes)
+                });
+                if !done && ways.iter().any(|way| try_labels(graph, &mut next, way, most)) {
+                    graph.forget();
+                }
+            }
+        }
+        if next != old {
+            self.write((&old, &next), to, forwarding);
+        }
+    }
+
+    /// What some shortest paths of a switch change, in the order in which they are tried.
+    fn shortest(&self, next: &[Option<ChannelId>], to: &To<'_>, s: SwitchId, load: &[u64]) -> Vec<Way> {
+        let channels = self.fabric.channels();
+        let row = self.hops.row(to.target);
+        let mut found: Vec<(usize, u64, Way)> = Vec::new();
+        let mut open: Vec<(SwitchId, Way)> = vec![(s, Vec::new())];
+        while let Some((at, way)) = open.pop().filter(|_| found.len() < PATHS) {
+            if at == to.target {
+                let changes = way.iter().filter(|(s, c)| next[s.index()] != Some(*c)).count();
+                let fullest = way.iter().map(|(_, c)| load[c.index()]).max().unwrap_or(0);
+                found.push((changes, fullest, way));
+                continue;
+            }
+            for (id, c) in channels.out(at).filter(|(_, c)| row[c.to.index()] < row[at.index()]) {
+                let longer = way.iter().copied().chain([(at, id)]).collect();
+                open.push((c.to, longer));
+            }
+        }
+        found.sort();
+        found.into_iter().map(|(.., way)| way).collect()
+    }
+}
+
+/// The entries that a path changes, from the target on: so there is no loop in between.
+fn changes(next: &[Option<ChannelId>], way: &Way) -> Way {
+    way.iter().rev().copied().filter(|(s, c)| next[s.index()] != Some(*c)).collect()
+}
+
+/// Takes a path if that closes no cycle. The error is the turns of the cycle.
+fn try_way(graph: &mut Graph<'_>, next: &mut [Option<ChannelId>], way: &Way) -> Result<(), Vec<u32>> {
+    let old: Vec<Option<ChannelId>> = way.iter().map(|(s, _)| next[s.index()]).collect();
+    graph.reroute(next, &changes(next, way));
+    let result = graph.settle();
+    if result.is_err() {
+        way.iter().zip(old).for_each(|((s, _), old)| next[s.index()] = old);
+    }
+    result
+}
+
+/// Takes a path with another label for one turn of the cycle that it closes, if that closes none.
+fn try_labels(graph: &mut Graph<'_>, next: &mut [Option<ChannelId>], way: &Way, most: u64) -> bool {
+    let Err(cycle) = try_way(graph, next, way) else { return true };
+    let others = cycle.iter().flat_map(|&turn| (1..graph.vls()).map(move |label| (turn, label)));
+    let others: Vec<(u32, u8)> = others.filter(|&(turn, label)| graph.label(turn) != label).collect();
+    others.into_iter().take(LABELS).any(|(turn, label)| {
+        let within = graph.steps() < most;
+        within && {
+            graph.set_label(turn, label);
+            try_way(graph, next, way).is_ok()
+        }
+    })
+}
