@@ -49,10 +49,15 @@ impl Plugin {
     fn count_faulty(&self, in_force: &InForce) {
         let (faults, switches) = self.host.locked(|| faulty_switches(&self.host, &in_force.programmed));
         match self.distrust.count(When::TablesSent, &faults, switches) {
-            Change::Routes => self.host.force_heavy_sweep(),
+            Change::Routes => self.ask_for_sweep(),
             Change::Waits => self.retry_later.store(true, Ordering::Relaxed),
             Change::None => {}
         }
+    }
+
+    /// Requests another heavy sweep. Threads that receive MADs set the same flag under OpenSM's lock.
+    fn ask_for_sweep(&self) {
+        self.host.locked_exclusively(|| self.host.force_heavy_sweep());
     }
 
     /// Counts the links that did not come up. Avoiding one, or using it again, needs a sweep.
@@ -121,7 +126,7 @@ impl Plugin {
             );
             self.host.log(Message::Programmed, &text);
             if in_force.hold.is_none() && locked(&self.transit).arrived() {
-                self.host.force_heavy_sweep();
+                self.ask_for_sweep();
             }
         } else if safe && at_adapters.different == 0 {
             let danger = "such a switch drops packets";
