@@ -20,19 +20,17 @@ const MOST: usize = 10_000_000;
 /// As [`one_sl`], but paths go beyond the rule where that is better by the objective: on as many VLs, or on one more.
 ///
 /// Cost: nothing more where nothing is [worth trying](effort). Else that of [`refit`] and of a
-/// [measure](Objective::measure), twice where something is worth trying still and
-/// there is one VL more.
+/// [measure](Objective::measure), twice where something is worth trying still and there is one VL more.
 pub(super) fn one_sl_beyond_rule(
     objective: &Objective<'_>,
     by: BalanceBy,
     candidate: &Candidate,
     forwarding: Forwarding,
     measured: Measured,
-    remarks: Vec<String>,
 ) -> Priced {
     let fabric = objective.task.fabric;
     let start = effort(objective, by, &measured).map(|_| (forwarding.clone(), measured));
-    let plain = one_sl(objective, candidate, forwarding, measured, remarks.clone(), None);
+    let plain = one_sl(objective, candidate, forwarding, measured, Vec::new(), None);
     let order = candidate.rule.virtual_channel_order();
     let Some(((start, mut measured), order)) = start.zip(order) else { return plain };
     let Some(trees) = plain.plan.trees.clone().filter(McastTrees::serve_default) else { return plain };
@@ -43,7 +41,7 @@ pub(super) fn one_sl_beyond_rule(
     let least = best.plan.vls.max(2);
     for vls in least..=most.min(least + 1) {
         let Some(effort) = effort(objective, by, &measured) else { break };
-        let how = How { order: &order, labels: &labels, vls, by, effort, trees: &trees, remarks: &remarks };
+        let how = How { order: &order, labels: &labels, vls, by, effort, trees: &trees };
         if let Some((found, new)) = how.refitted(objective, candidate, start.clone()) {
             if found.price < best.price {
                 (best, measured) = (found, new);
@@ -104,7 +102,6 @@ struct How<'a> {
     by: BalanceBy,
     effort: Effort,
     trees: &'a McastTrees,
-    remarks: &'a [String],
 }
 
 impl How<'_> {
@@ -115,7 +112,7 @@ impl How<'_> {
         mut forwarding: Forwarding,
     ) -> Option<(Priced, Measured)> {
         let task = objective.task;
-        let &Self { order, labels, vls, by, effort, trees, remarks } = self;
+        let &Self { order, labels, vls, by, effort, trees } = self;
         let ascent = Ascent { order, labels, vls, trees: &trees.trees };
         let rule = refit(task.fabric, task.hops, ascent, effort, &mut forwarding)?;
         if effort.load > 0 {
@@ -125,8 +122,7 @@ impl How<'_> {
         // Paths of the tree may be illegal now.
         let candidate =
             Candidate { rule, refinement: Refinement::Fitted, tree_reserved: false, ..candidate.clone() };
-        let remarks = remarks.to_vec();
-        let priced = one_sl(objective, &candidate, forwarding, measured, remarks, Some(trees.clone()));
+        let priced = one_sl(objective, &candidate, forwarding, measured, Vec::new(), Some(trees.clone()));
         Some((priced, measured))
     }
 }

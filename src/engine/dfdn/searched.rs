@@ -338,7 +338,7 @@ impl Judged {
     /// its order is not among those that are `reserved` elsewhere.
     fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
         let Ok(Trial { candidate, forwarding, measured }) = self.trial else { return vec![self] };
-        let plan = one_sl_beyond_rule(objective, by, &candidate, forwarding, measured, Vec::new());
+        let plan = one_sl_beyond_rule(objective, by, &candidate, forwarding, measured);
         let has_tree = plan.plan.serves_multicast();
         let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
         let is_wanted = !candidate.tree_reserved

@@ -282,7 +282,10 @@ mod tests {
 
                 let mut levelled = before.clone();
                 match refit(&f, &hops, ascent, Effort { load: 1_000_000, ..alone }, &mut levelled) {
-                    Some(found) => assert_ascends(name, &f, &hops, &levelled, &found),
+                    Some(found) => {
+                        assert!(found.vls() <= rule.vls(), "{name}");
+                        assert_ascends(name, &f, &hops, &levelled, &found);
+                    }
                     None => assert!(levelled.lft == before.lft, "{name}"),
                 }
                 assert!(levelled.detours <= tables.detours, "{name}");
