@@ -84,9 +84,10 @@ struct Task<'a> {
 impl<'a> Task<'a> {
     /// The dimensions of the fabric; `None` where it is no grid.
     ///
-    /// Cost: that of [`Dimensions::find`], once.
+    /// Cost: that of [`Dimensions::find`] and [`Dimensions::of_grid`], once.
     fn dimensions(&self) -> Option<&'a Dimensions> {
-        self.dimensions.get_or_init(|| Dimensions::find(self.fabric)).as_ref()
+        let find = || Dimensions::find(self.fabric).or_else(|| Dimensions::of_grid(self.fabric));
+        self.dimensions.get_or_init(find).as_ref()
     }
 }
 

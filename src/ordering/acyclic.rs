@@ -45,11 +45,11 @@ impl TopologicalOrder {
             return from != to;
         }
         // Everything behind `to` and before `from` changes places.
-        let mut behind = self.reach(edges, Direction::After, to, |place| place <= high);
-        if behind.contains(&(from as u32)) {
+        let mut behind = self.reach(edges, Direction::After, to, |place| place <= high, Some(from));
+        if self.met[from] == self.searches {
             return false;
         }
-        let mut ahead = self.reach(edges, Direction::Before, from, |place| place >= low);
+        let mut ahead = self.reach(edges, Direction::Before, from, |place| place >= low, None);
         behind.sort_unstable_by_key(|&v| self.place[v as usize]);
         ahead.sort_unstable_by_key(|&v| self.place[v as usize]);
         let moved: Vec<u32> = ahead.into_iter().chain(behind).collect();
@@ -81,7 +81,7 @@ impl TopologicalOrder {
     /// Cost: that of the vertices between the places of the two.
     pub fn way(&mut self, edges: &impl Edges, from: usize, to: usize) -> Option<Vec<u32>> {
         let most = self.place[to];
-        let found = self.reach(edges, Direction::After, from, |place| place <= most);
+        let found = self.reach(edges, Direction::After, from, |place| place <= most, Some(to));
         // Breadth first: each was found from an earlier one.
         let mut way = vec![to as u32];
         let mut end = found.iter().position(|&v| v as usize == to)?;
@@ -99,12 +99,15 @@ impl TopologicalOrder {
     }
 
     /// The vertices that can be reached without leaving some places.
+    ///
+    /// - `until`: a vertex that ends the search once it is reached.
     fn reach(
         &mut self,
         edges: &impl Edges,
         direction: Direction,
         start: usize,
         within: impl Fn(u32) -> bool,
+        until: Option<usize>,
     ) -> Vec<u32> {
         self.searches = self.searches.checked_add(1).unwrap_or_else(|| {
             self.met.fill(0);
@@ -115,6 +118,9 @@ impl TopologicalOrder {
         let mut found = vec![start as u32];
         let mut next = 0;
         while let Some(&v) = found.get(next) {
+            if until.is_some_and(|until| met[until] == *searches) {
+                break;
+            }
             next += 1;
             let visit = |w: u32| {
                 let met = &mut met[w as usize];

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::grid::Grid;
 use super::ordered_trees::{linked_switches, partition};
 use super::rank::{Rank, distances, positions, up_down_key};
 use crate::fabric::{Fabric, SwitchId};
@@ -37,6 +38,21 @@ impl Dimensions {
         let is_candidate = switches.map_init(ways, |ways, s| graph.is_in_one_square(s, ways)).any(|is| is);
         let dimension = if is_candidate { graph.dimensions() } else { None };
         Some(Self { links: linked_switches(fabric), dimension: dimension? })
+    }
+
+    /// Those of a grid with two or more. A failed link beside another one's only square hides dimensions from
+    /// [`find`](Self::find), but not places.
+    ///
+    /// Cost: that of [`Grid::find`].
+    pub fn of_grid(fabric: &Fabric) -> Option<Self> {
+        let grid = Grid::find(fabric).filter(|grid| grid.dimensions().len() > 1)?;
+        let links = linked_switches(fabric);
+        let dimension = |&(a, b): &(SwitchId, SwitchId)| {
+            let channel = fabric.channels().out(a).find(|(_, c)| c.to == b);
+            channel.map(|(id, _)| grid.dimension_of(fabric, id) as u32)
+        };
+        let dimension: Option<Vec<u32>> = links.iter().map(dimension).collect();
+        Some(Self { dimension: dimension?, links })
     }
 
     /// Dimension order: one dimension after the other, in each up before down from a root as in
@@ -430,6 +446,29 @@ mod tests {
                 assert!(both.is_sorted_by(|x, y| x.0 != y.0 && x.1 != y.1), "{f}: {both:?}");
             }
         }
+    }
+
+    /// With the link beside it gone, the link of a corner is a side of no square.
+    #[test]
+    fn places_show_what_open_squares_hide() {
+        let whole = Mesh { dims: vec![6, 6], cas: 1 }.build().unwrap();
+        let mut hidden = 0;
+        for seed in 1..=40 {
+            let f = fail_links(&whole, 1, seed).unwrap();
+            let by_places = Dimensions::of_grid(&f).unwrap();
+            match Dimensions::find(&f) {
+                Some(found) => {
+                    let same = found.dimension.iter().zip(&by_places.dimension).all(|(a, b)| {
+                        let first = found.dimension.iter().position(|other| other == a).unwrap();
+                        by_places.dimension[first] == *b
+                    });
+                    assert!(same, "{f}");
+                }
+                None => hidden += 1,
+            }
+        }
+        assert!(hidden > 0);
+        assert!(Dimensions::of_grid(&Mesh { dims: vec![9], cas: 1 }.build().unwrap()).is_none());
     }
 
     #[test]

@@ -49,6 +49,13 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    /// An order as it is, before anything is known of it.
+    pub(super) fn plain(order: Arc<LinkOrder>, rule: Rule, lookahead: Lookahead) -> Self {
+        let probe = Probe { broken: 0.0, broken_switches: 0.0, bandwidth: 0.0 };
+        let refinement = Refinement::None;
+        Self { order, refinement, rule, lookahead, tree_reserved: false, probe, price: 0.0 }
+    }
+
     /// Its order in words.
     pub(super) fn name(&self) -> String {
         let name = &self.order.name;

@@ -8,13 +8,13 @@ use rayon::prelude::*;
 
 use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, spread, worth};
-use super::orders::{LinkOrder, orders};
+use super::orders::{LinkOrder, dimension_order, orders};
 use super::tuning::{
     FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL_PRICE,
 };
 use crate::engine::Task;
 use crate::fabric::SwitchId;
-use crate::ordering::Rule;
+use crate::ordering::{Rank, Rule};
 use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
 
 /// A search for a rule, and what it found so far.
@@ -105,6 +105,15 @@ pub(super) fn search(task: Task<'_>) -> Search<'_> {
     search
 }
 
+/// Dimension order on a grid: on one VL and with the first turn free. None elsewhere.
+pub(super) fn in_dimension_order(task: Task<'_>) -> Vec<Candidate> {
+    let Some(order) = dimension_order(task).map(Arc::new) else { return Vec::new() };
+    let kinds: [fn(Rank) -> Rule; 2] = [Rule::OneVl, Rule::FirstTurnFree];
+    let rules = kinds.into_iter().map(|kind| kind(order.rank.clone()));
+    let allowed = rules.filter(|rule| rule.vls() <= task.limits.vls);
+    allowed.map(|rule| Candidate::plain(order.clone(), rule, Lookahead::Every)).collect()
+}
+
 /// The best first.
 fn sort(candidates: &mut [Candidate]) {
     candidates.sort_by(|a, b| a.price.total_cmp(&b.price));
@@ -142,18 +151,7 @@ fn plain(task: Task<'_>, orders: &[Arc<LinkOrder>], budget: &mut Budget) -> (Vec
     for order in orders {
         for lookahead in [Lookahead::Every, Lookahead::LastOption] {
             let mut add = |rule: Rule| {
-                let nothing = Probe { broken: 0.0, broken_switches: 0.0, bandwidth: 0.0 };
-                let order = order.clone();
-                let refinement = Refinement::None;
-                tries.push(Candidate {
-                    order,
-                    refinement,
-                    rule,
-                    lookahead,
-                    tree_reserved: false,
-                    probe: nothing,
-                    price: 0.0,
-                });
+                tries.push(Candidate::plain(order.clone(), rule, lookahead));
             };
             add(Rule::OneVl(order.rank.clone()));
             if task.limits.vls > 1 {

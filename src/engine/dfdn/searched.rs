@@ -11,7 +11,7 @@ use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::orders::LinkOrder;
-use super::search::{Search, search};
+use super::search::{Search, in_dimension_order, search};
 use super::tuning::ONE_SL_VLS;
 use super::{Priced, is_worth_more_time, limit};
 use crate::engine::{EngineError, Prefer, Settings, Task};
@@ -19,8 +19,9 @@ use crate::lanes::{LaneLimits, Lanes, LanesError};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
-/// Tables by the best rule of a search. Where plain orders seem to suffice, but their tables are not nearly as good as those of
-/// P-SSSP, the search goes on. Where that does not help, what stricter settings bring [counts too](or_by_less).
+/// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP, else by the best rule of a search.
+/// Where plain orders seem to suffice, but their tables are not nearly as good, the search goes on. Where that does not
+/// help, what stricter settings bring [counts too](or_by_less).
 ///
 /// - `by`: what tables under the rule are balanced by.
 ///
@@ -28,18 +29,38 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 /// Those of [`by_rules`].
 pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let task = objective.task;
+    let in_order = match in_dimension_order_plan(objective, by) {
+        Some(found) if found.is_nearly_as_good() => return Ok(found),
+        found => found,
+    };
     // Searches take many passes.
     task.hops.keep_dags(task.fabric);
     let mut first = search(task);
+    let better = |best: Priced, other: Option<Priced>| {
+        let is_better = |other: &Priced| other.price < best.price && best.may_yield_to(other, task.settings);
+        match other.filter(is_better) {
+            Some(other) => other,
+            None => best,
+        }
+    };
     let mut found = by_rules(objective, by, &first)?;
     if first.ended_early && !found.is_nearly_as_good() {
         first.go_on();
-        let thorough = by_rules(objective, by, &first).ok();
-        let is_better =
-            |other: &Priced| other.price < found.price && found.may_yield_to(other, task.settings);
-        found = thorough.filter(is_better).unwrap_or(found);
+        found = better(found, by_rules(objective, by, &first).ok());
     }
+    let found = better(found, in_order);
     Ok(if found.is_nearly_as_good() { found } else { or_by_less(objective, by, found) })
+}
+
+/// Tables of a grid in dimension order; `None` elsewhere, and where links are missing that it needs.
+fn in_dimension_order_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> {
+    let task = objective.task;
+    let tried = in_dimension_order(task).into_par_iter().filter_map(|candidate| {
+        let trial = Trial::new(objective, by, &candidate);
+        (trial.forwarding.complete && trial.forwarding.detours == 0).then_some(trial)
+    });
+    let best = settle(objective, by, tried.collect()).into_iter().next()?;
+    best.trial.err().filter(|_| best.has_tree)
 }
 
 /// On small fabrics, what stricter settings bring where that is cheaper: to allow more shall not end worse.
@@ -173,6 +194,9 @@ fn one_sl_plan(
 /// Cost: that of [`one_sl_beyond_rule`] for each plan, two at once.
 fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<Judged> {
     let mut all: Vec<Judged> = trials.into_iter().map(|trial| Judged::open(trial, objective)).collect();
+    if all.is_empty() {
+        return all;
+    }
     let fabric = objective.task.fabric;
     let (is_small, is_cheap) = (Budget::is_small(fabric), Budget::searches_are_cheap(fabric));
     loop {

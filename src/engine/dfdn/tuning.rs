@@ -80,7 +80,7 @@ pub(super) const STRAIGHTEN_EACH: u64 = 4_000;
 pub(super) const STRAIGHTEN_WORK: u64 = 20_000_000;
 /// End ports times channels up to which the load gets level: a look at all takes a few hundredths of a second. Grown
 /// clusters of 400 switches would take two seconds, for one percent of the bandwidth.
-pub(super) const LEVEL_LOOKS: usize = 5_000_000;
+pub(super) const LEVEL_LOOKS: usize = 12_000_000;
 /// The most for the load: about half a second.
 pub(super) const LEVEL_WORK: u64 = 20_000_000;
 

@@ -134,13 +134,24 @@ pub(super) struct LinkOrder {
     pub(super) one_path: bool,
 }
 
+/// Dimension order on a grid; `None` elsewhere.
+pub(super) fn dimension_order(task: Task<'_>) -> Option<LinkOrder> {
+    let dimensions = task.dimensions()?;
+    REGISTRY[0].order(task.fabric, Some(dimensions), corner(task))
+}
+
+/// The switch that is farthest from another one.
+fn corner(Task { fabric, hops, .. }: Task<'_>) -> SwitchId {
+    let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
+    fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0))
+}
+
 /// The orders for the search. Up*/down* from the roots that the administrator names is tried first.
 pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
     let Task { fabric, hops, settings, .. } = task;
     let n = fabric.num_switches();
     let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
     let center = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
-    let corner = fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0));
     let mut several: Vec<SwitchId> = Vec::new();
     let spread = (0..4).map(|i| SwitchId::at(i * n / 4));
     let fullest = fullest(fabric).unwrap_or(SwitchId(0));
@@ -152,7 +163,7 @@ pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
     let mut list: Vec<LinkOrder> = from_named(fabric, &settings.roots).into_iter().collect();
     for entry in REGISTRY {
         let roots = match entry.roots {
-            Roots::Corner => &[corner][..],
+            Roots::Corner => &[corner(task)][..],
             Roots::Center => &[center],
             Roots::Fullest => &[fullest],
             Roots::Several => &several,
