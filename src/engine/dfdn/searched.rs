@@ -19,9 +19,9 @@ use crate::lanes::{LaneLimits, Lanes, LanesError};
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
-/// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP, else by the best rule of a search.
-/// Where plain orders seem to suffice, but their tables are not nearly as good, the search goes on. Where that does not
-/// help, what stricter settings bring [counts too](or_by_less).
+/// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP on one VL, else by the best rule of a
+/// search, or in dimension order where that is worth more. Where plain orders seem to suffice, but their tables are not
+/// nearly as good, the search goes on. Where that does not help, what stricter settings bring [counts too](or_by_less).
 ///
 /// - `by`: what tables under the rule are balanced by.
 ///
@@ -30,7 +30,7 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
     let task = objective.task;
     let in_order = match in_dimension_order_plan(objective, by) {
-        Some(found) if found.is_nearly_as_good() => return Ok(found),
+        Some(found) if found.is_nearly_as_good() && found.plan.vls == 1 => return Ok(found),
         found => found,
     };
     // Searches take many passes.
