@@ -22,8 +22,10 @@ enum Change {
 
 /// Whether a dependency that closed a cycle is tried again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Memory {
+pub(super) enum Memory {
+    /// It is.
     None,
+    /// It is not.
     Refusals,
 }
 
@@ -232,7 +234,7 @@ impl<'a> Graph<'a> {
         let old: Vec<Option<ChannelId>> = changes.iter().map(|(s, _)| next[s.index()]).collect();
         self.reroute(next, changes);
         let turns = self.touched();
-        if self.admits() {
+        if self.admits(Memory::Refusals) {
             return true;
         }
         let unused = |&turn: &u32| self.uses[turn as usize] == 0 && self.from[turn as usize].is_empty();
@@ -246,7 +248,7 @@ impl<'a> Graph<'a> {
             differs && {
                 unused.iter().for_each(|&turn| self.set_label(turn, label));
                 self.reroute(next, changes);
-                let fits = self.admits();
+                let fits = self.admits(Memory::Refusals);
                 if !fits {
                     back(next);
                 }
@@ -255,11 +257,11 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Makes the changes so far final; takes them back where they close a cycle, or add a dependency that did so before.
-    /// Returns whether they are final.
-    fn admits(&mut self) -> bool {
+    /// Makes the changes so far final; takes them back where they close a cycle, or where they add a dependency that did so
+    /// before and is not tried again. Returns whether they are final.
+    pub(super) fn admits(&mut self, memory: Memory) -> bool {
         let touched = self.touched();
-        let refused = self.update(&touched, Memory::Refusals);
+        let refused = self.update(&touched, memory);
         match refused {
             None => self.journal.clear(),
             Some(_) => self.take_back(),

@@ -1,6 +1,6 @@
 //! Detours made shortest paths.
 
-use super::graph::Graph;
+use super::graph::{Graph, Memory};
 use super::{Effort, Tables, To, Way};
 use crate::fabric::{ChannelId, SwitchId};
 use crate::routing::under_rule::Forwarding;
@@ -91,11 +91,18 @@ fn changes(next: &[Option<ChannelId>], way: &Way) -> Way {
     way.iter().rev().copied().filter(|(s, c)| next[s.index()] != Some(*c)).collect()
 }
 
-/// Takes a path if that closes no cycle. The error is the turns of the cycle.
-fn try_way(graph: &mut Graph<'_>, next: &mut [Option<ChannelId>], way: &Way) -> Result<(), Vec<u32>> {
+/// Takes a path if that closes no cycle.
+///
+/// - `settle`: makes the changes final, or takes them back and says why.
+fn try_way<E>(
+    graph: &mut Graph<'_>,
+    next: &mut [Option<ChannelId>],
+    way: &Way,
+    settle: impl FnOnce(&mut Graph<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let old: Vec<Option<ChannelId>> = way.iter().map(|(s, _)| next[s.index()]).collect();
     graph.reroute(next, &changes(next, way));
-    let result = graph.settle();
+    let result = settle(graph);
     if result.is_err() {
         way.iter().zip(old).for_each(|((s, _), old)| next[s.index()] = old);
     }
@@ -104,14 +111,14 @@ fn try_way(graph: &mut Graph<'_>, next: &mut [Option<ChannelId>], way: &Way) -> 
 
 /// Takes a path with another label for one turn of the cycle that it closes, if that closes none.
 fn try_labels(graph: &mut Graph<'_>, next: &mut [Option<ChannelId>], way: &Way, most: u64) -> bool {
-    let Err(cycle) = try_way(graph, next, way) else { return true };
+    let Err(cycle) = try_way(graph, next, way, |graph| graph.settle()) else { return true };
     let others = cycle.iter().flat_map(|&turn| (1..graph.vls()).map(move |label| (turn, label)));
     let others: Vec<(u32, u8)> = others.filter(|&(turn, label)| graph.label(turn) != label).collect();
     others.into_iter().take(LABELS).any(|(turn, label)| {
         let within = graph.steps() < most;
         within && {
             graph.set_label(turn, label);
-            try_way(graph, next, way).is_ok()
+            try_way(graph, next, way, |graph| graph.admits(Memory::None).then_some(()).ok_or(())).is_ok()
         }
     })
 }
