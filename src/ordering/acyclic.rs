@@ -220,4 +220,14 @@ mod tests {
         }
         assert!(added > 100 && refused > 100);
     }
+
+    #[test]
+    fn a_search_ends_where_it_closes_the_cycle() {
+        let mut chain = Acyclic::new(1000);
+        assert!((1..1000).all(|v| chain.add(v - 1, v)) && chain.add(0, 999));
+        let before = chain.order.visited();
+        assert!(!chain.add(999, 0));
+        // The two after the first one.
+        assert_eq!(chain.order.visited() - before, 3);
+    }
 }
