@@ -40,8 +40,8 @@ impl Dimensions {
         Some(Self { links: linked_switches(fabric), dimension: dimension? })
     }
 
-    /// Those of a grid with two or more. A failed link beside another one's only square hides dimensions from
-    /// [`find`](Self::find), but not places.
+    /// The dimensions of a grid, two or more, by the places of its switches. These are known where
+    /// [`find`](Self::find) sees none: the only square of some link has lost a side.
     ///
     /// Cost: that of [`Grid::find`].
     pub fn of_grid(fabric: &Fabric) -> Option<Self> {
@@ -448,7 +448,7 @@ mod tests {
         }
     }
 
-    /// With the link beside it gone, the link of a corner is a side of no square.
+    /// Where one link of a corner's square is gone, the others may be sides of no square.
     #[test]
     fn places_show_what_open_squares_hide() {
         let whole = Mesh { dims: vec![6, 6], cas: 1 }.build().unwrap();

@@ -75,13 +75,13 @@ pub(super) const STRAIGHTEN_LEAST: u64 = 2_000_000;
 /// What each adapter pair adds whose detour has become shortest: where that seldom succeeds, it ends soon. A damaged
 /// Dragonfly of 264 switches needs that many.
 pub(super) const STRAIGHTEN_EACH: u64 = 4_000;
-/// The most for all detours: about a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs
+/// The most for all detours: about half a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs
 /// on detours, would take longer.
 pub(super) const STRAIGHTEN_WORK: u64 = 10_000_000;
 /// End ports times channels up to which the load gets level: a look at all takes a few hundredths of a second. Grown
 /// clusters of 400 switches would take two seconds, for one percent of the bandwidth.
 pub(super) const LEVEL_LOOKS: usize = 12_000_000;
-/// The most for the load: about half a second.
+/// The most for the load: about a quarter of a second.
 pub(super) const LEVEL_WORK: u64 = 10_000_000;
 
 // The search (`search.rs`).
