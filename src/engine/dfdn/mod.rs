@@ -295,6 +295,12 @@ impl Priced {
         other.price + STABLE_LOST < self.price && self.may_yield_to(other, settings)
     }
 
+    /// Other tables where they are worth more and may be had instead.
+    fn or_better(self, other: Self, settings: &Settings) -> Self {
+        let is_better = other.price < self.price && self.may_yield_to(&other, settings);
+        if is_better { other } else { self }
+    }
+
     /// Whether other tables may be had instead if they are worth more. One SL stays one as long as it loses no more than it
     /// may.
     fn may_yield_to(&self, other: &Self, settings: &Settings) -> bool {

@@ -14,7 +14,7 @@ use super::tuning::{
 };
 use crate::engine::Task;
 use crate::fabric::SwitchId;
-use crate::ordering::{Rank, Rule};
+use crate::ordering::Rule;
 use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
 
 /// A search for a rule, and what it found so far.
@@ -108,10 +108,8 @@ pub(super) fn search(task: Task<'_>) -> Search<'_> {
 /// Dimension order on a grid: on one VL and with the first turn free. None elsewhere.
 pub(super) fn in_dimension_order(task: Task<'_>) -> Vec<Candidate> {
     let Some(order) = dimension_order(task).map(Arc::new) else { return Vec::new() };
-    let kinds: [fn(Rank) -> Rule; 2] = [Rule::OneVl, Rule::FirstTurnFree];
-    let rules = kinds.into_iter().map(|kind| kind(order.rank.clone()));
-    let allowed = rules.filter(|rule| rule.vls() <= task.limits.vls);
-    allowed.map(|rule| Candidate::plain(order.clone(), rule, Lookahead::Every)).collect()
+    let rules = order.plain_rules(task.limits);
+    rules.map(|rule| Candidate::plain(order.clone(), rule, Lookahead::Every)).collect()
 }
 
 /// The best first.
@@ -150,13 +148,8 @@ fn plain(task: Task<'_>, orders: &[Arc<LinkOrder>], budget: &mut Budget) -> (Vec
     let mut tries: Vec<Candidate> = Vec::new();
     for order in orders {
         for lookahead in [Lookahead::Every, Lookahead::LastOption] {
-            let mut add = |rule: Rule| {
-                tries.push(Candidate::plain(order.clone(), rule, lookahead));
-            };
-            add(Rule::OneVl(order.rank.clone()));
-            if task.limits.vls > 1 {
-                add(Rule::FirstTurnFree(order.rank.clone()));
-            }
+            let rules = order.plain_rules(task.limits);
+            tries.extend(rules.map(|rule| Candidate::plain(order.clone(), rule, lookahead)));
         }
     }
     let mut rounds = 1 + NARROWED.len();

@@ -36,19 +36,13 @@ pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<
     // Searches take many passes.
     task.hops.keep_dags(task.fabric);
     let mut first = search(task);
-    let better = |best: Priced, other: Option<Priced>| {
-        let is_better = |other: &Priced| other.price < best.price && best.may_yield_to(other, task.settings);
-        match other.filter(is_better) {
-            Some(other) => other,
-            None => best,
-        }
-    };
+    let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
     let mut found = by_rules(objective, by, &first)?;
     if first.ended_early && !found.is_nearly_as_good() {
         first.go_on();
-        found = better(found, by_rules(objective, by, &first).ok());
+        found = by_rules(objective, by, &first).into_iter().fold(found, better);
     }
-    let found = better(found, in_order);
+    let found = in_order.into_iter().fold(found, better);
     Ok(if found.is_nearly_as_good() { found } else { or_by_less(objective, by, found) })
 }
 
@@ -76,11 +70,7 @@ pub(super) fn or_by_less(objective: &Objective<'_>, by: BalanceBy, found: Priced
             by_rules(&Objective { task, ..*objective }, by, &search(task)).ok()
         })
         .collect();
-    let better = |best: Priced, other: Priced| {
-        let is_better = other.price < best.price && best.may_yield_to(&other, task.settings);
-        if is_better { other } else { best }
-    };
-    others.into_iter().flatten().fold(found, better)
+    others.into_iter().flatten().fold(found, |best, other| best.or_better(other, task.settings))
 }
 
 /// Settings that allow less: VLs, effort, or several SLs.

@@ -194,8 +194,7 @@ fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
             Some((lookahead, probe_within(fabric, hops, &rule, lookahead, &targets, STABLE_BROKEN)?))
         };
         let (lookahead, probe) = [Lookahead::Every, Lookahead::LastOption].into_iter().find_map(probed)?;
-        let (order, refinement) = (Arc::new(order), Refinement::None);
-        Some(Candidate { order, refinement, rule, lookahead, tree_reserved: false, probe, price: 0.0 })
+        Some(Candidate { probe, ..Candidate::plain(Arc::new(order), rule, lookahead) })
     })
 }
 

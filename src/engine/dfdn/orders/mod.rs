@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crate::engine::Task;
 use crate::fabric::{Fabric, Guid, SwitchId};
+use crate::lanes::LaneLimits;
 use crate::ordering::{
     Dimensions, Rank, Rule, Tree, global_links_first, host_levels, leaf_links_last, up_down_from,
     up_down_rank,
 };
+use crate::routing::Hops;
 
 /// An order of the links: how to order the links around a root.
 struct Entry {
@@ -42,20 +44,23 @@ enum Roots {
     Several,
 }
 
+/// It is also routed before anything is searched: see [`dimension_order`].
+const DIMENSION_ORDER: Entry = Entry {
+    name: "dimension by dimension",
+    make: |fabric, dimensions, root| {
+        dimensions.map(|d| with_shortest_tree(fabric, d.dimension_order(fabric, root), root))
+    },
+    roots: Roots::Corner,
+    one_path: true,
+    stable: &[(0, Rule::FirstTurnFree)],
+};
+
 /// All orders, in the sequence of the search. A new order is a file in this folder and a line here.
 ///
 /// For stable tables the orders of grids are tried first, with the first turn free. On one VL hardly more
 /// than one path per pair is legal, and the first failed links would select another rule.
 const REGISTRY: &[Entry] = &[
-    Entry {
-        name: "dimension by dimension",
-        make: |fabric, dimensions, root| {
-            dimensions.map(|d| with_shortest_tree(fabric, d.dimension_order(fabric, root), root))
-        },
-        roots: Roots::Corner,
-        one_path: true,
-        stable: &[(0, Rule::FirstTurnFree)],
-    },
+    DIMENSION_ORDER,
     Entry {
         name: "trees by dimension",
         make: |fabric, dimensions, root| {
@@ -134,24 +139,36 @@ pub(super) struct LinkOrder {
     pub(super) one_path: bool,
 }
 
+impl LinkOrder {
+    /// The rules that the search makes of it as it is: on one VL, and with the first turn free.
+    pub(super) fn plain_rules(&self, limits: LaneLimits) -> impl Iterator<Item = Rule> {
+        let kinds: [MakeRule; 2] = [Rule::OneVl, Rule::FirstTurnFree];
+        kinds.into_iter().map(|kind| kind(self.rank.clone())).filter(move |rule| rule.vls() <= limits.vls)
+    }
+}
+
 /// Dimension order on a grid; `None` elsewhere.
 pub(super) fn dimension_order(task: Task<'_>) -> Option<LinkOrder> {
     let dimensions = task.dimensions()?;
-    REGISTRY[0].order(task.fabric, Some(dimensions), corner(task))
+    DIMENSION_ORDER.order(task.fabric, Some(dimensions), corner(task))
 }
 
 /// The switch that is farthest from another one.
 fn corner(Task { fabric, hops, .. }: Task<'_>) -> SwitchId {
-    let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
-    fabric.switch_ids().max_by_key(|&s| (eccentricity(s), Reverse(s))).unwrap_or(SwitchId(0))
+    fabric.switch_ids().max_by_key(|&s| (eccentricity(hops, s), Reverse(s))).unwrap_or(SwitchId(0))
+}
+
+/// The distance to the farthest switch.
+fn eccentricity(hops: &Hops, s: SwitchId) -> Option<u8> {
+    hops.row(s).iter().copied().max()
 }
 
 /// The orders for the search. Up*/down* from the roots that the administrator names is tried first.
 pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
     let Task { fabric, hops, settings, .. } = task;
     let n = fabric.num_switches();
-    let eccentricity = |s: SwitchId| hops.row(s).iter().copied().max();
-    let center = fabric.switch_ids().min_by_key(|&s| eccentricity(s)).unwrap_or(SwitchId(0));
+    let center = fabric.switch_ids().min_by_key(|&s| eccentricity(hops, s)).unwrap_or(SwitchId(0));
+    let corner = corner(task);
     let mut several: Vec<SwitchId> = Vec::new();
     let spread = (0..4).map(|i| SwitchId::at(i * n / 4));
     let fullest = fullest(fabric).unwrap_or(SwitchId(0));
@@ -163,7 +180,7 @@ pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
     let mut list: Vec<LinkOrder> = from_named(fabric, &settings.roots).into_iter().collect();
     for entry in REGISTRY {
         let roots = match entry.roots {
-            Roots::Corner => &[corner(task)][..],
+            Roots::Corner => &[corner][..],
             Roots::Center => &[center],
             Roots::Fullest => &[fullest],
             Roots::Several => &several,
@@ -217,7 +234,6 @@ mod tests {
 
     use super::*;
     use crate::engine::{Listed, Settings};
-    use crate::routing::Hops;
     use crate::topology::{HyperX, small_members};
 
     /// What a task comes to whose settings name these roots.
