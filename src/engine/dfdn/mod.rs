@@ -160,12 +160,20 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
     let settings = task.settings;
     let detours = limit(settings);
     let mut tables = StableTables::new(task, detours);
-    let first = || match settings.balance {
+    let mut first = || match settings.balance {
         Balance::Full => Err("not asked for".to_owned()),
         Balance::Auto if task.dimensions().is_some() => Err("a grid has fewer VLs so".to_owned()),
         Balance::Stable | Balance::Auto => tables.next().unwrap_or_else(|| Err(NO_RULE.to_owned())),
     };
-    let (objective, first) = rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), first);
+    let (objective, first) =
+        if objective.is_none() && settings.balance != Balance::Full && Objective::has_floor_in_reach(task) {
+            let first = first();
+            let at_floor =
+                first.as_ref().ok().and_then(|stable| Objective::at_floor(task, &stable.forwarding));
+            (at_floor.unwrap_or_else(|| Objective::new(task)), first)
+        } else {
+            rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), first)
+        };
     match settings.balance {
         Balance::Full => searched_plan(&objective, BalanceBy::Load),
         Balance::Stable => {

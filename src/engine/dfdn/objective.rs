@@ -1,7 +1,8 @@
 //! The one objective: what an administrator gives up for what.
 //!
 //! A price is a share of bandwidth; less is better. P-SSSP without a rule and without VLs is the reference and
-//! costs nothing. Where links have unlike rates, its hottest channels are relieved first ([`relieve`]).
+//! costs nothing. Where links have unlike rates, its hottest channels are relieved first ([`relieve`]). On a large tree it
+//! need not be routed where the tables have the least load that there can be ([`Objective::at_floor`]).
 //!
 //! | what | price |
 //! |---|---|
@@ -24,10 +25,10 @@ use super::estimate::Budget;
 use super::tuning::{DETOURS, FEW_ROUTES, GAIN, LEVELLING, STABILITY, STABLE_LOST, VL};
 use crate::engine::{Balance, Task, Traffic};
 use crate::evaluate::{largest_load, quick_bisection};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, SwitchId};
 use crate::lanes::LaneLimits;
 use crate::ordering::Rule;
-use crate::routing::{Forwarding, Hot, Relief, relieve, sssp_to_adapters};
+use crate::routing::{Forwarding, Hops, Hot, Relief, even_split_load, relieve, sssp_to_adapters};
 use crate::tables::Lft;
 
 /// The objective for one fabric, with the reference.
@@ -115,6 +116,28 @@ impl<'a> Objective<'a> {
     /// Cost: that of [`sssp_to_adapters`]; with unlike rates that of [`relieve`] more.
     pub(super) fn new(task: Task<'a>) -> Self {
         Self { task, reference: Reference::new(task) }
+    }
+
+    /// Whether tables may come down to the [floor] of the load, and P-SSSP takes so long that this is worth a look: an even
+    /// split of all traffic does.
+    ///
+    /// Cost: O(S^2), and where the mean load is not above the floor that of [`even_split_load`].
+    pub(super) fn has_floor_in_reach(Task { fabric, hops, .. }: Task<'_>) -> bool {
+        let Some(floor) = floor(fabric).filter(|_| !Budget::searches_are_cheap(fabric)) else { return false };
+        mean_load(fabric, hops) <= floor as f64 && even_split_load(fabric, hops) <= floor
+    }
+
+    /// Without P-SSSP, for tables at the [floor] of the load: P-SSSP has no less there, and its bisections are taken to be
+    /// those of the tables. `None` for others.
+    ///
+    /// Cost: O(S + C), and that of [`quick_bisection`] where they are.
+    pub(super) fn at_floor(task: Task<'a>, forwarding: &Forwarding) -> Option<Self> {
+        let load = forwarding.largest_load();
+        let is_at_floor = forwarding.complete && floor(task.fabric).is_some_and(|floor| load <= floor);
+        is_at_floor.then(|| {
+            let bandwidth = quick_bisection(task.fabric, &forwarding.lft);
+            Self { task, reference: Reference { load, bandwidth } }
+        })
     }
 
     /// The same on the same fabric, with other limits.
@@ -220,6 +243,34 @@ impl<'a> Objective<'a> {
     }
 }
 
+/// The least that the largest load can come to, whatever the tables: the adapters of each switch send to all others over its
+/// links. `None` where links have unlike rates or adapters have roles.
+///
+/// Cost: O(S).
+fn floor(fabric: &Fabric) -> Option<u64> {
+    let weights = fabric.weights();
+    if !weights.equal() || fabric.has_duties() {
+        return None;
+    }
+    let all = fabric.adapters().count();
+    let of_switch = |s: SwitchId| {
+        let (here, links) = (fabric.num_adapters_on(s), fabric.channels().out(s).len());
+        (here * (all - here)).div_ceil(links.max(1)) as u64 * weights.usual()
+    };
+    fabric.switch_ids().map(of_switch).max()
+}
+
+/// The mean load over all channels with shortest paths.
+///
+/// Cost: O(S^2).
+fn mean_load(fabric: &Fabric, hops: &Hops) -> f64 {
+    let adapters: Vec<f64> = fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as f64).collect();
+    let to =
+        |s: SwitchId| hops.row(s).iter().zip(&adapters).map(|(&h, there)| f64::from(h) * there).sum::<f64>();
+    let routes: f64 = fabric.switch_ids().zip(&adapters).map(|(s, here)| here * to(s)).sum();
+    routes * fabric.weights().usual() as f64 / fabric.channels().len().max(1) as f64
+}
+
 /// Until no channel carries more than the goal, or the looks are spent.
 fn relief(fabric: &Fabric, goal: u64) -> Relief {
     Relief { goal, hot: Hot::UpperHalf, tries: Budget::relief_tries(fabric) }
@@ -245,7 +296,24 @@ fn level(load: &[u64], share: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::level;
+    use super::*;
+    use crate::topology::{FatTree, Ring, fail_links, slow_links, small_members};
+
+    #[test]
+    fn no_load_is_below_the_floor() {
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let largest = sssp_to_adapters(&f, &hops).largest_load();
+            assert!(floor(&f).is_none_or(|floor| floor <= largest), "{name}");
+            assert!(mean_load(&f, &hops) <= largest as f64, "{name}");
+        }
+        let tree = FatTree { k: 4, levels: 3, down: None, cas: None }.build().unwrap();
+        assert_eq!(floor(&tree), Some(14));
+        assert_eq!(floor(&slow_links(&tree, 1, 1).unwrap()), None);
+        // Each of two adapters on a switch sends to 12 on others: 3 + 6 hops of each two, over 14 channels.
+        let ring = Ring { switches: 7, cas: 2 }.build().unwrap();
+        assert_eq!(mean_load(&ring, &Hops::new(&ring).unwrap()), 7.0 * 2.0 * 24.0 / 14.0);
+    }
 
     #[test]
     fn the_level_leaves_a_share_above_it() {

@@ -28,7 +28,7 @@ pub(super) const NO_RULE: &str = "no rule lasts";
 /// A candidate that is good enough, and tables by it.
 pub(super) struct Stable {
     candidate: Candidate,
-    forwarding: Forwarding,
+    pub(super) forwarding: Forwarding,
 }
 
 /// Tables of each candidate that leaves nearly all adapter pairs a legal minimal path, on one SL, in a fixed sequence; or

@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::objective::{Figures, Objective};
-use super::orders_tried;
+use super::stable::StableTables;
 use super::tuning::STABLE_LOST;
+use super::{anew, orders_tried};
 use crate::engine::{Balance, Prefer, Settings, Task, route};
 use crate::evaluate::{channel_load, quick_bisection};
 use crate::fabric::Fabric;
@@ -121,6 +122,32 @@ fn one_failed_link_costs_an_all_to_all_little() {
     let moved = lids().flat_map(|lid| lft.to(lid).iter().zip(before.to(lid))).filter(|(a, b)| a != b).count();
     let entries = lids().count() * f.num_switches();
     assert!(0 < moved && 500 * moved < entries, "{moved} of {entries}");
+}
+
+/// No tables come below the floor of the load, so on a large tree P-SSSP need not be routed to compare with. A failed link
+/// leaves the floor where it is, but the tables are above it.
+#[test]
+fn a_large_tree_has_the_same_tables_without_p_sssp() {
+    let whole = FatTree { k: 20, levels: 3, down: None, cas: None }.build().unwrap();
+    let damaged = fail_links(&whole, 3, 1).unwrap();
+    let settings = Settings::default();
+    for (fabric, is_spared) in [(&whole, true), (&damaged, false)] {
+        let (hops, dimensions) = (Hops::new(fabric).unwrap(), OnceLock::new());
+        let limits = settings.lane_limits(fabric).unwrap();
+        let task = Task {
+            fabric,
+            hops: &hops,
+            settings: &settings,
+            limits,
+            baseline: None,
+            dimensions: &dimensions,
+        };
+        assert!(Objective::has_floor_in_reach(task), "{fabric}");
+        let stable = StableTables::new(task, 0.0).next().unwrap().unwrap().forwarding;
+        assert_eq!(Objective::at_floor(task, &stable).is_some(), is_spared, "{fabric}");
+        let [without, with] = [None, Some(Objective::new(task))].map(|known| anew(task, known).unwrap());
+        assert!(without.plan.lft == with.plan.lft, "{fabric}");
+    }
 }
 
 /// A search would judge these by a sample of their destinations, and find up*/down* best.

@@ -182,10 +182,18 @@ impl<T: Send> Expected<T> {
     }
 }
 
+/// The largest load of a channel, in whole routes, if each switch splits its traffic evenly over its minimal next hops.
+///
+/// Cost: that of [`Expected::new`].
+pub fn even_split_load(fabric: &Fabric, hops: &Hops) -> u64 {
+    let load = Expected::new(fabric, hops, |_, _| ()).load;
+    load.into_iter().max().unwrap_or(0).div_ceil(ROUTE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Mesh, Ring, small_members};
+    use crate::topology::{FatTree, Mesh, Ring, small_members};
 
     fn load(f: &Fabric) -> Vec<u64> {
         Expected::new(f, &Hops::new(f).unwrap(), |_, _| ()).load
@@ -212,5 +220,12 @@ mod tests {
         let chain = Mesh { dims: vec![3], cas: 1 }.build().unwrap();
         let loads = load(&chain);
         assert!(loads.iter().all(|&load| load == 2 * ROUTE), "each end of two links is alone: {loads:?}");
+    }
+
+    /// Two of four adapters on a leaf send to 14 others, half of that over each of two links.
+    #[test]
+    fn a_whole_tree_splits_down_to_what_its_leaves_send() {
+        let f = FatTree { k: 4, levels: 3, down: None, cas: None }.build().unwrap();
+        assert_eq!(even_split_load(&f, &Hops::new(&f).unwrap()), 14);
     }
 }

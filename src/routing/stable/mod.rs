@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use self::descents::{DescentChannels, depth, ingress};
+pub use self::expected::even_split_load;
 use self::expected::{Expected, Prices};
 use self::per_target::Destination;
 use self::walk::StableWalk;

@@ -107,7 +107,7 @@ impl PerTarget {
         &mut self,
         fabric: &Fabric,
         rule: &Rule,
-        label_sets: Option<&LabelSets>,
+        label_sets: Option<&LabelSets<'_>>,
         criteria: &Criteria,
         dag: &MinimalDag,
         hash: u64,
@@ -175,7 +175,7 @@ impl PerTarget {
     fn gather(
         &mut self,
         rule: &Rule,
-        label_sets: Option<&LabelSets>,
+        label_sets: Option<&LabelSets<'_>>,
         dag: &MinimalDag,
         index: usize,
     ) -> Option<u16> {

@@ -19,7 +19,7 @@ pub(super) struct StableWalk<'a> {
     rule: &'a Rule,
     lookahead: Lookahead,
     /// Where turns have labels.
-    label_sets: Option<&'a LabelSets>,
+    label_sets: Option<&'a LabelSets<'a>>,
     criteria: &'a Criteria,
     paths: Paths<'a, u64>,
     any_violation: bool,
@@ -40,7 +40,7 @@ impl<'a> StableWalk<'a> {
     pub(super) fn new(
         fabric: &'a Fabric,
         rule: &'a Rule,
-        label_sets: Option<&'a LabelSets>,
+        label_sets: Option<&'a LabelSets<'a>>,
         lookahead: Lookahead,
         criteria: &'a Criteria,
     ) -> Self {

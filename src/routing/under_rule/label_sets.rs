@@ -1,50 +1,72 @@
 //! The turns into each channel by label, as sets, to count those that a choice forbids.
 
 use crate::fabric::{ChannelId, Fabric, Vl};
-use crate::ordering::Rule;
+use crate::ordering::{Labels, Rule};
 
-/// Turns of a rule with labels: by second channel and label, the ports by which packets come in.
+/// Turns of a rule with labels: by second channel, the ports by which packets come in, in the order of the virtual channels
+/// that they wait for.
 ///
 /// A switch that chooses a channel asks how many of its predecessors that blocks, for each of its channels. With
-/// sets that takes a few words for each label, in place of a look at each turn.
+/// sets that takes a few words, in place of a look at each turn.
 #[derive(Debug)]
-pub(in crate::routing) struct LabelSets {
+pub(in crate::routing) struct LabelSets<'a> {
+    labels: &'a Labels,
     /// Words of a set: one bit for each port of a switch.
     words: usize,
-    /// Labels, 0 included.
-    labels: usize,
+    /// VLs, 0 included.
+    vls: usize,
     /// By channel and label: the [position](Rule::position_of) of a path over a turn with that label to the channel.
     positions: Vec<u32>,
-    /// By channel and label: the ports from which turns to the channel have that label.
+    /// The same, by channel in ascending order.
+    ascending: Vec<u32>,
+    /// By channel, and by how many of the positions in ascending order are left out, 0 to all: the ports from which turns to
+    /// the channel have one of the others.
     sets: Vec<u64>,
     /// By channel: the port of the switch that it leads to.
     in_port: Vec<u8>,
 }
 
-impl LabelSets {
+impl<'a> LabelSets<'a> {
     /// `None` where turns have no labels.
     ///
-    /// Cost: O(T + C L) with T turns, C channels and L labels.
-    pub(in crate::routing) fn new(fabric: &Fabric, rule: &Rule) -> Option<Self> {
-        let order = match rule {
-            Rule::Any | Rule::OneVl(_) | Rule::FirstTurnFree(_) => return None,
-            Rule::Labelled { .. } | Rule::Ordered { .. } => rule.virtual_channel_order()?,
-        };
+    /// Cost: O(T + C L log L) with T turns, C channels and L labels.
+    pub(in crate::routing) fn new(fabric: &Fabric, rule: &'a Rule) -> Option<Self> {
+        let (Rule::Labelled { labels, .. } | Rule::Ordered { labels, .. }) = rule else { return None };
+        let order = rule.virtual_channel_order()?;
         let channels = fabric.channels();
         let words = fabric.switch_ids().map(|s| channels.slots_of(s).div_ceil(64)).max().unwrap_or(0);
-        let labels = usize::from(rule.vls());
-        let mut sets = vec![0; channels.len() * labels * words];
+        let vls = usize::from(rule.vls());
+        let position = |id: ChannelId| (0..vls).map(move |vl| (id, Vl(vl as u8)));
+        let all = channels.iter().flat_map(|(id, _)| position(id));
+        let positions: Vec<u32> = all.map(|(channel, vl)| order.position(channel, vl)).collect();
+        let mut ascending = positions.clone();
+        ascending.chunks_mut(vls).for_each(<[u32]>::sort_unstable);
+        let mut sets = vec![0; channels.len() * (vls + 1) * words];
         for (first, c) in channels.iter() {
             for (second, _) in channels.out(c.to) {
-                let set = second.index() * labels + usize::from(rule.label(first, second));
+                let own = second.index() * vls;
+                let position = positions[own + usize::from(labels.get(first, second))];
+                let place = ascending[own..][..vls].iter().take_while(|&&other| other < position).count();
+                let set = second.index() * (vls + 1) + place;
                 sets[set * words + c.in_port.index() / 64] |= 1 << (c.in_port.index() % 64);
             }
         }
-        let position = |id: ChannelId| (0..labels).map(move |label| (id, Vl(label as u8)));
-        let all = channels.iter().flat_map(|(id, _)| position(id));
-        let positions = all.map(|(channel, label)| order.position(channel, label)).collect();
+        // Each has the turns of all later ones too.
+        for of_channel in sets.chunks_mut((vls + 1) * words) {
+            for i in (0..vls * words).rev() {
+                of_channel[i] |= of_channel[i + words];
+            }
+        }
         let in_port = channels.as_slice().iter().map(|c| c.in_port.0).collect();
-        Some(Self { words, labels, positions, sets, in_port })
+        Some(Self { labels, words, vls, positions, ascending, sets, in_port })
+    }
+
+    /// [`Rule::position_of`].
+    #[inline(always)]
+    pub(in crate::routing) fn position(&self, channel: ChannelId, next: Option<ChannelId>) -> u32 {
+        next.map_or(Rule::END, |next| {
+            self.positions[next.index() * self.vls + usize::from(self.labels.get(channel, next))]
+        })
     }
 
     /// Collects the ports of predecessors, given as channels to one switch. Returns whether there are any.
@@ -71,15 +93,10 @@ impl LabelSets {
     /// Cost: O(L) with L labels.
     #[inline(always)]
     pub(in crate::routing) fn blocked(&self, predecessors: &[u64], channel: ChannelId, position: u32) -> u32 {
-        let first = channel.index() * self.labels;
-        let mut count = 0;
-        for (label, &before) in self.positions[first..][..self.labels].iter().enumerate() {
-            if !Rule::legal(before, position) {
-                let set = &self.sets[(first + label) * self.words..][..self.words];
-                count += set.iter().zip(predecessors).map(|(a, b)| (a & b).count_ones()).sum::<u32>();
-            }
-        }
-        count
+        let ascending = &self.ascending[channel.index() * self.vls..][..self.vls];
+        let legal: usize = ascending.iter().map(|&before| usize::from(Rule::legal(before, position))).sum();
+        let set = &self.sets[(channel.index() * (self.vls + 1) + legal) * self.words..][..self.words];
+        set.iter().zip(predecessors).map(|(a, b)| (a & b).count_ones()).sum()
     }
 }
 
@@ -108,6 +125,9 @@ mod tests {
                 let sets = LabelSets::new(&f, &rule).expect("labels");
                 let mut set = Vec::new();
                 for (id, c) in f.channels().iter() {
+                    for next in f.channels().out(c.to).map(|(next, _)| Some(next)).chain([None]) {
+                        assert_eq!(sets.position(id, next), rule.position_of(id, next), "{name}");
+                    }
                     let into: Vec<ChannelId> =
                         f.channels().out(c.from).map(|(_, back)| back.reverse).collect();
                     for skip in 1..4 {

@@ -31,7 +31,7 @@ pub(in crate::routing) struct LoadWalk<'a> {
     rule: &'a Rule,
     paths: Paths<'a, u32>,
     /// Where turns have labels.
-    label_sets: Option<Arc<LabelSets>>,
+    label_sets: Option<Arc<LabelSets<'a>>>,
     /// The predecessors of one switch, as far as they are considered.
     predecessors: Vec<u64>,
     any_violation: bool,
@@ -45,8 +45,6 @@ pub(in crate::routing) struct LoadWalk<'a> {
     by_cost: Vec<Option<ByCost>>,
     /// By next hop of the present one of these: cost of the path of the switch that it leads to.
     ahead: Vec<u64>,
-    /// By next hop of that DAG, where turns have labels.
-    seen: Vec<Seen>,
     /// The target of that DAG.
     known_for: Option<SwitchId>,
     /// By switch, beside its path.
@@ -63,20 +61,6 @@ struct Known {
     /// Predecessors that it blocks, as a part of a key.
     blocked: u64,
     position: u32,
-}
-
-/// What a next hop came to the last time, where turns have labels.
-#[derive(Clone, Copy)]
-struct Seen {
-    /// The channel by which the switch that it leads to went on; all of this depends on it.
-    next: ChannelId,
-    position: u32,
-    /// Predecessors that it blocks, if all are considered.
-    blocked: u32,
-}
-
-impl Seen {
-    const NOTHING: Self = Self { next: ChannelId(u32::MAX), position: 0, blocked: 0 };
 }
 
 /// Next hops over channels with consecutive numbers, between which cost alone decides.
@@ -123,7 +107,7 @@ impl<'a> LoadWalk<'a> {
         fabric: &'a Fabric,
         rule: &'a Rule,
         lookahead: Lookahead,
-        label_sets: Option<Arc<LabelSets>>,
+        label_sets: Option<Arc<LabelSets<'a>>>,
     ) -> Self {
         Self {
             rule,
@@ -136,7 +120,6 @@ impl<'a> LoadWalk<'a> {
             known: Vec::new(),
             by_cost: Vec::new(),
             ahead: Vec::new(),
-            seen: Vec::new(),
             known_for: None,
             heads: vec![Head { key: 0, position: Rule::END }; fabric.num_switches()],
             earlier: None,
@@ -281,48 +264,44 @@ impl<'a> LoadWalk<'a> {
     }
 
     /// [`choose`](Self::choose) where turns have labels. `LAST`: [`Lookahead::LastOption`].
-    fn choose_labelled<const LAST: bool>(&mut self, sets: &LabelSets, dag: &MinimalDag, load: &[u64]) {
-        let rule = self.rule;
+    fn choose_labelled<const LAST: bool>(&mut self, sets: &LabelSets<'_>, dag: &MinimalDag, load: &[u64]) {
         self.turn_to(dag);
-        if self.known_for != Some(dag.target) {
-            self.known_for = Some(dag.target);
-            self.seen.clear();
-            self.seen.resize(dag.all_next_hops().len(), Seen::NOTHING);
-        }
         if LAST {
             self.note_options(dag);
         }
         let mut any_violation = 0;
         for (index, &s) in dag.order.iter().enumerate().skip(1) {
             let next_hops = dag.next_hops(index);
-            let mut best = 0;
+            let mut best = None;
+            let mut least = u64::MAX;
+            let mut any = false;
             if next_hops.len() > 1 {
                 let considered = |p: &&Predecessor| !LAST || self.options[p.from.index()] == 1;
                 let channels = dag.predecessors(s).iter().filter(considered).map(|p| p.channel);
-                let any = sets.collect(channels, &mut self.predecessors);
-                let mut least = u64::MAX;
-                for (i, (hop, number)) in next_hops.iter().zip(dag.range(index)).enumerate() {
-                    let ahead = &self.paths.paths[hop.to.index()];
-                    let blocked = |position| match any {
-                        true => sets.blocked(&self.predecessors, hop.channel, position),
-                        false => 0,
-                    };
-                    if self.seen[number].next != ahead.channel {
-                        let position = self.position(rule, hop.channel, hop.to);
-                        let blocked = if LAST { 0 } else { blocked(position) };
-                        self.seen[number] = Seen { next: ahead.channel, position, blocked };
-                    }
-                    let seen = self.seen[number];
-                    let blocked = if LAST { blocked(seen.position) } else { seen.blocked };
-                    let violations =
-                        ahead.violations + u16::from(!Rule::legal(seen.position, ahead.position));
-                    let key = key(violations, blocked, ahead.cost + load[hop.channel.index()]);
-                    (best, least) = if key < least { (i, key) } else { (best, least) };
+                any = sets.collect(channels, &mut self.predecessors);
+            }
+            for &NextHop { channel, to } in next_hops {
+                let ahead = &self.paths.paths[to.index()];
+                let position = sets.position(channel, self.paths.next(to));
+                let violations = ahead.violations + u16::from(!Rule::legal(position, ahead.position));
+                let cost = ahead.cost + load[channel.index()];
+                // Whoever is blocked only adds to the key.
+                if key(violations, 0, cost) >= least {
+                    continue;
+                }
+                let blocked = if any { sets.blocked(&self.predecessors, channel, position) } else { 0 };
+                let key = key(violations, blocked, cost);
+                if key < least {
+                    let hops = ahead.hops + 1;
+                    least = key;
+                    best = Some(Path { cost, channel, to, position, violations, hops, extra: 0 });
                 }
             }
-            any_violation |= self.take(rule, s, next_hops[best], load);
+            let best = best.expect("a switch has a next hop");
+            any_violation |= best.violations;
+            self.paths.paths[s.index()] = best;
             if LAST {
-                self.announce(rule, dag, s);
+                self.announce(self.rule, dag, s);
             }
         }
         self.any_violation = any_violation > 0;
