@@ -4,7 +4,7 @@ use super::Legal;
 use super::Priced;
 use super::candidates::Candidate;
 use super::keepable::Keepable;
-use super::objective::{Measured, Objective};
+use super::objective::{Figures, Measured, Objective};
 use crate::engine::Lineage;
 use crate::engine::Task;
 use crate::engine::plan::{Parts, Plan};
@@ -103,7 +103,10 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
     let lanes = df_dn(task.fabric, &lft, task.limits)?;
     let remark = "DF-DN: one VL more at each hop".to_owned();
     let multicast = Multicast::ToFind(None);
-    Ok(plan(objective, (lft, Measured::REFERENCE), lanes, multicast, remark, Vec::new()))
+    // Where rates are unlike, the reference is relieved, and these tables are not.
+    let figures = Figures::of_tables(task.fabric, &lft, 0.0).expect("P-SSSP reaches every adapter");
+    let measured = objective.reference.compare(&figures);
+    Ok(plan(objective, (lft, measured), lanes, multicast, remark, Vec::new()))
 }
 
 /// The multicast trees of a plan.

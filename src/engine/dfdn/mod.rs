@@ -199,19 +199,32 @@ fn is_worth_more_time(task: Task<'_>) -> bool {
 }
 
 /// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
-/// load too.
+/// load too. Where that takes several SLs, and a search is cheap, tables balanced by the load come instead if they are worth
+/// more: neither would last.
 fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> Result<Priced, EngineError> {
+    let task = objective.task;
     let (kept, why_not) = match stable {
         Ok(stable) if stable.lasts_well() => return Ok(stable),
         Ok(stable) => (Some(stable), "those that last are worth less".to_owned()),
         Err(why_not) => (None, why_not),
     };
-    match (searched_plan(objective, BalanceBy::ExpectedLoad), kept) {
+    let mut searched = searched_plan(objective, BalanceBy::ExpectedLoad).map(|found| {
+        found.because(format!("a failed link may bring another order of the links ({why_not})"))
+    });
+    let is_enough = searched.as_ref().is_ok_and(Priced::has_one_sl);
+    if !is_enough && Budget::searches_are_cheap(task.fabric) {
+        let by_load = searched_plan(objective, BalanceBy::Load)
+            .map(|found| found.because(format!("{ANEW} (balance stable: its rules need several SLs)")));
+        searched = match (searched, by_load) {
+            (Ok(found), Ok(by_load)) => Ok(found.or_better(by_load, task.settings)),
+            (Ok(found), Err(_)) => Ok(found),
+            (Err(_), by_load) => by_load,
+        };
+    }
+    match (searched, kept) {
         (Ok(searched), Some(kept)) if !searched.outdoes(kept.price, kept.detours) => Ok(kept),
         (Err(_), Some(kept)) => Ok(kept),
-        (searched, _) => {
-            Ok(searched?.because(format!("a failed link may bring another order of the links ({why_not})")))
-        }
+        (searched, _) => searched,
     }
 }
 

@@ -84,11 +84,6 @@ pub(super) struct Measured {
     pub(super) detours: f64,
 }
 
-impl Measured {
-    /// P-SSSP itself.
-    pub(super) const REFERENCE: Self = Self { all_to_all: 1.0, bisection: 1.0, detours: 0.0 };
-}
-
 impl Reference {
     /// Cost: that of [`sssp_to_adapters`]; with unlike rates that of [`relieve`] more.
     fn new(Task { fabric, hops, .. }: Task<'_>) -> Self {

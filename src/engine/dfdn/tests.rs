@@ -12,7 +12,7 @@ use crate::engine::{Balance, Prefer, Settings, Task, route};
 use crate::evaluate::{channel_load, quick_bisection};
 use crate::fabric::Fabric;
 use crate::routing::Hops;
-use crate::topology::{FatTree, HyperX, Hypercube, Mesh, fail_links, small_members};
+use crate::topology::{Dragonfly, FatTree, HyperX, Hypercube, Mesh, fail_links, slow_links, small_members};
 
 /// The largest fabrics that are tried, in switches.
 const LARGEST: usize = 100;
@@ -122,6 +122,19 @@ fn one_failed_link_costs_an_all_to_all_little() {
     let moved = lids().flat_map(|lid| lft.to(lid).iter().zip(before.to(lid))).filter(|(a, b)| a != b).count();
     let entries = lids().count() * f.num_switches();
     assert!(0 < moved && 500 * moved < entries, "{moved} of {entries}");
+}
+
+/// Two slow links of a Dragonfly: where one SL loses bandwidth by the expected load, DF-DN would take five SLs, with more
+/// routes on the hottest channel.
+#[test]
+fn stable_tables_need_no_more_sls_than_others() {
+    let whole = Dragonfly::balanced(2).build().unwrap();
+    for seed in [1, 3, 6] {
+        let f = slow_links(&fail_links(&whole, 1, seed).unwrap(), 2, seed).unwrap();
+        let stable = Settings { balance: Balance::Stable, ..Settings::default() };
+        let verdict = route(&f, &stable).unwrap().verdict;
+        assert_eq!((verdict.vls, verdict.sls), (2, 1), "{seed}");
+    }
 }
 
 /// No tables come below the floor of the load, so on a large tree P-SSSP need not be routed to compare with. A failed link

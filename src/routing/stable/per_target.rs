@@ -194,7 +194,7 @@ impl PerTarget {
         let mut least = (u16::MAX, u32::MAX);
         for &NextHop { channel, to } in next_hops {
             let ahead = self.at[to.index()]?;
-            let (positions, legal) = self.enter(rule, channel, &ahead, to == dag.target)?;
+            let (positions, legal) = self.enter(rule, label_sets, channel, &ahead, to == dag.target)?;
             let violations = ahead.violations + u16::from(!legal);
             if violations > least.0 {
                 continue;
@@ -222,6 +222,7 @@ impl PerTarget {
     fn enter(
         &self,
         rule: &Rule,
+        label_sets: Option<&LabelSets<'_>>,
         channel: ChannelId,
         ahead: &TargetChoices,
         at_target: bool,
@@ -236,7 +237,10 @@ impl PerTarget {
         }
         let (mut least, mut most, mut all) = (u32::MAX, 0, None);
         for next in self.of(ahead) {
-            let position = rule.position_of(channel, Some(next.channel));
+            let position = match label_sets {
+                Some(sets) => sets.position(channel, Some(next.channel)),
+                None => rule.position_of(channel, Some(next.channel)),
+            };
             let this = legal(position, next.positions)?;
             if *all.get_or_insert(this) != this {
                 return None;

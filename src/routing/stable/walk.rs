@@ -1,7 +1,7 @@
 //! The paths of all switches to one destination, chosen without regard to other destination switches.
 
 use super::Criteria;
-use super::per_target::{Destination, PerTarget, ending, joined};
+use super::per_target::{Destination, Eligible, PerTarget, ending, joined};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{Rule, Turns};
 use crate::routing::Lookahead;
@@ -30,10 +30,21 @@ pub(super) struct StableWalk<'a> {
     used: Vec<u16>,
     /// The eligible paths of one switch.
     eligible: Vec<Path>,
+    /// The predecessors of one switch, where turns have labels.
+    predecessors: Vec<u64>,
     /// What all destinations on the present target have in common.
     common: PerTarget,
     /// Destinations on it whose paths were chosen.
     assigned: usize,
+}
+
+/// The choice among the eligible paths of a switch.
+struct Pick {
+    number: usize,
+    /// The expected load along the least loaded of them.
+    cost: u64,
+    /// How well the chosen one ends, where paths are to meet.
+    ends: Option<u64>,
 }
 
 impl<'a> StableWalk<'a> {
@@ -54,6 +65,7 @@ impl<'a> StableWalk<'a> {
             options: vec![0; fabric.num_switches()],
             used: vec![0; fabric.channels().len()],
             eligible: Vec::new(),
+            predecessors: Vec::new(),
             common: PerTarget::default(),
             assigned: 0,
         }
@@ -77,21 +89,6 @@ impl<'a> StableWalk<'a> {
         }
     }
 
-    /// How many predecessors of a switch this path of it blocks, as far as the lookahead considers them.
-    fn blocked(&self, dag: &MinimalDag, switch: SwitchId, path: &Path) -> u32 {
-        let predecessors = dag.predecessors(switch).iter();
-        let channel = |p: &Predecessor| p.channel;
-        match self.lookahead {
-            Lookahead::Every => {
-                self.rule.predecessors(predecessors.map(channel)).blocked(path.channel, path.position)
-            }
-            Lookahead::LastOption => {
-                let last = predecessors.filter(|p| self.options[p.from.index()] == 1);
-                self.rule.blocked(last.map(channel), path.channel, path.position)
-            }
-        }
-    }
-
     /// Updates the options of the predecessors of a switch that has chosen.
     fn announce(&mut self, dag: &MinimalDag, switch: SwitchId) {
         let path = self.paths.paths[switch.index()];
@@ -111,7 +108,21 @@ impl<'a> StableWalk<'a> {
     /// Returns their violations.
     fn gather(&mut self, dag: &MinimalDag, index: usize, hops: u16, destination: Destination<'_>) -> u16 {
         let next_hops = dag.next_hops(index);
-        self.eligible.clear();
+        let considered = |p: &&Predecessor| match self.lookahead {
+            Lookahead::Every => true,
+            Lookahead::LastOption => self.options[p.from.index()] == 1,
+        };
+        // A single next hop is taken whomever it blocks.
+        let most = if next_hops.len() > 1 { usize::MAX } else { 0 };
+        let channels =
+            dag.predecessors(dag.order[index]).iter().filter(considered).map(|p| p.channel).take(most);
+        let mut set = std::mem::take(&mut self.predecessors);
+        if let Some(sets) = self.label_sets {
+            sets.collect(channels.clone(), &mut set);
+        }
+        let predecessors = self.rule.predecessors(channels);
+        let mut eligible = std::mem::take(&mut self.eligible);
+        eligible.clear();
         let mut least = (u16::MAX, u32::MAX);
         for hop in next_hops {
             let path = self.over(hop.channel, hop.to, destination);
@@ -119,42 +130,69 @@ impl<'a> StableWalk<'a> {
             if violations > least.0 {
                 continue;
             }
-            let blocked = if next_hops.len() > 1 { self.blocked(dag, dag.order[index], &path) } else { 0 };
+            let blocked = match self.label_sets {
+                Some(sets) => sets.blocked(&set, path.channel, path.position),
+                None => predecessors.blocked(path.channel, path.position),
+            };
             if (violations, blocked) < least {
                 least = (violations, blocked);
-                self.eligible.clear();
+                eligible.clear();
             }
             if (violations, blocked) == least {
-                self.eligible.push(Path { violations, hops: path.hops.min(hops), ..path });
+                eligible.push(Path { violations, hops: path.hops.min(hops), ..path });
             }
         }
+        (self.predecessors, self.eligible) = (set, eligible);
         least.0
+    }
+
+    /// Chooses one of the eligible paths of a switch.
+    ///
+    /// - `eligible`: their channels, expected loads, how well they end beyond their first channels, and their hops.
+    fn pick(
+        &self,
+        eligible: impl Iterator<Item = (ChannelId, u64, u64, u16)> + Clone,
+        destination: Destination<'_>,
+    ) -> Pick {
+        let cost = eligible.clone().map(|(_, cost, ..)| cost).min().unwrap_or(0);
+        let Criteria { prices, hashes, descents } = self.criteria;
+        let mut best: Option<(u64, u64, usize)> = None;
+        // What comes second in a key is looked up only where the first does not decide.
+        for (number, (channel, own, ahead, hops)) in eligible.enumerate() {
+            let decided = |first: u64| best.is_some_and(|(least, ..)| first > least);
+            let (first, hash) = if descents.is_some() {
+                if decided(joined(ahead, 0, hops)) {
+                    continue;
+                }
+                let (here, hash) = ending(self.criteria, channel, destination);
+                (joined(ahead, here, hops), hash)
+            } else {
+                // Over the rate: a channel of half the rate has its turn half as often.
+                let weight = self.paths.fabric.weights().by_channel()[channel.index()];
+                let used = (u64::from(self.used[channel.index()]) + 1) * u64::from(weight);
+                if decided(used) || !prices.eligible(own, cost) {
+                    continue;
+                }
+                (used, hashes.with(channel, destination.target_hash))
+            };
+            if best.is_none_or(|(least, least_hash, _)| (first, hash) < (least, least_hash)) {
+                best = Some((first, hash, number));
+            }
+        }
+        let (first, _, number) = best.expect("a path is eligible");
+        Pick { number, cost, ends: descents.is_some().then_some(first) }
     }
 
     /// Takes one of the gathered paths for a destination, with the cost of the cheapest of them.
     fn take(&mut self, destination: Destination<'_>) -> Path {
-        let least = self.eligible.iter().map(|path| path.cost).min().unwrap_or(0);
-        let Criteria { prices, hashes, descents } = self.criteria;
-        let best = match descents {
-            None => {
-                let near = self.eligible.iter().filter(|path| prices.eligible(path.cost, least));
-                let hash = |c: ChannelId| hashes.with(c, destination.target_hash);
-                // Over the rate: a channel of half the rate has its turn half as often.
-                let weights = self.paths.fabric.weights().by_channel();
-                let used = |c: usize| (u32::from(self.used[c]) + 1) * u32::from(weights[c]);
-                near.min_by_key(|path| (used(path.channel.index()), hash(path.channel))).copied()
-            }
-            Some(_) => {
-                let paths = self.eligible.iter().map(|&path| {
-                    let (here, hash) = ending(self.criteria, path.channel, destination);
-                    (hash, Path { extra: joined(path.extra, here, path.hops), ..path })
-                });
-                paths.min_by_key(|(hash, path)| (path.extra, *hash)).map(|(_, path)| path)
-            }
-        };
-        let best = best.expect("a path is eligible");
-        self.used[best.channel.index()] += 1;
-        Path { cost: least, ..best }
+        let eligible = self.eligible.iter().map(|path| (path.channel, path.cost, path.extra, path.hops));
+        let pick = self.pick(eligible, destination);
+        self.taken(self.eligible[pick.number], pick)
+    }
+
+    fn taken(&mut self, path: Path, Pick { cost, ends, .. }: Pick) -> Path {
+        self.used[path.channel.index()] += 1;
+        Path { cost, extra: ends.unwrap_or(path.extra), ..path }
     }
 
     /// Gives every switch a minimal path: with the fewest violations, then with the fewest blocked
@@ -177,16 +215,18 @@ impl<'a> StableWalk<'a> {
             }
         }
         for (index, &s) in dag.order.iter().enumerate().skip(1) {
-            let violations = if let Some((violations, paths)) = self.common.at(s) {
-                let mut eligible = std::mem::take(&mut self.eligible);
-                eligible.clear();
-                eligible.extend(paths.iter().map(|path| self.over(path.channel, path.to, destination)));
-                self.eligible = eligible;
-                violations
+            let (violations, path) = if let Some((violations, hops)) = self.common.at(s) {
+                let ahead = |hop: &Eligible| &self.paths.paths[hop.to.index()];
+                let cost = |hop: &Eligible| ahead(hop).cost + self.criteria.prices.of(hop.channel);
+                let eligible =
+                    hops.iter().map(|hop| (hop.channel, cost(hop), ahead(hop).extra, ahead(hop).hops + 1));
+                let pick = self.pick(eligible, destination);
+                let hop = hops[pick.number];
+                (violations, self.taken(self.over(hop.channel, hop.to, destination), pick))
             } else {
-                self.gather(dag, index, u16::MAX, destination)
+                (self.gather(dag, index, u16::MAX, destination), self.take(destination))
             };
-            self.paths.paths[s.index()] = self.take(destination);
+            self.paths.paths[s.index()] = path;
             self.any_violation |= violations > 0;
             if last {
                 self.announce(dag, s);
@@ -221,7 +261,11 @@ impl<'a> Walk<'a> for StableWalk<'a> {
     #[inline(always)]
     fn over(&self, channel: ChannelId, to: SwitchId, _: Destination<'_>) -> Path {
         let ahead = &self.paths.paths[to.index()];
-        let position = self.rule.position_of(channel, self.paths.next(to));
+        let next = self.paths.next(to);
+        let position = match self.label_sets {
+            Some(sets) => sets.position(channel, next),
+            None => self.rule.position_of(channel, next),
+        };
         Path {
             cost: ahead.cost + self.criteria.prices.of(channel),
             channel,
