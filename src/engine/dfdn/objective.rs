@@ -292,7 +292,7 @@ fn level(load: &[u64], share: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{FatTree, Ring, fail_links, slow_links, small_members};
+    use crate::topology::{FatTree, Ring, slow_links, small_members};
 
     #[test]
     fn no_load_is_below_the_floor() {

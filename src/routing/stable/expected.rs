@@ -184,7 +184,7 @@ impl<T: Send> Expected<T> {
 
 /// The largest load of a channel, in whole routes, if each switch splits its traffic evenly over its minimal next hops.
 ///
-/// Cost: that of [`Expected::new`].
+/// Cost: O(A (S + C)) time over all cores with A switches that have adapters; O(S + C) memory a thread.
 pub fn even_split_load(fabric: &Fabric, hops: &Hops) -> u64 {
     let load = Expected::new(fabric, hops, |_, _| ()).load;
     load.into_iter().max().unwrap_or(0).div_ceil(ROUTE)
