@@ -17,6 +17,7 @@ pub(super) fn worth(nonminimal: f64, bandwidth: f64, rule: &Rule) -> f64 {
 }
 
 /// What a search may spend, in steps.
+#[derive(Clone)]
 pub(super) struct Budget {
     /// Steps of routing to one destination switch.
     per_target: usize,

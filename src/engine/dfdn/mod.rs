@@ -175,7 +175,7 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
             rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), first)
         };
     match settings.balance {
-        Balance::Full => searched_plan(&objective, BalanceBy::Load),
+        Balance::Full => searched_plan(&objective, BalanceBy::Load, &OnceCell::new()),
         Balance::Stable => {
             stable_anyway(&objective, lasting_plan(&objective, std::iter::once(first).chain(tables), detours))
         }
@@ -208,17 +208,18 @@ fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> R
         Ok(stable) => (Some(stable), "those that last are worth less".to_owned()),
         Err(why_not) => (None, why_not),
     };
-    let mut searched = searched_plan(objective, BalanceBy::ExpectedLoad).map(|found| {
+    let known = OnceCell::new();
+    let mut searched = searched_plan(objective, BalanceBy::ExpectedLoad, &known).map(|found| {
         found.because(format!("a failed link may bring another order of the links ({why_not})"))
     });
     let is_enough = searched.as_ref().is_ok_and(Priced::has_one_sl);
     if !is_enough && Budget::searches_are_cheap(task.fabric) {
-        let by_load = searched_plan(objective, BalanceBy::Load)
+        let by_load = searched_plan(objective, BalanceBy::Load, &known)
             .map(|found| found.because(format!("{ANEW} (balance stable: its rules need several SLs)")));
-        searched = match (searched, by_load) {
-            (Ok(found), Ok(by_load)) => Ok(found.or_better(by_load, task.settings)),
-            (Ok(found), Err(_)) => Ok(found),
-            (Err(_), by_load) => by_load,
+        let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
+        searched = match searched {
+            Ok(found) => Ok(by_load.into_iter().fold(found, better)),
+            Err(_) => by_load,
         };
     }
     match (searched, kept) {
@@ -235,7 +236,7 @@ fn stable_or_searched(
     stable: Result<Relieved, String>,
     detours: f64,
 ) -> Result<Priced, EngineError> {
-    let search = || searched_plan(objective, BalanceBy::Load);
+    let search = || searched_plan(objective, BalanceBy::Load, &OnceCell::new());
     let anew = |searched: Priced, why: String| searched.because(format!("{ANEW} (balance stable: {why})"));
     let worth_less = |searched: Priced, price: f64| {
         let loss = 100.0 * (price - searched.price);

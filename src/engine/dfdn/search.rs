@@ -18,6 +18,7 @@ use crate::ordering::Rule;
 use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
 
 /// A search for a rule, and what it found so far.
+#[derive(Clone)]
 pub(super) struct Search<'a> {
     task: Task<'a>,
     orders: Vec<Arc<LinkOrder>>,

@@ -1,5 +1,6 @@
 //! Tables by the best rule of a search.
 
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -24,18 +25,26 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 /// nearly as good, the search goes on. Where that does not help, what stricter settings bring [counts too](or_by_less).
 ///
 /// - `by`: what tables under the rule are balanced by.
+/// - `known`: the search as it begins, which does not depend on that; empty until there was one.
 ///
 /// # Errors
 /// Those of [`by_rules`].
-pub(super) fn searched_plan(objective: &Objective<'_>, by: BalanceBy) -> Result<Priced, EngineError> {
+pub(super) fn searched_plan<'a>(
+    objective: &Objective<'a>,
+    by: BalanceBy,
+    known: &OnceCell<Search<'a>>,
+) -> Result<Priced, EngineError> {
     let task = objective.task;
     let in_order = match in_dimension_order_plan(objective, by) {
         Some(found) if found.is_nearly_as_good() && found.plan.vls == 1 => return Ok(found),
         found => found,
     };
-    // Searches take many passes.
-    task.hops.keep_dags(task.fabric);
-    let mut first = search(task);
+    let begin = || {
+        // Searches take many passes.
+        task.hops.keep_dags(task.fabric);
+        search(task)
+    };
+    let mut first = known.get_or_init(begin).clone();
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
     let mut found = by_rules(objective, by, &first)?;
     if first.ended_early && !found.is_nearly_as_good() {

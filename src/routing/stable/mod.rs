@@ -19,7 +19,7 @@ use self::per_target::Destination;
 use self::walk::StableWalk;
 use super::demand::Demand;
 use super::minimal_dag::{Lists, MinimalDag, for_each_target_here};
-use super::under_rule::label_sets::LabelSets;
+use super::under_rule::label_sets::{LabelSets, RuleWithSets};
 use super::under_rule::paths::{DetourStats, PathRepair, Walk};
 use super::under_rule::port0::{paths_to_port_0, write_rows};
 use super::{
@@ -87,6 +87,7 @@ pub fn stable_sssp(
     let all: u64 = adapters.iter().sum();
     let demand = Demand::new(fabric);
     let label_sets = LabelSets::new(fabric, rule);
+    let with_sets = RuleWithSets::new(rule, label_sets.as_ref());
     let mut result = Forwarding::nothing(fabric);
     let targets: Vec<SwitchId> = match rule {
         Rule::OneVl(rank) => {
@@ -113,7 +114,7 @@ pub fn stable_sssp(
                 repair: PathRepair { hops, no_legal_path, adapters: &adapters },
                 criteria: &criteria,
                 demand: &demand,
-                walk: StableWalk::new(fabric, rule, label_sets.as_ref(), lookahead, &criteria),
+                walk: StableWalk::new(fabric, with_sets, lookahead, &criteria),
                 is_incomplete: &is_incomplete,
             };
             for_each_target_here(fabric, hops, targets, Lists::All, |dag| router.route_to(dag, &mut part));

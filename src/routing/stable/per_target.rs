@@ -4,7 +4,7 @@ use super::Criteria;
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::minimal_dag::{MinimalDag, NextHop};
-use crate::routing::under_rule::label_sets::LabelSets;
+use crate::routing::under_rule::label_sets::RuleWithSets;
 use crate::routing::under_rule::paths::Paths;
 
 /// Hops before the destination whose endings are compared, and bits for each.
@@ -106,8 +106,7 @@ impl PerTarget {
     pub(super) fn learn(
         &mut self,
         fabric: &Fabric,
-        rule: &Rule,
-        label_sets: Option<&LabelSets<'_>>,
+        rule: RuleWithSets<'_>,
         criteria: &Criteria,
         dag: &MinimalDag,
         hash: u64,
@@ -123,7 +122,7 @@ impl PerTarget {
         let weights = fabric.weights().by_channel();
         for (index, &s) in dag.order.iter().enumerate().skip(1) {
             let first = self.next_hops.len();
-            let Some(violations) = self.gather(rule, label_sets, dag, index) else {
+            let Some(violations) = self.gather(rule, dag, index) else {
                 self.next_hops.truncate(first);
                 self.everywhere = false;
                 continue;
@@ -172,36 +171,23 @@ impl PerTarget {
     /// the fewest predecessors, if they are the same for all destinations.
     ///
     /// Returns their violations.
-    fn gather(
-        &mut self,
-        rule: &Rule,
-        label_sets: Option<&LabelSets<'_>>,
-        dag: &MinimalDag,
-        index: usize,
-    ) -> Option<u16> {
+    fn gather(&mut self, rule: RuleWithSets<'_>, dag: &MinimalDag, index: usize) -> Option<u16> {
         let first = self.next_hops.len();
         let next_hops = dag.next_hops(index);
         let channels = dag.predecessors(dag.order[index]).iter().map(|p| p.channel);
         let mut set = std::mem::take(&mut self.predecessors);
-        if let Some(sets) = label_sets {
-            sets.collect(channels.clone(), &mut set);
-        }
-        let predecessors = rule.predecessors(channels);
-        let blocks = |channel, position| match label_sets {
-            Some(sets) => sets.blocked(&set, channel, position),
-            None => predecessors.blocked(channel, position),
-        };
+        let predecessors = rule.predecessors(channels, &mut set);
         let mut least = (u16::MAX, u32::MAX);
         for &NextHop { channel, to } in next_hops {
             let ahead = self.at[to.index()]?;
-            let (positions, legal) = self.enter(rule, label_sets, channel, &ahead, to == dag.target)?;
+            let (positions, legal) = self.enter(rule, channel, &ahead, to == dag.target)?;
             let violations = ahead.violations + u16::from(!legal);
             if violations > least.0 {
                 continue;
             }
-            let blocked = if next_hops.len() > 1 { blocks(channel, positions.0) } else { 0 };
+            let blocked = if next_hops.len() > 1 { predecessors.blocked(channel, positions.0) } else { 0 };
             let fixed = blocked == 0 || positions.0 == positions.1;
-            if !fixed && blocks(channel, positions.1) != blocked {
+            if !fixed && predecessors.blocked(channel, positions.1) != blocked {
                 return None;
             }
             if (violations, blocked) < least {
@@ -221,8 +207,7 @@ impl PerTarget {
     #[inline(always)]
     fn enter(
         &self,
-        rule: &Rule,
-        label_sets: Option<&LabelSets<'_>>,
+        rule: RuleWithSets<'_>,
         channel: ChannelId,
         ahead: &TargetChoices,
         at_target: bool,
@@ -231,16 +216,13 @@ impl PerTarget {
             let legal = Rule::legal(position, least);
             (legal == Rule::legal(position, most)).then_some(legal)
         };
-        if at_target || !rule.depends_on_next() {
-            let position = rule.position_of(channel, None);
+        if at_target || !rule.rule.depends_on_next() {
+            let position = rule.position(channel, None);
             return Some(((position, position), legal(position, ahead.positions)?));
         }
         let (mut least, mut most, mut all) = (u32::MAX, 0, None);
         for next in self.of(ahead) {
-            let position = match label_sets {
-                Some(sets) => sets.position(channel, Some(next.channel)),
-                None => rule.position_of(channel, Some(next.channel)),
-            };
+            let position = rule.position(channel, Some(next.channel));
             let this = legal(position, next.positions)?;
             if *all.get_or_insert(this) != this {
                 return None;
@@ -349,7 +331,7 @@ mod tests {
         let (mut known, mut all) = (0, 0);
         let targets: Vec<SwitchId> = f.switch_ids().collect();
         for_each_target_here(f, &hops, &targets, Lists::All, |dag| {
-            common.learn(f, rule, None, &criteria, dag, 1);
+            common.learn(f, RuleWithSets::new(rule, None), &criteria, dag, 1);
             known += f.switch_ids().filter(|&s| common.at(s).is_some()).count();
             all += f.num_switches();
         });

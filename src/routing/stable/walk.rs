@@ -6,7 +6,7 @@ use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{Rule, Turns};
 use crate::routing::Lookahead;
 use crate::routing::minimal_dag::{MinimalDag, Predecessor};
-use crate::routing::under_rule::label_sets::LabelSets;
+use crate::routing::under_rule::label_sets::RuleWithSets;
 use crate::routing::under_rule::load_walk::ADMITTED;
 use crate::routing::under_rule::paths::{Paths, Walk};
 
@@ -16,10 +16,8 @@ type Path = crate::routing::under_rule::paths::Path<u64>;
 
 /// Chooses the paths of all switches to one destination after the other.
 pub(super) struct StableWalk<'a> {
-    rule: &'a Rule,
+    rule: RuleWithSets<'a>,
     lookahead: Lookahead,
-    /// Where turns have labels.
-    label_sets: Option<&'a LabelSets<'a>>,
     criteria: &'a Criteria,
     paths: Paths<'a, u64>,
     any_violation: bool,
@@ -50,15 +48,13 @@ struct Pick {
 impl<'a> StableWalk<'a> {
     pub(super) fn new(
         fabric: &'a Fabric,
-        rule: &'a Rule,
-        label_sets: Option<&'a LabelSets<'a>>,
+        rule: RuleWithSets<'a>,
         lookahead: Lookahead,
         criteria: &'a Criteria,
     ) -> Self {
         Self {
             rule,
             lookahead,
-            label_sets,
             criteria,
             paths: Paths::new(fabric),
             any_violation: false,
@@ -78,9 +74,7 @@ impl<'a> StableWalk<'a> {
         self.paths.target = dag.target;
         let fabric = self.paths.fabric;
         match self.lookahead {
-            Lookahead::Every => {
-                self.common.learn(fabric, self.rule, self.label_sets, self.criteria, dag, hash)
-            }
+            Lookahead::Every => self.common.learn(fabric, self.rule, self.criteria, dag, hash),
             Lookahead::LastOption => self.common.forget(fabric),
         }
         self.assigned = 0;
@@ -95,7 +89,7 @@ impl<'a> StableWalk<'a> {
         let end = path.position == Rule::END;
         for p in dag.predecessors(switch) {
             let options = &mut self.options[p.from.index()];
-            let blocks = !end && self.rule.blocks(p.channel, path.channel, path.position);
+            let blocks = !end && self.rule.rule.blocks(p.channel, path.channel, path.position);
             *options = if path.violations == 0 && !blocks { ADMITTED } else { options.saturating_sub(1) };
         }
     }
@@ -117,10 +111,7 @@ impl<'a> StableWalk<'a> {
         let channels =
             dag.predecessors(dag.order[index]).iter().filter(considered).map(|p| p.channel).take(most);
         let mut set = std::mem::take(&mut self.predecessors);
-        if let Some(sets) = self.label_sets {
-            sets.collect(channels.clone(), &mut set);
-        }
-        let predecessors = self.rule.predecessors(channels);
+        let predecessors = self.rule.predecessors(channels, &mut set);
         let mut eligible = std::mem::take(&mut self.eligible);
         eligible.clear();
         let mut least = (u16::MAX, u32::MAX);
@@ -130,10 +121,7 @@ impl<'a> StableWalk<'a> {
             if violations > least.0 {
                 continue;
             }
-            let blocked = match self.label_sets {
-                Some(sets) => sets.blocked(&set, path.channel, path.position),
-                None => predecessors.blocked(path.channel, path.position),
-            };
+            let blocked = predecessors.blocked(path.channel, path.position);
             if (violations, blocked) < least {
                 least = (violations, blocked);
                 eligible.clear();
@@ -255,17 +243,13 @@ impl<'a> Walk<'a> for StableWalk<'a> {
     }
 
     fn rule(&self) -> &'a Rule {
-        self.rule
+        self.rule.rule
     }
 
     #[inline(always)]
     fn over(&self, channel: ChannelId, to: SwitchId, _: Destination<'_>) -> Path {
         let ahead = &self.paths.paths[to.index()];
-        let next = self.paths.next(to);
-        let position = match self.label_sets {
-            Some(sets) => sets.position(channel, next),
-            None => self.rule.position_of(channel, next),
-        };
+        let position = self.rule.position(channel, self.paths.next(to));
         Path {
             cost: ahead.cost + self.criteria.prices.of(channel),
             channel,

@@ -1,7 +1,7 @@
 //! The turns into each channel by label, as sets, to count those that a choice forbids.
 
 use crate::fabric::{ChannelId, Fabric, Vl};
-use crate::ordering::{Labels, Rule};
+use crate::ordering::{Labels, Predecessors, Rule};
 
 /// Turns of a rule with labels: by second channel, the ports by which packets come in, in the order of the virtual channels
 /// that they wait for.
@@ -97,6 +97,65 @@ impl<'a> LabelSets<'a> {
         let legal: usize = ascending.iter().map(|&before| usize::from(Rule::legal(before, position))).sum();
         let set = &self.sets[(channel.index() * (self.vls + 1) + legal) * self.words..][..self.words];
         set.iter().zip(predecessors).map(|(a, b)| (a & b).count_ones()).sum()
+    }
+}
+
+/// A rule, with the sets of its turns where these have labels.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::routing) struct RuleWithSets<'a> {
+    pub(in crate::routing) rule: &'a Rule,
+    sets: Option<&'a LabelSets<'a>>,
+}
+
+impl<'a> RuleWithSets<'a> {
+    /// - `sets`: of the rule, `None` where turns have no labels.
+    pub(in crate::routing) fn new(rule: &'a Rule, sets: Option<&'a LabelSets<'a>>) -> Self {
+        Self { rule, sets }
+    }
+
+    /// [`Rule::position_of`].
+    #[inline(always)]
+    pub(in crate::routing) fn position(self, channel: ChannelId, next: Option<ChannelId>) -> u32 {
+        match self.sets {
+            Some(sets) => sets.position(channel, next),
+            None => self.rule.position_of(channel, next),
+        }
+    }
+
+    /// The predecessors of one switch.
+    ///
+    /// - `channels`: those from them to the switch.
+    /// - `set`: is overwritten where turns have labels.
+    pub(in crate::routing) fn predecessors<'s, I>(
+        self,
+        channels: I,
+        set: &'s mut Vec<u64>,
+    ) -> PredecessorsWithSets<'a, 's, I>
+    where
+        I: Iterator<Item = ChannelId> + Clone,
+    {
+        if let Some(sets) = self.sets {
+            sets.collect(channels.clone(), set);
+        }
+        PredecessorsWithSets { sets: self.sets, set, plain: self.rule.predecessors(channels) }
+    }
+}
+
+/// [`Predecessors`], with a set of them where turns have labels.
+pub(in crate::routing) struct PredecessorsWithSets<'a, 's, I> {
+    sets: Option<&'a LabelSets<'a>>,
+    set: &'s [u64],
+    plain: Predecessors<'a, I>,
+}
+
+impl<I: Iterator<Item = ChannelId> + Clone> PredecessorsWithSets<'_, '_, I> {
+    /// [`Predecessors::blocked`].
+    #[inline(always)]
+    pub(in crate::routing) fn blocked(&self, channel: ChannelId, position: u32) -> u32 {
+        match self.sets {
+            Some(sets) => sets.blocked(self.set, channel, position),
+            None => self.plain.blocked(channel, position),
+        }
     }
 }
 

@@ -230,9 +230,8 @@ pub(super) fn stable(task: Task<'_>) -> impl Iterator<Item = (LinkOrder, Rule)> 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-
     use super::*;
+    use crate::engine::dfdn::tests::with_task;
     use crate::engine::{Listed, Settings};
     use crate::topology::{HyperX, small_members};
 
@@ -240,16 +239,7 @@ mod tests {
     fn with_roots<T>(fabric: &Fabric, roots: &[Guid], run: impl FnOnce(Task<'_>) -> T) -> T {
         let roots = Listed { path: None, entries: roots.to_vec() };
         let settings = Settings { roots, ..Settings::default() };
-        let (hops, dimensions) = (Hops::new(fabric).unwrap(), OnceLock::new());
-        let limits = settings.lane_limits(fabric).unwrap();
-        run(Task {
-            fabric,
-            hops: &hops,
-            settings: &settings,
-            limits,
-            baseline: None,
-            dimensions: &dimensions,
-        })
+        with_task(fabric, &settings, run).expect("it can be routed")
     }
 
     #[test]
