@@ -32,7 +32,7 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
-pub use beyond_rule::{Ascent, Effort, refit};
+pub use beyond_rule::{Ascent, Effort, complete, refit};
 pub use grid::{
     FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes, staggered_routes,
 };

@@ -2,22 +2,27 @@
 //! allow it.
 
 use super::Priced;
-use super::build::one_sl;
+use super::build::{one_sl, one_sl_lanes};
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::objective::{Measured, Objective};
 use super::tuning::{
-    LEVEL_LOOKS, LEVEL_WORK, ONE_SL_VLS, STRAIGHTEN_EACH, STRAIGHTEN_LEAST, STRAIGHTEN_WORK, VL,
+    COMPLETE_WORK, LEVEL_LOOKS, LEVEL_WORK, ONE_SL_VLS, STRAIGHTEN_EACH, STRAIGHTEN_LEAST, STRAIGHTEN_WORK,
+    VL,
 };
+use crate::engine::Task;
 use crate::fabric::{Fabric, Sl};
-use crate::multicast::McastTrees;
+use crate::lanes::Lanes;
+use crate::multicast::{KnownOrder, McastTrees, mcast_trees};
 use crate::ordering::{Labels, VirtualChannelOrder};
-use crate::routing::{Ascent, Effort, Forwarding, refit};
+use crate::routing::{Ascent, Effort, Forwarding, NoLegalPath, complete, refit};
 use crate::tables::Sl2Vl;
 
 /// Entries (LIDs times switches) up to which paths change, as one thread looks at all.
 const MOST: usize = 10_000_000;
 
 /// As [`one_sl`], but paths go beyond the rule where that is better by the objective: on as many VLs, or on one more.
+///
+/// - `trees`: for multicast, free of cycles with any paths that obey the rule; `None` to look for some.
 ///
 /// Cost: nothing more where nothing is [worth trying](effort). Else that of [`refit`] and of a
 /// [measure](Objective::measure), twice where something is worth trying still and there is one VL more.
@@ -27,10 +32,11 @@ pub(super) fn one_sl_beyond_rule(
     candidate: &Candidate,
     forwarding: Forwarding,
     measured: Measured,
+    trees: Option<McastTrees>,
 ) -> Priced {
     let fabric = objective.task.fabric;
     let start = effort(objective, by, &measured).map(|_| (forwarding.clone(), measured));
-    let plain = one_sl(objective, candidate, forwarding, measured, Vec::new(), None);
+    let plain = one_sl(objective, candidate, forwarding, measured, Vec::new(), trees);
     let order = candidate.rule.virtual_channel_order();
     let Some(((start, mut measured), order)) = start.zip(order) else { return plain };
     let Some(trees) = plain.plan.trees.clone().filter(McastTrees::serve_default) else { return plain };
@@ -49,6 +55,37 @@ pub(super) fn one_sl_beyond_rule(
         }
     }
     best
+}
+
+/// Tables under a rule that leaves some pairs without a minimal path: these take paths [beyond](complete) it, on as many VLs or
+/// one more, beside a multicast tree that fits with the paths under the rule. `None` where that does not succeed.
+///
+/// Cost: that of routing, of [`mcast_trees`], and of [`complete`], twice at most.
+pub(super) fn completed(
+    objective: &Objective<'_>,
+    by: BalanceBy,
+    candidate: &Candidate,
+) -> Option<(Candidate, Forwarding, McastTrees)> {
+    let task = objective.task;
+    let Task { fabric, hops, limits, .. } = task;
+    let lanes = candidate.rule.virtual_channel_order().filter(|_| is_small_enough(fabric))?;
+    let broken = candidate.route(task, by, NoLegalPath::Break);
+    let mut legal = broken.lft.clone();
+    broken.broken.iter().for_each(|&(s, lid)| legal.clear(s, lid));
+    let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &candidate.rule, limits);
+    let known = KnownOrder { lanes, trees: vec![candidate.tree().clone()], suffices: false };
+    let trees = mcast_trees(fabric, hops, &legal, &mut sl2vl, &path_sl, Some(&known));
+    let labels = labels(fabric, &sl2vl);
+    if !trees.serve_default() {
+        return None;
+    }
+    let least = candidate.rule.vls().max(2);
+    let (rule, forwarding) = (least..=limits.vls.min(least + 1)).find_map(|vls| {
+        let ascent = Ascent { order: &known.lanes, labels: &labels, vls, trees: &trees.trees };
+        complete(fabric, hops, ascent, COMPLETE_WORK, &broken)
+    })?;
+    let candidate = Candidate { rule, refinement: Refinement::Fitted, ..candidate.clone() };
+    Some((candidate, forwarding, trees))
 }
 
 /// What is worth trying: what detours cost, and what is lost, is more than a VL. The load gets level on fabrics where that

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::candidates::{Candidate, Refinement};
 use super::estimate::{Budget, sample, spread, worth};
-use super::orders::{LinkOrder, dimension_order, orders};
+use super::orders::{LinkOrder, dimension_order, dimension_trees, orders};
 use super::tuning::{
     FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL_PRICE,
 };
@@ -111,6 +111,13 @@ pub(super) fn in_dimension_order(task: Task<'_>) -> Vec<Candidate> {
     let Some(order) = dimension_order(task).map(Arc::new) else { return Vec::new() };
     let rules = order.plain_rules(task.limits);
     rules.map(|rule| Candidate::plain(order.clone(), rule, Lookahead::Every)).collect()
+}
+
+/// Trees by dimension on a grid, on one VL. None elsewhere.
+pub(super) fn trees_by_dimension(task: Task<'_>) -> Option<Candidate> {
+    let order = dimension_trees(task).map(Arc::new)?;
+    let rule = Rule::OneVl(order.rank.clone());
+    Some(Candidate::plain(order, rule, Lookahead::Every))
 }
 
 /// The best first.

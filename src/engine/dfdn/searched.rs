@@ -6,23 +6,26 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::beyond_rule::one_sl_beyond_rule;
+use super::beyond_rule::{completed, one_sl_beyond_rule};
 use super::build::{df_dn_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::orders::LinkOrder;
-use super::search::{Search, in_dimension_order, search};
+use super::search::{Search, in_dimension_order, search, trees_by_dimension};
 use super::tuning::ONE_SL_VLS;
 use super::{Priced, is_worth_more_time, limit};
 use crate::engine::{EngineError, Prefer, Settings, Task};
 use crate::lanes::{LaneLimits, Lanes, LanesError};
+use crate::multicast::McastTrees;
 use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
-/// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP on one VL, else by the best rule of a
-/// search, or in dimension order where that is worth more. Where plain orders seem to suffice, but their tables are not
-/// nearly as good, the search goes on. Where that does not help, what stricter settings bring [counts too](or_by_less).
+/// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP, on a small one only with one VL; else
+/// by the best rule of a search, or in dimension order where that is worth more. On a large grid there is no search where
+/// dimension order is worth more than any tables with several SLs may be. Where plain orders seem to suffice, but their tables are not nearly as
+/// good, the search goes on. Where one SL loses too much, a grid takes paths [along its trees](along_trees_plan) if these are
+/// worth more. Where nothing is nearly as good, what stricter settings bring [counts too](or_by_less).
 ///
 /// - `by`: what tables under the rule are balanced by.
 /// - `known`: the search as it begins, which does not depend on that; empty until there was one.
@@ -35,8 +38,13 @@ pub(super) fn searched_plan<'a>(
     known: &OnceCell<Search<'a>>,
 ) -> Result<Priced, EngineError> {
     let task = objective.task;
+    let suffices = |found: &Priced| {
+        let is_cheaper = found.price < task.settings.max_loss && found.detours <= limit(task.settings);
+        let is_enough = found.plan.vls == 1 || !Budget::is_small(task.fabric);
+        found.is_nearly_as_good() && is_enough || is_cheaper && !Budget::searches_are_cheap(task.fabric)
+    };
     let in_order = match in_dimension_order_plan(objective, by) {
-        Some(found) if found.is_nearly_as_good() && found.plan.vls == 1 => return Ok(found),
+        Some(found) if suffices(&found) => return Ok(found),
         found => found,
     };
     let begin = || {
@@ -51,18 +59,36 @@ pub(super) fn searched_plan<'a>(
         first.go_on();
         found = by_rules(objective, by, &first).into_iter().fold(found, better);
     }
-    let found = in_order.into_iter().fold(found, better);
+    let mut found = in_order.into_iter().fold(found, better);
+    if !found.has_one_sl() || found.is_slow(task.settings) {
+        found = along_trees_plan(objective, by).into_iter().fold(found, better);
+    }
     Ok(if found.is_nearly_as_good() { found } else { or_by_less(objective, by, found) })
 }
 
-/// Tables of a grid in dimension order; `None` elsewhere, and where links are missing that it needs.
+/// Tables of a grid in dimension order; where links are missing that it needs, other paths [complete](completed) it. `None`
+/// elsewhere, and where that does not succeed.
 fn in_dimension_order_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> {
-    let task = objective.task;
-    let tried = in_dimension_order(task).into_par_iter().filter_map(|candidate| {
-        let trial = Trial::new(objective, by, &candidate);
-        (trial.forwarding.complete && trial.forwarding.detours == 0).then_some(trial)
-    });
-    let best = settle(objective, by, tried.collect()).into_iter().next()?;
+    let candidates = in_dimension_order(objective.task);
+    let tried = candidates.par_iter().map(|candidate| Trial::new(objective, by, candidate));
+    let mut tried: Vec<Trial> = tried.collect();
+    tried.retain(|trial| trial.forwarding.complete && trial.forwarding.detours == 0);
+    if tried.is_empty() {
+        tried.extend(Trial::completed(objective, by, candidates.last()?));
+    }
+    first_with_tree(settle(objective, by, tried))
+}
+
+/// Tables of a damaged grid whose detours along the trees by dimension are made shortest. `None` elsewhere, and where more
+/// pairs take detours than may.
+fn along_trees_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> {
+    let trial = Trial::new(objective, by, &trees_by_dimension(objective.task)?);
+    first_with_tree(settle(objective, by, trial.forwarding.complete.then_some(trial).into_iter().collect()))
+}
+
+/// The first plan, if it has a multicast tree.
+fn first_with_tree(settled: Vec<Judged>) -> Option<Priced> {
+    let best = settled.into_iter().next()?;
     best.trial.err().filter(|_| best.has_tree)
 }
 
@@ -308,12 +334,20 @@ struct Trial {
     candidate: Candidate,
     forwarding: Forwarding,
     measured: Measured,
+    /// For multicast, if these are known already.
+    trees: Option<McastTrees>,
 }
 
 impl Trial {
     fn new(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Self {
         let forwarding = candidate.route(objective.task, by, candidate.detours());
         Self::finish(objective, by, candidate.clone(), forwarding)
+    }
+
+    /// As [`completed`].
+    fn completed(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Option<Self> {
+        let (candidate, forwarding, trees) = completed(objective, by, candidate)?;
+        Some(Self { trees: Some(trees), ..Self::finish(objective, by, candidate, forwarding) })
     }
 
     fn with_tree(objective: &Objective<'_>, by: BalanceBy, mut candidate: Candidate) -> Self {
@@ -329,7 +363,7 @@ impl Trial {
         mut forwarding: Forwarding,
     ) -> Self {
         objective.relieve(&candidate.rule, by, &mut forwarding);
-        Self { candidate, measured: objective.measure(&forwarding), forwarding }
+        Self { candidate, measured: objective.measure(&forwarding), forwarding, trees: None }
     }
 }
 
@@ -360,8 +394,8 @@ impl Judged {
     /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of
     /// its order is not among those that are `reserved` elsewhere.
     fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
-        let Ok(Trial { candidate, forwarding, measured }) = self.trial else { return vec![self] };
-        let plan = one_sl_beyond_rule(objective, by, &candidate, forwarding, measured);
+        let Ok(Trial { candidate, forwarding, measured, trees }) = self.trial else { return vec![self] };
+        let plan = one_sl_beyond_rule(objective, by, &candidate, forwarding, measured, trees);
         let has_tree = plan.plan.serves_multicast();
         let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
         let is_wanted = !candidate.tree_reserved

@@ -169,6 +169,26 @@ fn a_large_tree_has_the_same_tables_without_p_sssp() {
 }
 
 /// A search would judge these by a sample of their destinations, and find up*/down* best.
+/// Dimension order leaves some pairs without a path, and the search took two SLs, or one and twelve times as long.
+#[test]
+fn grids_with_few_failed_links_have_one_sl() {
+    let hypercube = Hypercube { n: 8, cas: 4 }.build().unwrap();
+    let mesh = Mesh { dims: vec![6, 6, 6], cas: 2 }.build().unwrap();
+    for (whole, links) in [(hypercube, 4), (mesh, 3)] {
+        let fabric = fail_links(&whole, links, 1).unwrap();
+        for balance in [Balance::Auto, Balance::Full] {
+            let routed = route(&fabric, &Settings { balance, ..Settings::default() }).unwrap();
+            let verdict = &routed.verdict;
+            assert_eq!((verdict.sls, verdict.minimal), (1, true), "{fabric}");
+            assert!(verdict.vls <= 3, "{fabric}");
+            assert!(
+                routed.routes.remarks.iter().any(|remark| remark.contains("fitted to its paths")),
+                "{fabric}"
+            );
+        }
+    }
+}
+
 #[test]
 fn large_whole_grids_are_in_dimension_order() {
     let mesh = |dims: &[u32]| Mesh { dims: dims.to_vec(), cas: 1 }.build().unwrap();

@@ -10,6 +10,12 @@ pub(super) type NextHops = [Option<ChannelId>];
 /// Two turns one after the other, by their numbers: of a packet, the first ones that it takes.
 type Start = (Option<u32>, Option<u32>);
 
+/// Labels that are tried for a change: those of all turns of a short cycle.
+const LABELS: usize = 24;
+
+/// A turn of a multicast tree, and those that its packets take next.
+type Branch = (u32, Vec<u32>);
+
 /// What changed since the last [`Graph::settle`].
 enum Change {
     /// So many more or fewer destinations whose packets may begin with a turn.
@@ -141,21 +147,35 @@ impl<'a> Graph<'a> {
 
     /// Adds the packets of a multicast tree.
     pub(super) fn add_tree(&mut self, group: &McastGroup) {
+        self.branches(group).iter().for_each(|branch| self.add_branch(branch));
+    }
+
+    /// Takes the packets to a destination away.
+    pub(super) fn remove(&mut self, next: &NextHops) {
+        (0..next.len()).for_each(|s| self.count(self.start(next, s), -1));
+        self.settle().expect("fewer dependencies close no cycle");
+    }
+
+    /// What packets of a multicast tree wait for, turn by turn.
+    fn branches(&self, group: &McastGroup) -> Vec<Branch> {
         let channels = self.waits.fabric.channels();
         let out = |s: SwitchId| group.at(s).iter().filter_map(move |port| channels.at_port(s, port));
         let follow = |first: ChannelId| {
             let c = *channels.get(first);
             out(c.to).filter(move |&second| second != c.reverse)
         };
-        for first in self.waits.fabric.switch_ids().flat_map(out) {
-            for second in follow(first) {
-                self.count((Some(self.turn(first, second)), None), 1);
-                for third in follow(second) {
-                    let pair = Change::Pair(self.turn(first, second), self.turn(second, third), 1);
-                    self.change(pair);
-                }
-            }
-        }
+        let all = self.waits.fabric.switch_ids().flat_map(out);
+        let turns = all.flat_map(|first| follow(first).map(move |second| (first, second)));
+        let branch = |(first, second)| {
+            let next = follow(second).map(|third| self.turn(second, third));
+            (self.turn(first, second), next.collect())
+        };
+        turns.map(branch).collect()
+    }
+
+    fn add_branch(&mut self, (turn, next): &Branch) {
+        self.count((Some(*turn), None), 1);
+        next.iter().for_each(|&next| self.change(Change::Pair(*turn, next, 1)));
     }
 
     /// Changes entries to one destination whose packets are there. The last change made decides.
@@ -232,29 +252,66 @@ impl<'a> Graph<'a> {
     /// Cost: as [`settle`](Self::settle), for each label.
     pub(super) fn take(&mut self, next: &mut NextHops, changes: &[(SwitchId, ChannelId)]) -> bool {
         let old: Vec<Option<ChannelId>> = changes.iter().map(|(s, _)| next[s.index()]).collect();
-        self.reroute(next, changes);
+        let back = |next: &mut NextHops| {
+            changes.iter().zip(&old).for_each(|((s, _), old)| next[s.index()] = *old);
+        };
+        let fits = self.fit(Memory::Refusals, |graph| {
+            back(next);
+            graph.reroute(next, changes);
+        });
+        if !fits {
+            back(next);
+        }
+        fits
+    }
+
+    /// Makes a change if that closes no cycle, with another label for all turns that no packets take yet if need be.
+    ///
+    /// - `change`: called again after it was taken back.
+    fn fit(&mut self, memory: Memory, mut change: impl FnMut(&mut Self)) -> bool {
+        change(self);
         let turns = self.touched();
-        if self.admits(Memory::Refusals) {
+        if self.admits(memory) {
             return true;
         }
         let unused = |&turn: &u32| self.uses[turn as usize] == 0 && self.from[turn as usize].is_empty();
         let unused: Vec<u32> = turns.into_iter().filter(unused).collect();
-        let back = |next: &mut NextHops| {
-            changes.iter().zip(&old).for_each(|((s, _), old)| next[s.index()] = *old);
-        };
-        back(next);
         (1..self.vls()).any(|label| {
             let differs = unused.iter().any(|&turn| self.label(turn) != label);
             differs && {
                 unused.iter().for_each(|&turn| self.set_label(turn, label));
-                self.reroute(next, changes);
-                let fits = self.admits(Memory::Refusals);
-                if !fits {
-                    back(next);
-                }
-                fits
+                change(self);
+                self.admits(memory)
             }
         })
+    }
+
+    /// Makes a change if that closes no cycle, with another label for one turn of the cycle if need be.
+    ///
+    /// - `most`: steps of the graph; no label is tried beyond.
+    /// - `change`: called again after it was taken back.
+    ///
+    /// Cost: as [`settle`](Self::settle), for at most `LABELS` labels.
+    pub(super) fn take_by_label(&mut self, most: u64, mut change: impl FnMut(&mut Self)) -> bool {
+        change(self);
+        let Err(cycle) = self.settle() else { return true };
+        let others = cycle.iter().flat_map(|&turn| (1..self.vls()).map(move |label| (turn, label)));
+        let others: Vec<(u32, u8)> = others.filter(|&(turn, label)| self.label(turn) != label).collect();
+        others.into_iter().take(LABELS).any(|(turn, label)| {
+            let within = self.steps() < most;
+            within && {
+                self.set_label(turn, label);
+                change(self);
+                self.admits(Memory::None)
+            }
+        })
+    }
+
+    /// Adds the packets of a multicast tree, turn by turn, as [`take_by_label`](Self::take_by_label). Returns whether all fit;
+    /// if not, some are there.
+    pub(super) fn take_tree(&mut self, group: &McastGroup) -> bool {
+        let branches = self.branches(group);
+        branches.iter().all(|branch| self.take_by_label(u64::MAX, |graph| graph.add_branch(branch)))
     }
 
     /// Makes the changes so far final; takes them back where they close a cycle, or where they add a dependency that did so

@@ -9,9 +9,12 @@
 //! In the end there is an order of the virtual channels again, in which all packets ascend: the topological order of the
 //! graph. VLs mix in it, and packets may go on to a lower VL.
 
+mod complete;
 mod graph;
 mod level;
 mod straighten;
+
+pub use self::complete::complete;
 
 use self::graph::Graph;
 use super::demand::Demand;
@@ -85,11 +88,7 @@ pub fn refit(
     if straightened + levelled == 0 {
         return None;
     }
-    for (lid, leader) in followers {
-        let ports = forwarding.lft.to(leader.lid).to_vec();
-        forwarding.lft.to_mut(lid).copy_from_slice(&ports);
-        forwarding.lft.set(leader.target, lid, PortNum(0));
-    }
+    follow(&followers, forwarding);
     Some(graph.into_rule(Rank::by_key(fabric, |c, _| c)))
 }
 
@@ -118,6 +117,15 @@ fn destinations(fabric: &Fabric) -> (Vec<To<'_>>, Vec<(Lid, To<'_>)>) {
         }
     }
     (leaders, followers)
+}
+
+/// Gives LIDs of port 0 the paths that they take.
+fn follow(followers: &[(Lid, To<'_>)], forwarding: &mut Forwarding) {
+    for &(lid, leader) in followers {
+        let ports = forwarding.lft.to(leader.lid).to_vec();
+        forwarding.lft.to_mut(lid).copy_from_slice(&ports);
+        forwarding.lft.set(leader.target, lid, PortNum(0));
+    }
 }
 
 /// The tables in words of the fabric.
@@ -168,16 +176,18 @@ impl Tables<'_> {
         }
     }
 
-    /// Writes the paths to a destination, and counts what they change.
+    /// Writes the paths to a destination, and counts what they change for adapters.
     fn write(
         &self,
         (old, new): (&[Option<ChannelId>], &[Option<ChannelId>]),
         to: &To<'_>,
         forwarding: &mut Forwarding,
     ) {
-        forwarding.detours -= self.detours(old, to) - self.detours(new, to);
-        self.count(old, to, &mut forwarding.load, |load, routes| *load -= routes);
-        self.count(new, to, &mut forwarding.load, |load, routes| *load += routes);
+        if to.end.is_adapter() {
+            forwarding.detours = forwarding.detours + self.detours(new, to) - self.detours(old, to);
+            self.count(old, to, &mut forwarding.load, |load, routes| *load -= routes);
+            self.count(new, to, &mut forwarding.load, |load, routes| *load += routes);
+        }
         for s in self.fabric.switch_ids() {
             if let Some(channel) = new[s.index()] {
                 forwarding.lft.set(s, to.lid, self.fabric.channels().get(channel).out_port);
@@ -191,7 +201,7 @@ mod tests {
     use super::*;
     use crate::ordering::up_down_rank;
     use crate::routing::{LabelSearch, Lookahead, NoLegalPath, base_detours, ranked_sssp, search_labels};
-    use crate::topology::{Random, fail_links, small_members};
+    use crate::topology::{Mesh, Random, fail_links, small_members};
 
     fn rules(fabric: &Fabric, hops: &Hops) -> [Rule; 2] {
         let ranks = [up_down_rank(fabric, SwitchId(0))];
@@ -248,6 +258,40 @@ mod tests {
         }
         assert_eq!(tables.load, load, "{name}");
         assert_eq!(base_detours(f, hops, &tables.lft), tables.nonminimal_share(), "{name}");
+    }
+
+    #[test]
+    fn broken_paths_are_completed_in_an_order_with_the_others() {
+        let (mut tried, mut completed) = (0, 0);
+        let random = Random { switches: 40, degree: 5, cas: 2, seed: 1 }.build().unwrap();
+        let grid = Mesh { dims: vec![5, 5, 3], cas: 2 }.build().unwrap();
+        for (name, whole) in small_members().into_iter().chain([("random", random), ("mesh", grid)]) {
+            for f in (1..4).filter_map(|seed| fail_links(&whole, 2, seed).ok()) {
+                let hops = Hops::new(&f).unwrap();
+                for rule in rules(&f, &hops) {
+                    let broken = ranked_sssp(&f, &hops, &rule, Lookahead::Every, NoLegalPath::Break);
+                    if broken.broken.is_empty() {
+                        continue;
+                    }
+                    tried += 1;
+                    let (order, labels) = (rule.virtual_channel_order().unwrap(), labels(&f, &rule));
+                    let ascent = Ascent { order: &order, labels: &labels, vls: rule.vls() + 1, trees: &[] };
+                    let none = complete(&f, &hops, ascent, 0, &broken);
+                    assert!(none.is_none(), "{name}: nothing is to be had without work");
+                    let Some((found, tables)) = complete(&f, &hops, ascent, 1_000_000, &broken) else {
+                        continue;
+                    };
+                    completed += 1;
+                    assert!(found.vls() <= rule.vls() + 1, "{name}");
+                    assert!(
+                        tables.complete && tables.broken.is_empty() && tables.broken_pairs == 0,
+                        "{name}"
+                    );
+                    assert_ascends(name, &f, &hops, &tables, &found);
+                }
+            }
+        }
+        assert!(tried > 20 && 4 * completed > 3 * tried, "{completed} of {tried}");
     }
 
     #[test]

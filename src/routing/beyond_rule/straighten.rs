@@ -1,14 +1,12 @@
 //! Detours made shortest paths.
 
-use super::graph::{Graph, Memory};
+use super::graph::Graph;
 use super::{Effort, Tables, To, Way};
 use crate::fabric::{ChannelId, SwitchId};
 use crate::routing::under_rule::Forwarding;
 
 /// Shortest paths of a detour that are tried. Random graphs have a handful.
 const PATHS: usize = 8;
-/// Labels that are tried for a path: those of all turns of a short cycle.
-const LABELS: usize = 24;
 
 impl Tables<'_> {
     /// Makes detours shortest, destination by destination. Returns the adapter pairs whose paths have become so.
@@ -53,8 +51,8 @@ impl Tables<'_> {
                     let changes = changes(&next, way);
                     graph.take(&mut next, &changes)
                 });
-                if !done && ways.iter().any(|way| try_labels(graph, &mut next, way, most)) {
-                    graph.forget();
+                if !done {
+                    ways.iter().any(|way| take_by_label(graph, &mut next, way, most));
                 }
             }
         }
@@ -91,34 +89,27 @@ fn changes(next: &[Option<ChannelId>], way: &Way) -> Way {
     way.iter().rev().copied().filter(|(s, c)| next[s.index()] != Some(*c)).collect()
 }
 
-/// Takes a path if that closes no cycle.
-///
-/// - `settle`: makes the changes final, or takes them back and says why.
-fn try_way<E>(
+/// Takes a path as [`Graph::take_by_label`].
+pub(super) fn take_by_label(
     graph: &mut Graph<'_>,
     next: &mut [Option<ChannelId>],
     way: &Way,
-    settle: impl FnOnce(&mut Graph<'_>) -> Result<(), E>,
-) -> Result<(), E> {
+    most: u64,
+) -> bool {
     let old: Vec<Option<ChannelId>> = way.iter().map(|(s, _)| next[s.index()]).collect();
-    graph.reroute(next, &changes(next, way));
-    let result = settle(graph);
-    if result.is_err() {
-        way.iter().zip(old).for_each(|((s, _), old)| next[s.index()] = old);
+    let back = |next: &mut [Option<ChannelId>]| {
+        way.iter().zip(&old).for_each(|((s, _), old)| next[s.index()] = *old);
+    };
+    let changes = changes(next, way);
+    let fits = graph.take_by_label(most, |graph| {
+        back(next);
+        graph.reroute(next, &changes);
+    });
+    if fits {
+        // What closed a cycle may have changed.
+        graph.forget();
+    } else {
+        back(next);
     }
-    result
-}
-
-/// Takes a path with another label for one turn of the cycle that it closes, if that closes none.
-fn try_labels(graph: &mut Graph<'_>, next: &mut [Option<ChannelId>], way: &Way, most: u64) -> bool {
-    let Err(cycle) = try_way(graph, next, way, |graph| graph.settle()) else { return true };
-    let others = cycle.iter().flat_map(|&turn| (1..graph.vls()).map(move |label| (turn, label)));
-    let others: Vec<(u32, u8)> = others.filter(|&(turn, label)| graph.label(turn) != label).collect();
-    others.into_iter().take(LABELS).any(|(turn, label)| {
-        let within = graph.steps() < most;
-        within && {
-            graph.set_label(turn, label);
-            try_way(graph, next, way, |graph| graph.admits(Memory::None).then_some(()).ok_or(())).is_ok()
-        }
-    })
+    fits
 }

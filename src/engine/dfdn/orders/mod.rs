@@ -55,23 +55,26 @@ const DIMENSION_ORDER: Entry = Entry {
     stable: &[(0, Rule::FirstTurnFree)],
 };
 
+/// On a damaged grid its tree leads where dimension order does not.
+const DIMENSION_TREES: Entry = Entry {
+    name: "trees by dimension",
+    make: |fabric, dimensions, root| {
+        let rank = dimensions?.dimension_trees(fabric, root);
+        let tree = Tree::lowest(fabric, &rank, SwitchId(0));
+        Some((rank, tree))
+    },
+    roots: Roots::Corner,
+    one_path: true,
+    stable: &[],
+};
+
 /// All orders, in the sequence of the search. A new order is a file in this folder and a line here.
 ///
 /// For stable tables the orders of grids are tried first, with the first turn free. On one VL hardly more
 /// than one path per pair is legal, and the first failed links would select another rule.
 const REGISTRY: &[Entry] = &[
     DIMENSION_ORDER,
-    Entry {
-        name: "trees by dimension",
-        make: |fabric, dimensions, root| {
-            let rank = dimensions?.dimension_trees(fabric, root);
-            let tree = Tree::lowest(fabric, &rank, SwitchId(0));
-            Some((rank, tree))
-        },
-        roots: Roots::Corner,
-        one_path: true,
-        stable: &[],
-    },
+    DIMENSION_TREES,
     Entry {
         name: "host levels",
         make: |fabric, _, root| {
@@ -149,8 +152,12 @@ impl LinkOrder {
 
 /// Dimension order on a grid; `None` elsewhere.
 pub(super) fn dimension_order(task: Task<'_>) -> Option<LinkOrder> {
-    let dimensions = task.dimensions()?;
-    DIMENSION_ORDER.order(task.fabric, Some(dimensions), corner(task))
+    DIMENSION_ORDER.order(task.fabric, Some(task.dimensions()?), corner(task))
+}
+
+/// Trees by dimension on a grid; `None` elsewhere.
+pub(super) fn dimension_trees(task: Task<'_>) -> Option<LinkOrder> {
+    DIMENSION_TREES.order(task.fabric, Some(task.dimensions()?), corner(task))
 }
 
 /// The switch that is farthest from another one.

@@ -1,0 +1,136 @@
+//! Paths for switches whose own violate the rule.
+
+use std::collections::HashMap;
+
+use super::graph::Graph;
+use super::straighten::take_by_label;
+use super::{Ascent, Tables, To, destinations, follow};
+use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
+use crate::ordering::{Rank, Rule};
+use crate::routing::demand::Demand;
+use crate::routing::under_rule::Forwarding;
+use crate::routing::{Hops, adapters_by_switch};
+
+/// Gives a legal path to each switch whose own violates the rule, destination by destination. Returns the rule that all paths
+/// obey then, and the tables; the trees keep free of cycles with any paths that obey it. `None` where some switch finds no
+/// path, or a tree does not fit beside the legal paths.
+///
+/// The switches nearest to the destination come first. Each takes the next hop with the shortest path, of several the one
+/// whose fullest channel has the least load, if the graph of dependencies stays free of cycles; else the first with which it
+/// does if one turn of the cycle gets another label. Where a switch finds none, it tries again once farther ones have paths.
+/// If that does not help, all switches get new paths to that destination.
+///
+/// - `ascent`: how packets of the legal paths ascend; turns of its trees may get another label.
+/// - `work`: vertices that searches meet, and turns of packets that change, for new paths.
+/// - `broken`: tables that are complete but for [`Forwarding::broken`].
+///
+/// Cost: as [`refit`](super::refit) for the graph; then O(d H) for each broken entry, with d channels of a switch and paths
+/// of H hops, and the steps.
+pub fn complete(
+    fabric: &Fabric,
+    hops: &Hops,
+    ascent: Ascent<'_>,
+    work: u64,
+    broken: &Forwarding,
+) -> Option<(Rule, Forwarding)> {
+    let adapters = adapters_by_switch(fabric);
+    let tables = Tables { fabric, hops, adapters: &adapters, demand: Demand::new(fabric) };
+    let (leaders, followers) = destinations(fabric);
+    let mut without: HashMap<Lid, Vec<SwitchId>> = HashMap::new();
+    for &(s, lid) in &broken.broken {
+        without.entry(lid).or_default().push(s);
+    }
+    let mut graph = Graph::new(fabric, ascent.order, ascent.labels, ascent.vls);
+    for to in &leaders {
+        let mut next = tables.read(broken, to);
+        without.get(&to.lid).into_iter().flatten().for_each(|s| next[s.index()] = None);
+        graph.add(&next);
+        graph.settle().ok()?;
+    }
+    if !ascent.trees.iter().all(|tree| graph.take_tree(tree)) {
+        return None;
+    }
+    let (most, mut found) = (graph.steps() + work, broken.clone());
+    for to in &leaders {
+        if let Some(without) = without.remove(&to.lid) {
+            tables.complete(to, without, &mut graph, most, &mut found)?;
+        }
+    }
+    follow(&followers, &mut found);
+    found.broken.clear();
+    (found.broken_pairs, found.complete) = (0, true);
+    Some((graph.into_rule(Rank::by_key(fabric, |c, _| c)), found))
+}
+
+impl Tables<'_> {
+    /// Gives switches without a path to a destination one. `None` where some find none.
+    fn complete(
+        &self,
+        to: &To<'_>,
+        without: Vec<SwitchId>,
+        graph: &mut Graph<'_>,
+        most: u64,
+        found: &mut Forwarding,
+    ) -> Option<()> {
+        let old = self.read(found, to);
+        let mut next = old.clone();
+        without.iter().for_each(|s| next[s.index()] = None);
+        if !self.complete_from(without, to, graph, &mut next, &found.load, most) {
+            graph.remove(&next);
+            next.fill(None);
+            let all = self.fabric.switch_ids().filter(|&s| s != to.target).collect();
+            if !self.complete_from(all, to, graph, &mut next, &found.load, most) {
+                return None;
+            }
+        }
+        self.write((&old, &next), to, found);
+        Some(())
+    }
+
+    /// Gives switches a path over others, the nearest first. Returns whether each has one in the end.
+    ///
+    /// - `without`: the switches without a path.
+    fn complete_from(
+        &self,
+        mut without: Vec<SwitchId>,
+        to: &To<'_>,
+        graph: &mut Graph<'_>,
+        next: &mut [Option<ChannelId>],
+        load: &[u64],
+        most: u64,
+    ) -> bool {
+        without.sort_by_key(|&s| self.hops.get(s, to.target));
+        let mut before = usize::MAX;
+        while without.len() < before {
+            before = without.len();
+            without.retain(|&s| !self.complete_one(s, to, graph, next, load, most));
+        }
+        without.is_empty()
+    }
+
+    /// Gives a switch without a path one over a neighbour that has one. Returns whether one fits.
+    fn complete_one(
+        &self,
+        s: SwitchId,
+        to: &To<'_>,
+        graph: &mut Graph<'_>,
+        next: &mut [Option<ChannelId>],
+        load: &[u64],
+        most: u64,
+    ) -> bool {
+        let channels = self.fabric.channels();
+        let over = |(id, n): (ChannelId, SwitchId)| {
+            let (mut at, mut length, mut fullest) = (n, 1, load[id.index()]);
+            for (_, c) in self.path(next, n) {
+                (at, length, fullest) = (channels.get(c).to, length + 1, fullest.max(load[c.index()]));
+            }
+            (at == to.target).then_some((length, fullest, id))
+        };
+        let mut ways: Vec<(usize, u64, ChannelId)> =
+            channels.out(s).map(|(id, c)| (id, c.to)).filter_map(over).collect();
+        ways.sort_unstable();
+        let within = |graph: &Graph<'_>| graph.steps() < most;
+        ways.iter().any(|&(.., id)| within(graph) && graph.take(next, &[(s, id)]))
+            || ways.iter().any(|&(.., id)| within(graph) && take_by_label(graph, next, &vec![(s, id)], most))
+    }
+}
