@@ -33,6 +33,10 @@ install_missing() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 }
 
+# The profile of Cargo.toml with which scripts build, and where that comes to lie. ci/test takes what its tests have built.
+profile=${DFDN_PROFILE:-release}
+built=${CARGO_TARGET_DIR:-$PWD/target}/$profile
+
 # Slow tests; only ci/test --all runs them.
 # shellcheck disable=SC2034 # the scripts that source this use it
 slow_tests=(sa_load:: valgrind:: falsified:: documentation::scripts documentation::times unroutable::one_adapter handover:: command::path_sls)
@@ -70,9 +74,9 @@ workplace() {
   work=$(mktemp -d)
   trap 'stop; rm -rf "$work"' EXIT
   umad2sim=$(find /usr/lib -name libumad2sim.so -print -quit)
-  cargo build --release --locked
+  cargo build --profile "$profile" --locked
   # shellcheck disable=SC2034 # the scripts that source this use it
-  dfdn=$PWD/target/release/dfdn
+  dfdn=$built/dfdn
 }
 
 # within SECONDS TEXT FILE: waits for a log line.
@@ -122,7 +126,7 @@ stock() {
   simulate "$2" "$d"
   configure "$engine" "$2" "$d"
   printf '%s\n' ${stock_options[@]+"${stock_options[@]}"} >>"$d/conf"
-  "${simulated[@]}" "LD_LIBRARY_PATH=$PWD/target/release" \
+  "${simulated[@]}" "LD_LIBRARY_PATH=$built" \
     /usr/sbin/opensm -F "$d/conf" -f "$d/log" -D 0x47 >"$d/out" 2>&1 &
   pids+=("$!")
   within "$limit" 'dfdn: (DF06|DF07|ERR DF27)|No routing engine able' "$d/log" || true
