@@ -38,10 +38,11 @@ pub(super) fn searched_plan<'a>(
     known: &OnceCell<Search<'a>>,
 ) -> Result<Priced, EngineError> {
     let task = objective.task;
+    let is_allowed = |found: &Priced| found.detours <= limit(task.settings);
     let suffices = |found: &Priced| {
-        let is_cheaper = found.price < task.settings.max_loss && found.detours <= limit(task.settings);
-        let is_enough = found.plan.vls == 1 || !Budget::is_small(task.fabric);
-        found.is_nearly_as_good() && is_enough || is_cheaper && !Budget::searches_are_cheap(task.fabric)
+        let is_as_good = found.is_nearly_as_good() && (found.plan.vls == 1 || !Budget::is_small(task.fabric));
+        let beats_several_sls = found.price < task.settings.max_loss;
+        is_allowed(found) && (is_as_good || beats_several_sls && !Budget::searches_are_cheap(task.fabric))
     };
     let in_order = match in_dimension_order_plan(objective, by) {
         Some(found) if suffices(&found) => return Ok(found),
@@ -54,7 +55,10 @@ pub(super) fn searched_plan<'a>(
     };
     let mut first = known.get_or_init(begin).clone();
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
-    let mut found = by_rules(objective, by, &first)?;
+    let mut found = match by_rules(objective, by, &first) {
+        Ok(found) => found,
+        Err(none) => return in_order.filter(is_allowed).ok_or(none),
+    };
     if first.ended_early && !found.is_nearly_as_good() {
         first.go_on();
         found = by_rules(objective, by, &first).into_iter().fold(found, better);
@@ -69,7 +73,8 @@ pub(super) fn searched_plan<'a>(
 /// Tables of a grid in dimension order; where links are missing that it needs, other paths [complete](completed) it. `None`
 /// elsewhere, and where that does not succeed.
 fn in_dimension_order_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> {
-    let candidates = in_dimension_order(objective.task);
+    let task = objective.task;
+    let candidates = in_dimension_order(task);
     let tried = candidates.par_iter().map(|candidate| Trial::new(objective, by, candidate));
     let mut tried: Vec<Trial> = tried.collect();
     tried.retain(|trial| trial.forwarding.complete && trial.forwarding.detours == 0);

@@ -176,8 +176,10 @@ fn grids_with_few_failed_links_have_one_sl() {
     let mesh = Mesh { dims: vec![6, 6, 6], cas: 2 }.build().unwrap();
     for (whole, links) in [(hypercube, 4), (mesh, 3)] {
         let fabric = fail_links(&whole, links, 1).unwrap();
-        for balance in [Balance::Auto, Balance::Full] {
-            let routed = route(&fabric, &Settings { balance, ..Settings::default() }).unwrap();
+        let minimal = Settings { prefer: Prefer::Minimal, ..Settings::default() };
+        let full = Settings { balance: Balance::Full, ..Settings::default() };
+        for settings in [Settings::default(), full, minimal] {
+            let routed = route(&fabric, &settings).unwrap();
             let verdict = &routed.verdict;
             assert_eq!((verdict.sls, verdict.minimal), (1, true), "{fabric}");
             assert!(verdict.vls <= 3, "{fabric}");

@@ -154,6 +154,7 @@ impl<'a> Graph<'a> {
     pub(super) fn remove(&mut self, next: &NextHops) {
         (0..next.len()).for_each(|s| self.count(self.start(next, s), -1));
         self.settle().expect("fewer dependencies close no cycle");
+        self.forget();
     }
 
     /// What packets of a multicast tree wait for, turn by turn.
@@ -255,33 +256,24 @@ impl<'a> Graph<'a> {
         let back = |next: &mut NextHops| {
             changes.iter().zip(&old).for_each(|((s, _), old)| next[s.index()] = *old);
         };
-        let fits = self.fit(Memory::Refusals, |graph| {
-            back(next);
-            graph.reroute(next, changes);
-        });
-        if !fits {
-            back(next);
-        }
-        fits
-    }
-
-    /// Makes a change if that closes no cycle, with another label for all turns that no packets take yet if need be.
-    ///
-    /// - `change`: called again after it was taken back.
-    fn fit(&mut self, memory: Memory, mut change: impl FnMut(&mut Self)) -> bool {
-        change(self);
+        self.reroute(next, changes);
         let turns = self.touched();
-        if self.admits(memory) {
+        if self.admits(Memory::Refusals) {
             return true;
         }
         let unused = |&turn: &u32| self.uses[turn as usize] == 0 && self.from[turn as usize].is_empty();
         let unused: Vec<u32> = turns.into_iter().filter(unused).collect();
+        back(next);
         (1..self.vls()).any(|label| {
             let differs = unused.iter().any(|&turn| self.label(turn) != label);
             differs && {
                 unused.iter().for_each(|&turn| self.set_label(turn, label));
-                change(self);
-                self.admits(memory)
+                self.reroute(next, changes);
+                let fits = self.admits(Memory::Refusals);
+                if !fits {
+                    back(next);
+                }
+                fits
             }
         })
     }
