@@ -75,10 +75,10 @@ pub(super) fn completed(
     let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &candidate.rule, limits);
     let known = KnownOrder { lanes, trees: vec![candidate.tree().clone()], suffices: false };
     let trees = mcast_trees(fabric, hops, &legal, &mut sl2vl, &path_sl, Some(&known));
-    let labels = labels(fabric, &sl2vl);
     if !trees.serve_default() {
         return None;
     }
+    let labels = labels(fabric, &sl2vl);
     let least = candidate.rule.vls().max(2);
     let (rule, forwarding) = (least..=limits.vls.min(least + 1)).find_map(|vls| {
         let ascent = Ascent { order: &known.lanes, labels: &labels, vls, trees: &trees.trees };

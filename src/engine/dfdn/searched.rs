@@ -23,9 +23,10 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
 /// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP, on a small one only with one VL; else
 /// by the best rule of a search, or in dimension order where that is worth more. On a large grid there is no search where
-/// dimension order is worth more than any tables with several SLs may be. Where plain orders seem to suffice, but their tables are not nearly as
-/// good, the search goes on. Where one SL loses too much, a grid takes paths [along its trees](along_trees_plan) if these are
-/// worth more. Where nothing is nearly as good, what stricter settings bring [counts too](or_by_less).
+/// dimension order is worth more than any tables with several SLs may be. Where plain orders seem to suffice, but their tables
+/// are not nearly as good, the search goes on. Where one SL loses too much, a grid takes paths
+/// [along its trees](along_trees_plan) if these are worth more. Where nothing is nearly as good, what stricter settings bring
+/// [counts too](or_by_less).
 ///
 /// - `by`: what tables under the rule are balanced by.
 /// - `known`: the search as it begins, which does not depend on that; empty until there was one.
@@ -63,7 +64,7 @@ pub(super) fn searched_plan<'a>(
         first.go_on();
         found = by_rules(objective, by, &first).into_iter().fold(found, better);
     }
-    let mut found = in_order.into_iter().fold(found, better);
+    found = in_order.into_iter().fold(found, better);
     if !found.has_one_sl() || found.is_slow(task.settings) {
         found = along_trees_plan(objective, by).into_iter().fold(found, better);
     }
@@ -88,7 +89,10 @@ fn in_dimension_order_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<P
 /// pairs take detours than may.
 fn along_trees_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> {
     let trial = Trial::new(objective, by, &trees_by_dimension(objective.task)?);
-    first_with_tree(settle(objective, by, trial.forwarding.complete.then_some(trial).into_iter().collect()))
+    if !trial.forwarding.complete {
+        return None;
+    }
+    first_with_tree(settle(objective, by, vec![trial]))
 }
 
 /// The first plan, if it has a multicast tree.

@@ -168,7 +168,6 @@ fn a_large_tree_has_the_same_tables_without_p_sssp() {
     }
 }
 
-/// A search would judge these by a sample of their destinations, and find up*/down* best.
 /// Dimension order leaves some pairs without a path, and the search took two SLs, or one and twelve times as long.
 #[test]
 fn grids_with_few_failed_links_have_one_sl() {
@@ -191,6 +190,7 @@ fn grids_with_few_failed_links_have_one_sl() {
     }
 }
 
+/// A search would judge these by a sample of their destinations, and find up*/down* best.
 #[test]
 fn large_whole_grids_are_in_dimension_order() {
     let mesh = |dims: &[u32]| Mesh { dims: dims.to_vec(), cas: 1 }.build().unwrap();

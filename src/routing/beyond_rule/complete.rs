@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use super::graph::Graph;
-use super::straighten::take_by_label;
 use super::{Ascent, Tables, To, destinations, follow};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
-use crate::ordering::{Rank, Rule};
+use crate::ordering::Rule;
 use crate::routing::demand::Demand;
 use crate::routing::under_rule::Forwarding;
 use crate::routing::{Hops, adapters_by_switch};
@@ -40,13 +39,12 @@ pub fn complete(
     for &(s, lid) in &broken.broken {
         without.entry(lid).or_default().push(s);
     }
-    let mut graph = Graph::new(fabric, ascent.order, ascent.labels, ascent.vls);
-    for to in &leaders {
+    let legal = |to: &To<'_>| {
         let mut next = tables.read(broken, to);
         without.get(&to.lid).into_iter().flatten().for_each(|s| next[s.index()] = None);
-        graph.add(&next);
-        graph.settle().ok()?;
-    }
+        next
+    };
+    let mut graph = Graph::of_paths(fabric, ascent, leaders.iter().map(legal))?;
     if !ascent.trees.iter().all(|tree| graph.take_tree(tree)) {
         return None;
     }
@@ -59,7 +57,7 @@ pub fn complete(
     follow(&followers, &mut found);
     found.broken.clear();
     (found.broken_pairs, found.complete) = (0, true);
-    Some((graph.into_rule(Rank::by_key(fabric, |c, _| c)), found))
+    Some((graph.into_rule(), found))
 }
 
 impl Tables<'_> {
@@ -75,62 +73,64 @@ impl Tables<'_> {
         let old = self.read(found, to);
         let mut next = old.clone();
         without.iter().for_each(|s| next[s.index()] = None);
-        if !self.complete_from(without, to, graph, &mut next, &found.load, most) {
-            graph.remove(&next);
-            next.fill(None);
-            let all = self.fabric.switch_ids().filter(|&s| s != to.target).collect();
-            if !self.complete_from(all, to, graph, &mut next, &found.load, most) {
+        let mut paths = Paths { tables: self, to, graph, next, load: &found.load, most };
+        if !paths.complete(without) {
+            paths.graph.remove(&paths.next);
+            paths.next.fill(None);
+            if !paths.complete(self.fabric.switch_ids().filter(|&s| s != to.target).collect()) {
                 return None;
             }
         }
+        let next = paths.next;
         self.write((&old, &next), to, found);
         Some(())
     }
+}
 
+/// The paths to a destination, some of them missing.
+struct Paths<'p, 'a> {
+    tables: &'p Tables<'p>,
+    to: &'p To<'p>,
+    graph: &'p mut Graph<'a>,
+    /// By switch.
+    next: Vec<Option<ChannelId>>,
+    /// By channel.
+    load: &'p [u64],
+    /// Steps of the graph.
+    most: u64,
+}
+
+impl Paths<'_, '_> {
     /// Gives switches a path over others, the nearest first. Returns whether each has one in the end.
     ///
     /// - `without`: the switches without a path.
-    fn complete_from(
-        &self,
-        mut without: Vec<SwitchId>,
-        to: &To<'_>,
-        graph: &mut Graph<'_>,
-        next: &mut [Option<ChannelId>],
-        load: &[u64],
-        most: u64,
-    ) -> bool {
-        without.sort_by_key(|&s| self.hops.get(s, to.target));
+    fn complete(&mut self, mut without: Vec<SwitchId>) -> bool {
+        without.sort_by_key(|&s| self.tables.hops.get(s, self.to.target));
         let mut before = usize::MAX;
         while without.len() < before {
             before = without.len();
-            without.retain(|&s| !self.complete_one(s, to, graph, next, load, most));
+            without.retain(|&s| !self.complete_from(s));
         }
         without.is_empty()
     }
 
     /// Gives a switch without a path one over a neighbour that has one. Returns whether one fits.
-    fn complete_one(
-        &self,
-        s: SwitchId,
-        to: &To<'_>,
-        graph: &mut Graph<'_>,
-        next: &mut [Option<ChannelId>],
-        load: &[u64],
-        most: u64,
-    ) -> bool {
-        let channels = self.fabric.channels();
+    fn complete_from(&mut self, s: SwitchId) -> bool {
+        let channels = self.tables.fabric.channels();
         let over = |(id, n): (ChannelId, SwitchId)| {
-            let (mut at, mut length, mut fullest) = (n, 1, load[id.index()]);
-            for (_, c) in self.path(next, n) {
-                (at, length, fullest) = (channels.get(c).to, length + 1, fullest.max(load[c.index()]));
+            let (mut at, mut length, mut fullest) = (n, 1, self.load[id.index()]);
+            for (_, c) in self.tables.path(&self.next, n) {
+                (at, length, fullest) = (channels.get(c).to, length + 1, fullest.max(self.load[c.index()]));
             }
-            (at == to.target).then_some((length, fullest, id))
+            (at == self.to.target).then_some((length, fullest, id))
         };
         let mut ways: Vec<(usize, u64, ChannelId)> =
             channels.out(s).map(|(id, c)| (id, c.to)).filter_map(over).collect();
         ways.sort_unstable();
-        let within = |graph: &Graph<'_>| graph.steps() < most;
-        ways.iter().any(|&(.., id)| within(graph) && graph.take(next, &[(s, id)]))
-            || ways.iter().any(|&(.., id)| within(graph) && take_by_label(graph, next, &vec![(s, id)], most))
+        let (graph, next, most) = (&mut *self.graph, &mut self.next, self.most);
+        ways.iter().any(|&(.., id)| graph.steps() < most && graph.take(next, &[(s, id)]))
+            || ways
+                .iter()
+                .any(|&(.., id)| graph.steps() < most && graph.take_by_label(next, &[(s, id)], most))
     }
 }

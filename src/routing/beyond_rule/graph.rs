@@ -1,5 +1,6 @@
 //! The dependencies between virtual channels, by the turns that packets take one after the other.
 
+use super::Ascent;
 use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
 use crate::ordering::{Edges, Labels, Rank, Rule, TopologicalOrder, VirtualChannelOrder};
 use crate::tables::McastGroup;
@@ -28,7 +29,7 @@ enum Change {
 
 /// Whether a dependency that closed a cycle is tried again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Memory {
+enum Memory {
     /// It is.
     None,
     /// It is not.
@@ -101,10 +102,26 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
+    /// Of the packets to some destinations; `None` where these close a cycle.
+    ///
+    /// - `paths`: by destination, then by switch, the next hop.
+    pub(super) fn of_paths(
+        fabric: &'a Fabric,
+        ascent: Ascent<'a>,
+        paths: impl Iterator<Item = Vec<Option<ChannelId>>>,
+    ) -> Option<Self> {
+        let mut graph = Self::new(fabric, ascent.order, ascent.labels, ascent.vls);
+        for next in paths {
+            graph.add(&next);
+            graph.settle().ok()?;
+        }
+        Some(graph)
+    }
+
     /// Without packets.
     ///
     /// - `order`: in which those that come will mostly ascend.
-    pub(super) fn new(fabric: &'a Fabric, order: &VirtualChannelOrder, turns: &'a Labels, vls: u8) -> Self {
+    fn new(fabric: &'a Fabric, order: &VirtualChannelOrder, turns: &'a Labels, vls: u8) -> Self {
         let channels = fabric.channels();
         let labels = turns.by_turn().to_vec();
         let mut ends = vec![(ChannelId(0), ChannelId(0)); labels.len()];
@@ -136,12 +153,12 @@ impl<'a> Graph<'a> {
         }
     }
 
-    pub(super) fn vls(&self) -> u8 {
+    fn vls(&self) -> u8 {
         self.waits.vls as u8
     }
 
     /// Adds the packets to a destination.
-    pub(super) fn add(&mut self, next: &NextHops) {
+    fn add(&mut self, next: &NextHops) {
         (0..next.len()).for_each(|s| self.count(self.start(next, s), 1));
     }
 
@@ -214,15 +231,15 @@ impl<'a> Graph<'a> {
         list
     }
 
-    pub(super) fn turn(&self, first: ChannelId, second: ChannelId) -> u32 {
+    fn turn(&self, first: ChannelId, second: ChannelId) -> u32 {
         self.waits.turns.turn(first, second) as u32
     }
 
-    pub(super) fn label(&self, turn: u32) -> u8 {
+    fn label(&self, turn: u32) -> u8 {
         self.labels[turn as usize]
     }
 
-    pub(super) fn set_label(&mut self, turn: u32, label: u8) {
+    fn set_label(&mut self, turn: u32, label: u8) {
         let old = std::mem::replace(&mut self.labels[turn as usize], label);
         self.journal.push(Change::Label(turn, old));
     }
@@ -252,10 +269,7 @@ impl<'a> Graph<'a> {
     ///
     /// Cost: as [`settle`](Self::settle), for each label.
     pub(super) fn take(&mut self, next: &mut NextHops, changes: &[(SwitchId, ChannelId)]) -> bool {
-        let old: Vec<Option<ChannelId>> = changes.iter().map(|(s, _)| next[s.index()]).collect();
-        let back = |next: &mut NextHops| {
-            changes.iter().zip(&old).for_each(|((s, _), old)| next[s.index()] = *old);
-        };
+        let old = entries(next, changes);
         self.reroute(next, changes);
         let turns = self.touched();
         if self.admits(Memory::Refusals) {
@@ -263,7 +277,7 @@ impl<'a> Graph<'a> {
         }
         let unused = |&turn: &u32| self.uses[turn as usize] == 0 && self.from[turn as usize].is_empty();
         let unused: Vec<u32> = turns.into_iter().filter(unused).collect();
-        back(next);
+        put_back(next, &old);
         (1..self.vls()).any(|label| {
             let differs = unused.iter().any(|&turn| self.label(turn) != label);
             differs && {
@@ -271,11 +285,41 @@ impl<'a> Graph<'a> {
                 self.reroute(next, changes);
                 let fits = self.admits(Memory::Refusals);
                 if !fits {
-                    back(next);
+                    put_back(next, &old);
                 }
                 fits
             }
         })
+    }
+
+    /// Changes entries to one destination if that closes no cycle, with another label for one turn of the cycle if need be.
+    /// Then what closed a cycle before may be tried again.
+    ///
+    /// Cost: as [`fit_by_label`](Self::fit_by_label).
+    pub(super) fn take_by_label(
+        &mut self,
+        next: &mut NextHops,
+        changes: &[(SwitchId, ChannelId)],
+        most: u64,
+    ) -> bool {
+        let old = entries(next, changes);
+        let fits = self.fit_by_label(most, |graph| {
+            put_back(next, &old);
+            graph.reroute(next, changes);
+        });
+        if fits {
+            self.forget();
+        } else {
+            put_back(next, &old);
+        }
+        fits
+    }
+
+    /// Adds the packets of a multicast tree, turn by turn, as [`fit_by_label`](Self::fit_by_label). Returns whether all fit; if
+    /// not, some are there.
+    pub(super) fn take_tree(&mut self, group: &McastGroup) -> bool {
+        let branches = self.branches(group);
+        branches.iter().all(|branch| self.fit_by_label(u64::MAX, |graph| graph.add_branch(branch)))
     }
 
     /// Makes a change if that closes no cycle, with another label for one turn of the cycle if need be.
@@ -284,7 +328,7 @@ impl<'a> Graph<'a> {
     /// - `change`: called again after it was taken back.
     ///
     /// Cost: as [`settle`](Self::settle), for at most `LABELS` labels.
-    pub(super) fn take_by_label(&mut self, most: u64, mut change: impl FnMut(&mut Self)) -> bool {
+    fn fit_by_label(&mut self, most: u64, mut change: impl FnMut(&mut Self)) -> bool {
         change(self);
         let Err(cycle) = self.settle() else { return true };
         let others = cycle.iter().flat_map(|&turn| (1..self.vls()).map(move |label| (turn, label)));
@@ -299,16 +343,9 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Adds the packets of a multicast tree, turn by turn, as [`take_by_label`](Self::take_by_label). Returns whether all fit;
-    /// if not, some are there.
-    pub(super) fn take_tree(&mut self, group: &McastGroup) -> bool {
-        let branches = self.branches(group);
-        branches.iter().all(|branch| self.take_by_label(u64::MAX, |graph| graph.add_branch(branch)))
-    }
-
     /// Makes the changes so far final; takes them back where they close a cycle, or where they add a dependency that did so
     /// before and is not tried again. Returns whether they are final.
-    pub(super) fn admits(&mut self, memory: Memory) -> bool {
+    fn admits(&mut self, memory: Memory) -> bool {
         let touched = self.touched();
         let refused = self.update(&touched, memory);
         match refused {
@@ -328,10 +365,9 @@ impl<'a> Graph<'a> {
         self.order.visited() + self.changes
     }
 
-    /// The rule that all packets obey.
-    ///
-    /// - `rank`: for further VLs.
-    pub(super) fn into_rule(self, rank: Rank) -> Rule {
+    /// The rule that all packets obey. Channels on further VLs are in the order of their numbers.
+    pub(super) fn into_rule(self) -> Rule {
+        let rank = Rank::by_key(self.waits.fabric, |c, _| c);
         let mut labels = self.waits.turns.clone();
         labels.by_turn_mut().copy_from_slice(&self.labels);
         let vls = 1 + usize::from(self.labels.iter().copied().max().unwrap_or(0));
@@ -459,6 +495,16 @@ impl<'a> Graph<'a> {
         debug_assert!(cycle.is_none(), "there was none before");
         self.journal.clear();
     }
+}
+
+/// The entries that changes replace.
+fn entries(next: &NextHops, changes: &[(SwitchId, ChannelId)]) -> Vec<(SwitchId, Option<ChannelId>)> {
+    changes.iter().map(|&(s, _)| (s, next[s.index()])).collect()
+}
+
+/// Puts entries back.
+fn put_back(next: &mut NextHops, old: &[(SwitchId, Option<ChannelId>)]) {
+    old.iter().for_each(|&(s, old)| next[s.index()] = old);
 }
 
 /// The members of a set of VLs.

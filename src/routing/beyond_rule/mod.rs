@@ -15,13 +15,12 @@ mod level;
 mod straighten;
 
 pub use self::complete::complete;
-
 use self::graph::Graph;
 use super::demand::Demand;
 use super::under_rule::Forwarding;
 use super::{Hops, adapters_by_switch, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
-use crate::ordering::{Labels, Rank, Rule, VirtualChannelOrder};
+use crate::ordering::{Labels, Rule, VirtualChannelOrder};
 use crate::tables::McastGroup;
 
 /// How packets of tables with one SL ascend in an order.
@@ -71,13 +70,9 @@ pub fn refit(
     forwarding: &mut Forwarding,
 ) -> Option<Rule> {
     let adapters = adapters_by_switch(fabric);
-    let mut graph = Graph::new(fabric, ascent.order, ascent.labels, ascent.vls);
     let (leaders, followers) = destinations(fabric);
     let tables = Tables { fabric, hops, adapters: &adapters, demand: Demand::new(fabric) };
-    for to in &leaders {
-        graph.add(&tables.read(forwarding, to));
-        graph.settle().ok()?;
-    }
+    let mut graph = Graph::of_paths(fabric, ascent, leaders.iter().map(|to| tables.read(forwarding, to)))?;
     for tree in ascent.trees {
         graph.add_tree(tree);
         graph.settle().ok()?;
@@ -89,7 +84,7 @@ pub fn refit(
         return None;
     }
     follow(&followers, forwarding);
-    Some(graph.into_rule(Rank::by_key(fabric, |c, _| c)))
+    Some(graph.into_rule())
 }
 
 /// A destination with paths of its own.

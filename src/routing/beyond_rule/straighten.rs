@@ -47,12 +47,10 @@ impl Tables<'_> {
         for &s in &detours {
             if graph.steps() < most && self.is_detour(&next, to, s) {
                 let ways = self.shortest(&next, to, s, &forwarding.load);
-                let done = ways.iter().any(|way| {
-                    let changes = changes(&next, way);
-                    graph.take(&mut next, &changes)
-                });
+                let changes: Vec<Way> = ways.iter().map(|way| changes(&next, way)).collect();
+                let done = changes.iter().any(|changes| graph.take(&mut next, changes));
                 if !done {
-                    ways.iter().any(|way| take_by_label(graph, &mut next, way, most));
+                    changes.iter().any(|changes| graph.take_by_label(&mut next, changes, most));
                 }
             }
         }
@@ -87,29 +85,4 @@ impl Tables<'_> {
 /// The entries that a path changes, from the target on: so there is no loop in between.
 fn changes(next: &[Option<ChannelId>], way: &Way) -> Way {
     way.iter().rev().copied().filter(|(s, c)| next[s.index()] != Some(*c)).collect()
-}
-
-/// Takes a path as [`Graph::take_by_label`].
-pub(super) fn take_by_label(
-    graph: &mut Graph<'_>,
-    next: &mut [Option<ChannelId>],
-    way: &Way,
-    most: u64,
-) -> bool {
-    let old: Vec<Option<ChannelId>> = way.iter().map(|(s, _)| next[s.index()]).collect();
-    let back = |next: &mut [Option<ChannelId>]| {
-        way.iter().zip(&old).for_each(|((s, _), old)| next[s.index()] = *old);
-    };
-    let changes = changes(next, way);
-    let fits = graph.take_by_label(most, |graph| {
-        back(next);
-        graph.reroute(next, &changes);
-    });
-    if fits {
-        // What closed a cycle may have changed.
-        graph.forget();
-    } else {
-        back(next);
-    }
-    fits
 }
