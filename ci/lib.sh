@@ -41,6 +41,18 @@ built=${CARGO_TARGET_DIR:-$PWD/target}/$profile
 # shellcheck disable=SC2034 # the scripts that source this use it
 slow_tests=(sa_load:: valgrind:: falsified:: documentation::scripts documentation::times unroutable::one_adapter handover:: command::path_sls)
 
+# folder_in_memory: makes a folder in memory with room for the tests' files, from which programs may run, and prints it.
+folder_in_memory() {
+  local folder
+  [ "$(df --output=avail -m -t tmpfs /dev/shm 2>/dev/null | tail -1)" -ge 2000 ] 2>/dev/null || return 1
+  folder=$(mktemp -d /dev/shm/dfdn.XXXXXX 2>/dev/null) || return 1
+  if install -m 755 /bin/true "$folder/runs" 2>/dev/null && "$folder/runs" 2>/dev/null; then
+    rm "$folder/runs" && echo "$folder"
+  else
+    rm -rf "$folder" && false
+  fi
+}
+
 # unoptimized_plugin [ARGUMENT...]: builds the plugin alone, in half the time of the profile "quick": its fabrics are small.
 unoptimized_plugin() {
   CARGO_PROFILE_QUICK_OPT_LEVEL=0 \
