@@ -290,9 +290,11 @@ impl<'a> Dependencies<'a> {
             .filter_map(|e| e.attachment.map(|(s, _)| (e, s)))
             .flat_map(|(e, s)| e.lids().map(move |lid| (lid, s)))
             .collect();
+        // Where the SL depends on the switch alone, one end port tells.
+        let asked = if path_sl.is_by_switch() { 1 } else { usize::MAX };
         let classes_from = |s: SwitchId, lid: Lid| {
             let allowed = |e: &EndPortId| path_sl.allowed(fabric, *e, lid);
-            self.classes.of(fabric.endports_on(s).iter().fold(0, |all, e| all | allowed(e)))
+            self.classes.of(fabric.endports_on(s).iter().take(asked).fold(0, |all, e| all | allowed(e)))
         };
         let same = path_sl.any().map(|set| self.classes.of(set));
         lids.par_chunks(64).for_each(|chunk| {
