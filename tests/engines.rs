@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use dfdn::engine::{ENGINES, EngineError, Settings, route};
 use dfdn::fabric::{Fabric, FabricBuilder, LinkState, Lmc, NodeId};
 use dfdn::lanes::LanesError;
-use dfdn::topology::{Oft, fail_links, small_members};
+use dfdn::tables::Routes;
+use dfdn::topology::{Megafly, Oft, fail_links, small_members};
 
 /// The same fabric with 2^`lmc` LIDs per adapter.
 pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
@@ -170,26 +171,41 @@ fn up_down_trees_never_refuse_for_long_paths() {
     }
 }
 
+fn by_threads(fabric: &Fabric, settings: &Settings, threads: usize) -> Result<Routes, String> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    pool.install(|| route(fabric, settings).map(|r| r.routes).map_err(|e| e.to_string()))
+}
+
+fn assert_the_same(one: &Routes, other: &Routes, what: &str) {
+    assert_eq!(one.lft, other.lft, "{what}");
+    assert_eq!(one.sl2vl, other.sl2vl, "{what}");
+    assert_eq!(one.path_sl, other.path_sl, "{what}");
+}
+
 #[test]
 fn the_same_fabric_is_routed_the_same_by_any_number_of_threads() {
     for (name, fabric) in small_members() {
         let fabric = with_lmc(&fabric, 1);
         for engine in ENGINES {
             let settings = Settings { engine: engine.name.to_owned(), ..Settings::default() };
-            let with = |threads| {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-                pool.install(|| route(&fabric, &settings).map(|r| r.routes).map_err(|e| e.to_string()))
-            };
-            match (with(1), with(4)) {
-                (Ok(one), Ok(four)) => {
-                    assert_eq!(one.lft, four.lft, "{} on {name}", engine.name);
-                    assert_eq!(one.sl2vl, four.sl2vl, "{} on {name}", engine.name);
-                    assert_eq!(one.path_sl, four.path_sl, "{} on {name}", engine.name);
-                }
-                (one, four) => assert_eq!(one.err(), four.err(), "{} on {name}", engine.name),
+            let what = format!("{} on {name}", engine.name);
+            match (by_threads(&fabric, &settings, 1), by_threads(&fabric, &settings, 4)) {
+                (Ok(one), Ok(four)) => assert_the_same(&one, &four, &what),
+                (one, four) => assert_eq!(one.err(), four.err(), "{what}"),
             }
         }
     }
+}
+
+/// Turns get labels, and as the paths leave no multicast tree, one is reserved: that begins on another thread meanwhile.
+#[test]
+fn a_large_damaged_fabric_is_routed_the_same_by_any_number_of_threads() {
+    let whole = Megafly { groups: 17, leaves: 16, spines: 16, h: 1, cas: 2 }.build().expect("a Megafly");
+    let fabric = fail_links(&whole, 60, 1).expect("it stays connected");
+    let settings = Settings::default();
+    let [one, four] = [1, 4].map(|threads| by_threads(&fabric, &settings, threads).expect("tables"));
+    assert_the_same(&one, &four, "a Megafly");
+    assert!(one.path_sl.any().is_some() && !one.multicast.is_empty());
 }
 
 #[test]

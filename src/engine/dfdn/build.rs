@@ -63,13 +63,15 @@ pub(super) fn one_sl_lanes(fabric: &Fabric, rule: &Rule, limits: LaneLimits) -> 
 }
 
 /// Several SLs: pairs that violate the rule get SLs of their own, the others SL 0.
+///
+/// - `measured`: the forwarding.
 pub(super) fn several_sls(
     objective: &Objective<'_>,
     candidate: &Candidate,
     forwarding: Forwarding,
+    measured: Measured,
     lanes: Lanes,
 ) -> Priced {
-    let measured = objective.measure(&forwarding);
     let remark = format!(
         "{} SLs, {} VLs, all adapter pairs on shortest paths: every path ascends in the order or to a higher \
          VL after its first turn ({})",

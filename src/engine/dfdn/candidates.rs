@@ -1,12 +1,14 @@
 //! A rule made of an order of the links, and tables by it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use super::estimate::Budget;
+use super::estimate::{Budget, spread};
 use super::orders::LinkOrder;
+use super::tuning::{DETOURS, VL};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
-use crate::ordering::{Rule, Tree, late_turns};
+use crate::ordering::{Rank, Rule, Tree, late_turns};
 use crate::routing::{
     Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, ranked_sssp, search_labels, search_rank,
     stable_sssp,
@@ -68,6 +70,20 @@ impl Candidate {
         }
     }
 
+    pub(super) fn has_labels(&self) -> bool {
+        matches!(self.rule, Rule::Labelled { .. })
+    }
+
+    /// The price by the [objective](super::objective) that the probe promises, with all bandwidth by bisections.
+    pub(super) fn expected_price(&self) -> f64 {
+        DETOURS * self.probe.broken - 0.5 * self.probe.bandwidth.ln() + VL * f64::from(self.rule.vls())
+    }
+
+    /// Whether the order is as it was.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.refinement, Refinement::None)
+    }
+
     /// A spanning tree whose paths may be legal under the rule.
     pub(super) fn tree(&self) -> &Tree {
         &self.order.tree
@@ -99,7 +115,13 @@ impl Candidate {
     }
 
     /// Changes the rule so that the paths of the tree are legal, and searches it again around them.
-    pub(super) fn reserve_tree(&mut self, Task { fabric, hops, .. }: Task<'_>) {
+    ///
+    /// - `needless`: set once nobody needs that.
+    pub(super) fn reserve_tree(
+        &mut self,
+        Task { fabric, hops, settings, .. }: Task<'_>,
+        needless: &AtomicBool,
+    ) {
         self.tree_reserved = true;
         let tree = &self.order.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
@@ -117,18 +139,31 @@ impl Candidate {
                     search_rank(fabric, hops, &outermost, self.lookahead, &all, rounds, Some(tree));
                 Rule::FirstTurnFree(rank)
             }
-            Rule::Labelled { ranks, .. } => {
-                let mut ranks = ranks.clone();
-                ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
-                let search = LabelSearch {
-                    ranks: &ranks,
-                    most: (self.rule.vls() - 1).max(1),
-                    pinned: Some(tree),
-                    lookahead: self.lookahead,
-                    targets: &all,
-                    rounds,
+            Rule::Labelled { ranks, labels } => {
+                let most = (self.rule.vls() - 1).max(1);
+                let with_tree = |mut ranks: Vec<Rank>| {
+                    ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
+                    ranks
                 };
-                search_labels(fabric, hops, search).0
+                let found = with_tree(ranks.clone());
+                let search = LabelSearch::new(&found, most, self.lookahead, &all, rounds);
+                let search = LabelSearch { pinned: Some(tree), needless: Some(needless), ..search };
+                if Budget::searches_are_cheap(fabric) {
+                    search_labels(fabric, hops, search).0
+                } else {
+                    // What was found goes on, or the order as it was before, where the tree is less in the way.
+                    let search = LabelSearch { labels: Some(labels), ..search };
+                    let before = with_tree(vec![self.order.rank.clone(); 2]);
+                    let some = spread(fabric, all.len() / rounds);
+                    let broken = |ranks| {
+                        let search = LabelSearch { ranks, targets: &some, rounds: 1, ..search };
+                        search_labels(fabric, hops, search).1.broken
+                    };
+                    let (of_found, of_before) = rayon::join(|| broken(&found), || broken(&before));
+                    let ranks = if of_before < of_found { &before } else { &found };
+                    let search = Budget::thrifty(fabric, settings, LabelSearch { ranks, ..search });
+                    search_labels(fabric, hops, search).0
+                }
             }
         };
     }

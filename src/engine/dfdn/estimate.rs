@@ -1,11 +1,14 @@
 //! What a candidate is worth, and what the search may spend to find out.
 
+use super::limit;
 use super::tuning::{
-    BANDWIDTH_FREE, BANDWIDTH_PRICE, COMPARED, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS, LEAST_WORK,
-    LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL_PRICE,
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, COMPARED, DETOURS, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS, LEAST_WORK,
+    LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL, VL_PRICE, WALKS,
 };
+use crate::engine::Settings;
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
+use crate::routing::{LabelSearch, Worth};
 
 /// The price of a rule, in shares of the adapter pairs.
 ///
@@ -86,6 +89,20 @@ impl Budget {
     /// Rounds of a search around a tree: all where they take little.
     pub(super) fn tree_rounds(fabric: &Fabric) -> usize {
         (LEAST_WORK_IF_HARD / Self::round(fabric).max(1)).clamp(LEAST_ROUNDS, ROUNDS)
+    }
+
+    /// A search on a large fabric shares the destinations out among the cores, and ends where it gains less than a VL is worth,
+    /// or where one SL would take more detours than it may.
+    pub(super) fn thrifty<'a>(
+        fabric: &Fabric,
+        settings: &Settings,
+        search: LabelSearch<'a>,
+    ) -> LabelSearch<'a> {
+        if Self::searches_are_cheap(fabric) {
+            return search;
+        }
+        let worth = Worth { least_gain: VL / DETOURS, most_broken: limit(settings) };
+        LabelSearch { worth, walks: WALKS, ..search }
     }
 
     /// Spends what a try of so many targets costs.

@@ -81,7 +81,7 @@ impl Search<'_> {
             }
         }
         let rest = different.split_off(self.compare().min(different.len()));
-        for candidate in rest.into_iter().filter(|c| matches!(c.rule, Rule::Labelled { .. })) {
+        for candidate in rest.into_iter().filter(|c| c.has_labels()) {
             if different.iter().all(|other| use_of(other) != use_of(candidate)) {
                 different.push(candidate);
             }
@@ -300,7 +300,8 @@ struct Labelling {
 
 /// Searches labels for one order after the other: a few rounds for as many orders as the budget affords. The best
 /// get all rounds, also with another order for the higher labels, and the best of these fewer labels as well. Where it
-/// affords a single order, that is the one that labels serve best on a sample of the destinations.
+/// affords a single order, that is the one that labels serve best on a sample of the destinations; its channels are where
+/// they were [moved](improve) to, if that helped.
 ///
 /// - `tried`: candidates without labels, the best first.
 fn label(
@@ -311,25 +312,17 @@ fn label(
     budget: &mut Budget,
 ) -> Vec<Candidate> {
     // Labels repair single pairs, so all destinations count.
-    let targets = &judged.targets;
-    let search = |labelling: &Labelling, targets: &[SwitchId], rounds: usize| {
-        let &Labelling { ref first, ref higher, lookahead, most, around_tree } = labelling;
-        let (pinned, lowest) = match around_tree {
-            true => (Some(&first.tree), first.tree.with_tree_outermost(task.fabric, &first.rank)),
-            false => (None, first.rank.clone()),
-        };
-        let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
-        let search = LabelSearch { ranks: &ranks, most, pinned, lookahead, targets, rounds };
-        search_labels(task.fabric, task.hops, search)
-    };
+    let Judged { targets, .. } = judged;
     let run = |searches: &[Labelling], rounds: usize| -> Vec<(Labelling, Candidate)> {
         let found = searches.par_iter().map(|labelling| {
-            let (rule, probe) = search(labelling, targets, rounds);
-            let price = judged.price(&rule, &probe);
-            let Labelling { first, higher, lookahead, around_tree, .. } = labelling.clone();
-            let (order, refinement, tree_reserved) = (first, Refinement::Labels(higher), around_tree);
-            let found = Candidate { order, refinement, rule, lookahead, tree_reserved, probe, price };
-            (labelling.clone(), found)
+            let &Labelling { ref first, ref higher, lookahead, most, around_tree } = labelling;
+            let (pinned, lowest) = match around_tree {
+                true => (Some(&first.tree), first.tree.with_tree_outermost(task.fabric, &first.rank)),
+                false => (None, first.rank.clone()),
+            };
+            let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
+            let search = LabelSearch { pinned, ..LabelSearch::new(&ranks, most, lookahead, targets, rounds) };
+            (labelling.clone(), labelled(task, judged, labelling, search))
         });
         let mut found: Vec<_> = found.collect();
         sort_labelled(&mut found);
@@ -348,16 +341,30 @@ fn label(
     if affordable == 1 {
         // On so few destinations that all searches together take as long as one round on all of them.
         let some = spread(task.fabric, (targets.len() / (LEAST_ROUNDS * searches.len())).max(TELLING));
-        let broken = searches.par_iter().map(|labelling| search(labelling, &some, LEAST_ROUNDS).1.price());
+        let broken = searches.par_iter().map(|Labelling { first, lookahead, .. }| {
+            let ranks = std::slice::from_ref(&first.rank);
+            let search = LabelSearch::new(ranks, most, *lookahead, &some, LEAST_ROUNDS);
+            search_labels(task.fabric, task.hops, search).1.price()
+        });
         let broken: Vec<f64> = broken.collect();
         // The first one that hardly any other betters: on a sample, less than what a VL counts says little.
         let least = broken.iter().copied().fold(f64::INFINITY, f64::min);
         let best = broken.iter().position(|&broken| broken <= least + VL_PRICE).unwrap_or(0);
         let best = searches.swap_remove(best);
-        // There is no time to search around the tree once it turns out that multicast needs that.
-        let around = Labelling { around_tree: true, ..best.clone() };
-        let found = run(&[best, around], Budget::tree_rounds(task.fabric));
-        return found.into_iter().map(|(_, candidate)| candidate).collect();
+        let rounds = Budget::tree_rounds(task.fabric);
+        if Budget::searches_are_cheap(task.fabric) {
+            // There is no time to search around the tree once it turns out that multicast needs that.
+            let around = Labelling { around_tree: true, ..best.clone() };
+            return run(&[best, around], rounds).into_iter().map(|(_, candidate)| candidate).collect();
+        }
+        let mut of_order = tried.iter().filter(|c| Arc::ptr_eq(&c.order, &best.first));
+        let rank = match of_order.next().map(|best| (&best.refinement, &best.rule)) {
+            Some((Refinement::Improved, Rule::FirstTurnFree(rank))) => rank,
+            _ => &best.first.rank,
+        };
+        let search = LabelSearch::new(std::slice::from_ref(rank), most, best.lookahead, targets, rounds);
+        let search = Budget::thrifty(task.fabric, task.settings, search);
+        return vec![labelled(task, judged, &best, search)];
     }
     budget.spend(affordable * round * LEAST_ROUNDS);
     let mut found = run(&searches[..affordable], LEAST_ROUNDS);
@@ -376,6 +383,14 @@ fn label(
         found.extend(run(&fewer, rounds));
     }
     found.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// The candidate that a search for labels finds.
+fn labelled(task: Task<'_>, judged: &Judged, labelling: &Labelling, search: LabelSearch<'_>) -> Candidate {
+    let (rule, probe) = search_labels(task.fabric, task.hops, search);
+    let price = judged.price(&rule, &probe);
+    let Labelling { first: order, higher, lookahead, around_tree: tree_reserved, .. } = labelling.clone();
+    Candidate { order, refinement: Refinement::Labels(higher), rule, lookahead, tree_reserved, probe, price }
 }
 
 fn sort_labelled(found: &mut [(Labelling, Candidate)]) {

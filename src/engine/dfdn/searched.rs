@@ -3,6 +3,8 @@
 use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rayon::prelude::*;
 
@@ -82,7 +84,7 @@ fn in_dimension_order_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<P
     if tried.is_empty() {
         tried.extend(Trial::completed(objective, by, candidates.last()?));
     }
-    first_with_tree(settle(objective, by, tried))
+    first_with_tree(settle(objective, by, opened(objective, tried)))
 }
 
 /// Tables of a damaged grid whose detours along the trees by dimension are made shortest. `None` elsewhere, and where more
@@ -92,7 +94,7 @@ fn along_trees_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> 
     if !trial.forwarding.complete {
         return None;
     }
-    first_with_tree(settle(objective, by, vec![trial]))
+    first_with_tree(settle(objective, by, vec![Judged::open(trial, objective)]))
 }
 
 /// The first plan, if it has a multicast tree.
@@ -149,7 +151,9 @@ fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
 /// [`EngineError::Lanes`] with what the third would have needed.
 fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Result<Priced, EngineError> {
     let settings = objective.task.settings;
-    let one = match one_sl_plan(objective, by, search) {
+    let candidates = search.compared();
+    let promising = promising(objective.task, &candidates);
+    let one = match one_sl_plan(objective, by, &promising) {
         Ok(plan) if !plan.is_slow(settings) => return Ok(plan),
         one => one,
     };
@@ -181,16 +185,33 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
         }
     }
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
-        if let Some(least) = rejected.least {
+        let least = || one_sl_plan(objective, by, &candidates).err()?.least;
+        if let Some(least) = rejected.least.or_else(least) {
             return Ok(least.whatever_it_takes(objective, by));
         }
     }
     without_tree.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
 
+/// On a large fabric, the candidates that may keep to the [limit] on detours with one SL: labels or moved channels. Where the
+/// search came to labels, it found plain orders wanting on a sample. Labels that promise most are compared with nothing but
+/// the same with the tree reserved.
+fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candidate> {
+    let has_labels = candidates.iter().any(|candidate| candidate.has_labels());
+    if !has_labels || Budget::searches_are_cheap(task.fabric) {
+        return candidates.to_vec();
+    }
+    let mut kept = candidates.to_vec();
+    kept.retain(|candidate| !candidate.is_plain() && candidate.probe.broken <= limit(task.settings));
+    kept.sort_by(|a, b| a.expected_price().total_cmp(&b.expected_price()));
+    let is_alone = kept.first().is_some_and(|best| best.has_labels());
+    kept.truncate(if is_alone { 1 } else { kept.len() });
+    kept
+}
+
 /// Why one SL will not do.
 struct Rejected {
-    /// The best one with too many detours.
+    /// The best one with too many detours; `None` where none was tried.
     least: Option<Judged>,
     /// A plan within the limits, but without a multicast tree.
     without_tree: Option<Priced>,
@@ -200,10 +221,17 @@ struct Rejected {
 fn one_sl_plan(
     objective: &Objective<'_>,
     by: BalanceBy,
-    search: &Search<'_>,
+    candidates: &[&Candidate],
 ) -> Result<Priced, Box<Rejected>> {
-    let mut settled = settle(objective, by, trials(objective, by, &search.compared())).into_iter();
-    let best = settled.next().expect("each candidate has a trial");
+    let is_cheap = Budget::searches_are_cheap(objective.task.fabric);
+    let open = match candidates {
+        [candidate] if !is_cheap && candidate.has_labels() => with_tree_in_time(objective, by, candidate),
+        _ => opened(objective, trials(objective, by, candidates)),
+    };
+    let mut settled = settle(objective, by, open).into_iter();
+    let Some(best) = settled.next() else {
+        return Err(Box::new(Rejected { least: None, without_tree: None }));
+    };
     match best.trial {
         Err(plan) if !best.exceeds && best.has_tree => Ok(plan),
         Err(plan) if !best.exceeds => {
@@ -217,6 +245,35 @@ fn one_sl_plan(
     }
 }
 
+/// The plan of a candidate with labels. Where that has no multicast tree, or too many detours, the trial with the tree
+/// reserved is beside it: that begins meanwhile.
+fn with_tree_in_time(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Vec<Judged> {
+    let serves = AtomicBool::new(false);
+    let plain = || {
+        let trial = Trial::new(objective, by, candidate);
+        if !trial.forwarding.complete {
+            return Vec::new();
+        }
+        let judged = Judged::open(trial, objective);
+        if judged.exceeds {
+            return vec![judged];
+        }
+        let planned = judged.planned(objective, by, std::slice::from_ref(&candidate.order));
+        serves.store(planned.iter().any(|judged| judged.has_tree && !judged.exceeds), Relaxed);
+        planned
+    };
+    let with_tree = || Trial::with_tree_unless(&serves, objective, by, candidate.clone());
+    let (mut all, with_tree) = rayon::join(plain, with_tree);
+    if !serves.into_inner() {
+        all.extend(with_tree.map(|trial| Judged::open(trial, objective)));
+    }
+    all
+}
+
+fn opened(objective: &Objective<'_>, trials: Vec<Trial>) -> Vec<Judged> {
+    trials.into_iter().map(|trial| Judged::open(trial, objective)).collect()
+}
+
 /// Finds the trial that is worth most when its detours are shortest. It comes first, with its plan. Those within the limit
 /// on detours and with a multicast tree come before all others. Where a plan has no such tree, its candidate with its
 /// tree reserved is another trial, unless one with the tree of the same order already may serve.
@@ -226,8 +283,7 @@ fn one_sl_plan(
 /// and none where all have too many detours as they are.
 ///
 /// Cost: that of [`one_sl_beyond_rule`] for each plan, two at once.
-fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<Judged> {
-    let mut all: Vec<Judged> = trials.into_iter().map(|trial| Judged::open(trial, objective)).collect();
+fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec<Judged> {
     if all.is_empty() {
         return all;
     }
@@ -314,16 +370,17 @@ fn several_sls_plan(
     let tried = candidates.into_par_iter().map(|candidate| {
         let mut candidate = candidate.clone();
         if with_tree {
-            candidate.reserve_tree(task);
+            candidate.reserve_tree(task, &AtomicBool::new(false));
         }
         candidate.lookahead = Lookahead::LastOption;
         let mut forwarding = candidate.route(task, by, NoLegalPath::Break);
         objective.relieve(&candidate.rule, by, &mut forwarding);
         let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
-        let price = objective.price(&objective.measure(&forwarding), lanes.vls, lanes.sls);
-        Ok((price, lanes, forwarding, candidate))
+        let measured = objective.measure(&forwarding);
+        let price = objective.price(&measured, lanes.vls, lanes.sls);
+        Ok((price, lanes, forwarding, candidate, measured))
     });
-    type Tried = Result<(f64, Lanes, Forwarding, Candidate), LanesError>;
+    type Tried = Result<(f64, Lanes, Forwarding, Candidate, Measured), LanesError>;
     let tried: Vec<Tried> = tried.collect();
     let mut best: Tried = Err(LanesError::TooFewVls { needed: 2, offered: task.limits.vls });
     for result in tried {
@@ -334,8 +391,8 @@ fn several_sls_plan(
             (_, old) => old,
         };
     }
-    let (_, lanes, forwarding, candidate) = best?;
-    Ok(several_sls(objective, &candidate, forwarding, lanes))
+    let (_, lanes, forwarding, candidate, measured) = best?;
+    Ok(several_sls(objective, &candidate, forwarding, measured, lanes))
 }
 
 /// A candidate, possibly changed for its tree, and the routing with one SL.
@@ -359,10 +416,23 @@ impl Trial {
         Some(Self { trees: Some(trees), ..Self::finish(objective, by, candidate, forwarding) })
     }
 
-    fn with_tree(objective: &Objective<'_>, by: BalanceBy, mut candidate: Candidate) -> Self {
-        candidate.reserve_tree(objective.task);
+    fn with_tree(objective: &Objective<'_>, by: BalanceBy, candidate: Candidate) -> Self {
+        Self::with_tree_unless(&AtomicBool::new(false), objective, by, candidate).expect("it is needed")
+    }
+
+    /// `None` once nobody needs it.
+    fn with_tree_unless(
+        needless: &AtomicBool,
+        objective: &Objective<'_>,
+        by: BalanceBy,
+        mut candidate: Candidate,
+    ) -> Option<Self> {
+        candidate.reserve_tree(objective.task, needless);
+        if needless.load(Relaxed) {
+            return None;
+        }
         let forwarding = candidate.route(objective.task, by, candidate.detours());
-        Self::finish(objective, by, candidate, forwarding)
+        Some(Self::finish(objective, by, candidate, forwarding))
     }
 
     fn finish(

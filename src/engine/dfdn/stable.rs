@@ -238,14 +238,7 @@ fn route_anyway(task: Task<'_>, mut candidate: Candidate, plain: Option<Forwardi
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
         let labelled = (2..task.limits.vls.min(STABLE_LABEL_VLS)).into_par_iter().map(|most| {
-            let search = LabelSearch {
-                ranks: &ranks,
-                most,
-                pinned: None,
-                lookahead: candidate.lookahead,
-                targets: &all,
-                rounds: STABLE_LABEL_ROUNDS,
-            };
+            let search = LabelSearch::new(&ranks, most, candidate.lookahead, &all, STABLE_LABEL_ROUNDS);
             let (rule, _) = search_labels(task.fabric, task.hops, search);
             let refinement = Refinement::Labels(candidate.order.clone());
             let candidate = Candidate { rule, refinement, ..candidate.clone() };

@@ -106,6 +106,8 @@ pub(super) const IMPROVED: usize = 2;
 pub(super) const FINALISTS: usize = 2;
 /// Work of a round of labels, in tries of a rule.
 pub(super) const LABEL_WORK: usize = 4;
+/// Walks that share the destinations of a large fabric, each by its own load: as many cores have something to do.
+pub(super) const WALKS: usize = 4;
 /// Steps that a search may always take: some tens of milliseconds.
 pub(super) const LEAST_WORK: usize = 10_000_000;
 /// The same where plain orders leave pairs without a legal minimal path: a fraction of a second.

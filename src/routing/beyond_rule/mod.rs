@@ -201,9 +201,7 @@ mod tests {
     fn rules(fabric: &Fabric, hops: &Hops) -> [Rule; 2] {
         let ranks = [up_down_rank(fabric, SwitchId(0))];
         let targets: Vec<SwitchId> = fabric.switch_ids().collect();
-        let lookahead = Lookahead::Every;
-        let search =
-            LabelSearch { ranks: &ranks, most: 2, pinned: None, lookahead, targets: &targets, rounds: 4 };
+        let search = LabelSearch::new(&ranks, 2, Lookahead::Every, &targets, 4);
         [Rule::FirstTurnFree(ranks[0].clone()), search_labels(fabric, hops, search).0]
     }
 

@@ -1,5 +1,7 @@
 //! A rank, or the labels of turns, searched together with the routing that uses them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rayon::prelude::*;
 
 use super::load_walk::{LoadWalk, Lookahead};
@@ -26,6 +28,8 @@ const PASSES: usize = 3;
 pub struct LabelSearch<'a> {
     /// The ranks by label to begin with, see [`Rule::Labelled`].
     pub ranks: &'a [Rank],
+    /// The labels to begin with; all are 1 without.
+    pub labels: Option<&'a Labels>,
     /// The largest label.
     pub most: u8,
     /// Turns between channels of this tree keep label 1, and paths along it ascend as before.
@@ -36,6 +40,62 @@ pub struct LabelSearch<'a> {
     pub targets: &'a [SwitchId],
     /// Rounds at most.
     pub rounds: usize,
+    /// What the rounds have to bring.
+    pub worth: Worth,
+    /// How many walks share the targets, each by its own load, at a time.
+    pub walks: usize,
+    /// Once this is set, the search ends after its round: nobody needs the result.
+    pub needless: Option<&'a AtomicBool>,
+}
+
+impl<'a> LabelSearch<'a> {
+    /// From label 1 for all turns, by one walk, as long as anything better is found.
+    pub fn new(
+        ranks: &'a [Rank],
+        most: u8,
+        lookahead: Lookahead,
+        targets: &'a [SwitchId],
+        rounds: usize,
+    ) -> Self {
+        let worth = Worth::ANYTHING;
+        Self {
+            ranks,
+            labels: None,
+            most,
+            pinned: None,
+            lookahead,
+            targets,
+            rounds,
+            worth,
+            walks: 1,
+            needless: None,
+        }
+    }
+}
+
+/// When a search ends before its last round, in shares of the adapter pairs. A round is taken to gain as much as the last
+/// one.
+#[derive(Clone, Copy, Debug)]
+pub struct Worth {
+    /// The least gain of all rounds that are left.
+    pub least_gain: f64,
+    /// The most without a legal minimal path that is of use.
+    pub most_broken: f64,
+}
+
+impl Worth {
+    /// The search goes on as long as it finds anything better.
+    pub const ANYTHING: Self = Self { least_gain: 0.0, most_broken: f64::INFINITY };
+
+    /// Whether another round is worth it after one that was better than all before.
+    ///
+    /// - `gain`: of the last round.
+    /// - `broken`: after it.
+    /// - `left`: rounds that are left.
+    fn goes_on(&self, gain: f64, broken: f64, left: usize) -> bool {
+        let gain = left as f64 * gain;
+        gain >= self.least_gain && broken - gain <= self.most_broken
+    }
 }
 
 /// Finds labels under which few adapter pairs are without a legal minimal path.
@@ -50,7 +110,7 @@ pub struct LabelSearch<'a> {
 /// Cost: that of [`probe`](super::probe()) and O(P log d) for sorting a round, with P <= S T the pairs of turns
 /// in use by T targets, and d channels of a switch.
 pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (Rule, Probe) {
-    let labels = Labels::ones(fabric);
+    let mut labels = search.labels.cloned().unwrap_or_else(|| Labels::ones(fabric));
     let last = search.ranks.len() - 1;
     let ranks: Vec<Rank> =
         (0..=usize::from(search.most)).map(|label| search.ranks[label.min(last)].clone()).collect();
@@ -58,6 +118,12 @@ pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (
         Some(tree) => pinned_turns(fabric, &labels, tree),
         None => vec![false; labels.by_turn().len()],
     };
+    labels
+        .by_turn_mut()
+        .iter_mut()
+        .zip(&pinned)
+        .filter(|(_, pinned)| **pinned)
+        .for_each(|(label, _)| *label = 1);
     let start = Rule::Labelled { ranks, labels };
     rounds(fabric, hops, search, start, |rule, pairs| {
         let Rule::Labelled { ranks, labels } = rule else { unreachable!("the search starts with labels") };
@@ -90,7 +156,7 @@ pub fn search_rank(
     limit: usize,
     pinned: Option<&Tree>,
 ) -> (Rank, Probe) {
-    let search = LabelSearch { ranks: &[], most: 1, pinned, lookahead, targets, rounds: limit };
+    let search = LabelSearch { pinned, ..LabelSearch::new(&[], 1, lookahead, targets, limit) };
     let start = Rule::FirstTurnFree(start.clone());
     let (rule, probe) = rounds(fabric, hops, search, start, |rule, pairs| {
         let Rule::FirstTurnFree(rank) = rule else { unreachable!("the search starts with a rank") };
@@ -112,15 +178,20 @@ fn rounds(
     let mut best: Option<(Rule, Probe)> = None;
     let mut since = 0;
     let mut pairs = Vec::new();
-    for _ in 0..search.rounds {
+    for left in (0..search.rounds).rev() {
         let probe;
         (pairs, probe) = measure(fabric, hops, &rule, search, pairs);
         since += 1;
+        let mut goes_on = true;
         if best.as_ref().is_none_or(|(_, least)| probe.price() < least.price()) {
+            if let Some((_, least)) = &best {
+                goes_on = search.worth.goes_on(least.broken - probe.broken, probe.broken, left);
+            }
             best = Some((rule.clone(), probe));
             since = 0;
         }
-        if probe.broken_switches == 0.0 || since == PATIENCE {
+        let needless = search.needless.is_some_and(|needless| needless.load(Ordering::Relaxed));
+        if probe.broken_switches == 0.0 || since == PATIENCE || !goes_on || needless {
             break;
         }
         improve(&mut rule, &pairs);
@@ -160,44 +231,55 @@ fn measure(
         Rule::Labelled { labels, .. } => labels.by_turn().len(),
         _ => fabric.channels().len(),
     };
-    let mut tally = Tally::new(fabric);
-    let mut walk = LoadWalk::new(fabric, rule, search.lookahead);
     for pair in &mut earlier {
         pair.weight = pair.weight * MEMORY.0 / MEMORY.1;
     }
     earlier.retain(|p| p.weight > 0);
-    let mut pairs = Vec::new();
-    for_each_target(fabric, hops, search.targets, Lists::All, |dag| {
-        let here = fabric.num_adapters_on(dag.target) as u64;
-        tally.walk(&mut walk, dag, here);
-        walk.each_pair(|[first, middle, last], flow, legal| {
-            pairs.push(Pair {
-                first: turn(first, middle),
-                second: turn(middle, last),
-                middle: middle.0,
-                last: last.0,
-                weight: ROUTE * here.max(1) * flow.max(1) * if legal { 1 } else { VIOLATION_WEIGHT },
+    let shared = |i: usize| search.targets.iter().skip(i).step_by(search.walks).copied().collect::<Vec<_>>();
+    let found = (0..search.walks).into_par_iter().map(|i| {
+        let mut tally = Tally::new(fabric);
+        let mut walk = LoadWalk::new(fabric, rule, search.lookahead);
+        let mut pairs = Vec::new();
+        for_each_target(fabric, hops, &shared(i), Lists::All, |dag| {
+            let here = fabric.num_adapters_on(dag.target) as u64;
+            tally.walk(&mut walk, dag, here);
+            walk.each_pair(|[first, middle, last], flow, legal| {
+                pairs.push(Pair {
+                    first: turn(first, middle),
+                    second: turn(middle, last),
+                    middle: middle.0,
+                    last: last.0,
+                    weight: ROUTE * here.max(1) * flow.max(1) * if legal { 1 } else { VIOLATION_WEIGHT },
+                });
             });
         });
+        sort_by_key(&mut pairs, numbers, key);
+        (pairs, tally)
     });
-    (united(earlier, pairs, numbers, key), tally.finish(fabric))
+    let mut all = Tally::new(fabric);
+    for (pairs, tally) in found.collect::<Vec<_>>() {
+        earlier = united(earlier, pairs, key);
+        all.join(tally);
+    }
+    (earlier, all.finish(fabric))
+}
+
+/// Sorts pairs by two numbers, of which the first is below `numbers`.
+///
+/// Cost: O(P log d + N) with P pairs, N numbers, and d pairs with the same first number.
+fn sort_by_key(pairs: &mut Vec<Pair>, numbers: usize, key: impl Fn(&Pair) -> (u32, u32)) {
+    sort_by_number(pairs, numbers, |pair| key(pair).0);
+    pairs.chunk_by_mut(|a, b| key(a).0 == key(b).0).for_each(|same| same.sort_unstable_by_key(|p| key(p).1));
 }
 
 /// Pairs of two lists, sorted, with the weights of the same pair added up.
 ///
 /// - `earlier`: sorted, each pair once.
-/// - `more`: in any order.
-/// - `key`: tells pairs apart; its first number is below `numbers`.
+/// - `more`: sorted.
+/// - `key`: tells pairs apart, and sorts them.
 ///
-/// Cost: O(P log d + N) with P pairs, N numbers, and d pairs with the same first number.
-fn united(
-    earlier: Vec<Pair>,
-    mut more: Vec<Pair>,
-    numbers: usize,
-    key: impl Fn(&Pair) -> (u32, u32),
-) -> Vec<Pair> {
-    sort_by_number(&mut more, numbers, |pair| key(pair).0);
-    more.chunk_by_mut(|a, b| key(a).0 == key(b).0).for_each(|same| same.sort_unstable_by_key(|p| key(p).1));
+/// Cost: O(P) with P pairs.
+fn united(earlier: Vec<Pair>, more: Vec<Pair>, key: impl Fn(&Pair) -> (u32, u32)) -> Vec<Pair> {
     let mut all: Vec<Pair> = Vec::with_capacity(earlier.len() + more.len() / 2);
     let mut add = |pair: Pair| match all.last_mut().filter(|last| key(last) == key(&pair)) {
         Some(last) => last.weight += pair.weight,
@@ -342,7 +424,15 @@ mod tests {
     use crate::topology::{Random, SlimFly, fail_links, small_members};
 
     fn search<'a>(ranks: &'a [Rank], targets: &'a [SwitchId], pinned: Option<&'a Tree>) -> LabelSearch<'a> {
-        LabelSearch { ranks, most: 3, pinned, lookahead: Lookahead::Every, targets, rounds: 8 }
+        LabelSearch { pinned, ..LabelSearch::new(ranks, 3, Lookahead::Every, targets, 8) }
+    }
+
+    /// A random graph of 60 switches with its distances, all switches, and up*/down*.
+    fn random_graph() -> (Fabric, Hops, Vec<SwitchId>, [Rank; 1]) {
+        let f = Random { switches: 60, degree: 7, cas: 2, seed: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let (targets, ranks) = (f.switch_ids().collect(), [up_down_rank(&f, SwitchId(0))]);
+        (f, hops, targets, ranks)
     }
 
     #[test]
@@ -362,14 +452,61 @@ mod tests {
 
     #[test]
     fn a_random_graph_loses_most_of_its_broken_pairs() {
-        let f = Random { switches: 60, degree: 7, cas: 2, seed: 1 }.build().unwrap();
-        let hops = Hops::new(&f).unwrap();
-        let targets: Vec<_> = f.switch_ids().collect();
-        let ranks = [up_down_rank(&f, SwitchId(0))];
+        let (f, hops, targets, ranks) = random_graph();
         let plain = Rule::FirstTurnFree(ranks[0].clone());
         let plain = probe(&f, &hops, &plain, Lookahead::Every, &targets, 1);
         let (_, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
         assert!(found.broken < plain.broken / 10.0, "{} of {}", found.broken, plain.broken);
+    }
+
+    #[test]
+    fn walks_that_share_the_targets_find_labels_as_good() {
+        let (f, hops, targets, ranks) = random_graph();
+        let by = |walks, threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let search = LabelSearch { walks, ..search(&ranks, &targets, None) };
+            pool.install(|| search_labels(&f, &hops, search).1)
+        };
+        let (one, four) = (by(1, 2), by(4, 2));
+        assert!(four.broken < one.broken * 1.5 + 0.001, "{} beside {}", four.broken, one.broken);
+        assert_eq!(four, by(4, 1));
+    }
+
+    #[test]
+    fn labels_found_before_are_taken_up_but_for_those_of_the_tree() {
+        let (f, hops, targets, ranks) = random_graph();
+        let (rule, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+        let Rule::Labelled { ranks, labels } = rule else { panic!("no labels") };
+        let again = LabelSearch { labels: Some(&labels), rounds: 1, ..search(&ranks, &targets, None) };
+        assert_eq!(search_labels(&f, &hops, again).1, found);
+        let tree = Tree::new(&f, &ranks[1], SwitchId(0));
+        let around = LabelSearch { pinned: Some(&tree), ..again };
+        let (Rule::Labelled { labels, .. }, _) = search_labels(&f, &hops, around) else {
+            panic!("no labels")
+        };
+        let pinned = pinned_turns(&f, &labels, &tree);
+        assert!(pinned.iter().zip(labels.by_turn()).all(|(&pinned, &label)| !pinned || label == 1));
+    }
+
+    #[test]
+    fn a_search_ends_where_it_is_not_worth_it() {
+        let worth = Worth { least_gain: 0.001, most_broken: 0.02 };
+        assert!(worth.goes_on(0.01, 0.045, 3));
+        // Two rounds more come down to .025 at best.
+        assert!(!worth.goes_on(0.01, 0.045, 2));
+        assert!(!worth.goes_on(0.0004, 0.01, 2));
+        assert!(Worth::ANYTHING.goes_on(0.0, 1.0, 0));
+        let (f, hops, targets, ranks) = random_graph();
+        let all = search(&ranks, &targets, None);
+        let of = |search| search_labels(&f, &hops, search).1;
+        let needless = AtomicBool::new(true);
+        assert_eq!(
+            of(LabelSearch { needless: Some(&needless), ..all }),
+            of(LabelSearch { rounds: 1, ..all })
+        );
+        // The second round is the first that gains.
+        let worth = Worth { least_gain: 1.0, ..Worth::ANYTHING };
+        assert!(of(LabelSearch { worth, ..all }).broken > of(all).broken);
     }
 
     #[test]

@@ -146,6 +146,16 @@ impl Tally {
         self.targets.push((dag.target, here));
     }
 
+    /// Adds what another one has of other targets.
+    pub(super) fn join(&mut self, other: Self) {
+        self.load.iter_mut().zip(other.load).for_each(|(load, more)| *load += more);
+        self.pairs += other.pairs;
+        self.broken += other.broken;
+        self.broken_switches += other.broken_switches;
+        self.trees.extend(other.trees);
+        self.targets.extend(other.targets);
+    }
+
     /// The pairs to so many adapters.
     fn pairs_to(&self, here: u64) -> u64 {
         here * self.adapters.iter().sum::<u64>()
