@@ -18,7 +18,7 @@ use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, plugin};
 
 /// Between two sweeps.
-const PAUSE: Duration = Duration::from_millis(30);
+const PAUSE: Duration = Duration::from_millis(200);
 
 fn net(fabric: &Fabric) -> String {
     let mut text = Vec::new();
