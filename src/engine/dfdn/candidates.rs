@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::estimate::{Budget, spread};
+use super::estimate::{Budget, spread, thrifty};
 use super::orders::LinkOrder;
 use super::tuning::{DETOURS, VL};
 use crate::engine::Task;
@@ -120,7 +120,7 @@ impl Candidate {
     pub(super) fn reserve_tree(
         &mut self,
         Task { fabric, hops, settings, .. }: Task<'_>,
-        needless: &AtomicBool,
+        needless: Option<&AtomicBool>,
     ) {
         self.tree_reserved = true;
         let tree = &self.order.tree;
@@ -146,24 +146,24 @@ impl Candidate {
                     ranks
                 };
                 let found = with_tree(ranks.clone());
-                let search = LabelSearch::new(&found, most, self.lookahead, &all, rounds);
-                let search = LabelSearch { pinned: Some(tree), needless: Some(needless), ..search };
-                if Budget::searches_are_cheap(fabric) {
-                    search_labels(fabric, hops, search).0
-                } else {
+                let before = with_tree(vec![self.order.rank.clone(); 2]);
+                let mut search = LabelSearch::new(&found, most, self.lookahead, &all, rounds);
+                (search.pinned, search.needless) = (Some(tree), needless);
+                if !Budget::searches_are_cheap(fabric) {
                     // What was found goes on, or the order as it was before, where the tree is less in the way.
-                    let search = LabelSearch { labels: Some(labels), ..search };
-                    let before = with_tree(vec![self.order.rank.clone(); 2]);
+                    search.labels = Some(labels);
                     let some = spread(fabric, all.len() / rounds);
                     let broken = |ranks| {
                         let search = LabelSearch { ranks, targets: &some, rounds: 1, ..search };
                         search_labels(fabric, hops, search).1.broken
                     };
                     let (of_found, of_before) = rayon::join(|| broken(&found), || broken(&before));
-                    let ranks = if of_before < of_found { &before } else { &found };
-                    let search = Budget::thrifty(fabric, settings, LabelSearch { ranks, ..search });
-                    search_labels(fabric, hops, search).0
+                    if of_before < of_found {
+                        search.ranks = &before;
+                    }
+                    search = thrifty(settings, search);
                 }
+                search_labels(fabric, hops, search).0
             }
         };
     }

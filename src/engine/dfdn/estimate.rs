@@ -91,20 +91,6 @@ impl Budget {
         (LEAST_WORK_IF_HARD / Self::round(fabric).max(1)).clamp(LEAST_ROUNDS, ROUNDS)
     }
 
-    /// A search on a large fabric shares the destinations out among the cores, and ends where it gains less than a VL is worth,
-    /// or where one SL would take more detours than it may.
-    pub(super) fn thrifty<'a>(
-        fabric: &Fabric,
-        settings: &Settings,
-        search: LabelSearch<'a>,
-    ) -> LabelSearch<'a> {
-        if Self::searches_are_cheap(fabric) {
-            return search;
-        }
-        let worth = Worth { least_gain: VL / DETOURS, most_broken: limit(settings) };
-        LabelSearch { worth, walks: WALKS, ..search }
-    }
-
     /// Spends what a try of so many targets costs.
     pub(super) fn spend(&mut self, targets: usize) {
         self.left = self.left.saturating_sub(targets * self.per_target);
@@ -119,6 +105,13 @@ impl Budget {
     pub(super) fn raise(&mut self) {
         self.left = self.left.max(self.least_if_hard);
     }
+}
+
+/// A search on a large fabric: it shares the destinations out among the cores, and ends where it gains less than a VL is worth,
+/// or where one SL would take more detours than it may.
+pub(super) fn thrifty<'a>(settings: &Settings, search: LabelSearch<'a>) -> LabelSearch<'a> {
+    let worth = Worth { least_gain: VL / DETOURS, most_broken: limit(settings) };
+    LabelSearch { worth, walks: WALKS, ..search }
 }
 
 /// Some destination switches, at most `take`: three of four evenly spread over the adapters, the fourth over all

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::candidates::{Candidate, Refinement};
-use super::estimate::{Budget, sample, spread, worth};
+use super::estimate::{Budget, sample, spread, thrifty, worth};
 use super::orders::{LinkOrder, dimension_order, dimension_trees, orders};
 use super::tuning::{
     FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL_PRICE,
@@ -312,7 +312,7 @@ fn label(
     budget: &mut Budget,
 ) -> Vec<Candidate> {
     // Labels repair single pairs, so all destinations count.
-    let Judged { targets, .. } = judged;
+    let targets = &judged.targets;
     let run = |searches: &[Labelling], rounds: usize| -> Vec<(Labelling, Candidate)> {
         let found = searches.par_iter().map(|labelling| {
             let &Labelling { ref first, ref higher, lookahead, most, around_tree } = labelling;
@@ -363,8 +363,7 @@ fn label(
             _ => &best.first.rank,
         };
         let search = LabelSearch::new(std::slice::from_ref(rank), most, best.lookahead, targets, rounds);
-        let search = Budget::thrifty(task.fabric, task.settings, search);
-        return vec![labelled(task, judged, &best, search)];
+        return vec![labelled(task, judged, &best, thrifty(task.settings, search))];
     }
     budget.spend(affordable * round * LEAST_ROUNDS);
     let mut found = run(&searches[..affordable], LEAST_ROUNDS);

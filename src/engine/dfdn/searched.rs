@@ -185,8 +185,9 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
         }
     }
     if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
-        let least = || one_sl_plan(objective, by, &candidates).err()?.least;
-        if let Some(least) = rejected.least.or_else(least) {
+        let of_all = || one_sl_plan(objective, by, &candidates).err()?.least;
+        let left_out = promising.len() < candidates.len();
+        if let Some(least) = rejected.least.or_else(|| left_out.then(of_all)?) {
             return Ok(least.whatever_it_takes(objective, by));
         }
     }
@@ -204,8 +205,9 @@ fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candid
     let mut kept = candidates.to_vec();
     kept.retain(|candidate| !candidate.is_plain() && candidate.probe.broken <= limit(task.settings));
     kept.sort_by(|a, b| a.expected_price().total_cmp(&b.expected_price()));
-    let is_alone = kept.first().is_some_and(|best| best.has_labels());
-    kept.truncate(if is_alone { 1 } else { kept.len() });
+    if kept.first().is_some_and(|best| best.has_labels()) {
+        kept.truncate(1);
+    }
     kept
 }
 
@@ -262,7 +264,7 @@ fn with_tree_in_time(objective: &Objective<'_>, by: BalanceBy, candidate: &Candi
         serves.store(planned.iter().any(|judged| judged.has_tree && !judged.exceeds), Relaxed);
         planned
     };
-    let with_tree = || Trial::with_tree_unless(&serves, objective, by, candidate.clone());
+    let with_tree = || Trial::with_tree_unless(Some(&serves), objective, by, candidate.clone());
     let (mut all, with_tree) = rayon::join(plain, with_tree);
     if !serves.into_inner() {
         all.extend(with_tree.map(|trial| Judged::open(trial, objective)));
@@ -370,7 +372,7 @@ fn several_sls_plan(
     let tried = candidates.into_par_iter().map(|candidate| {
         let mut candidate = candidate.clone();
         if with_tree {
-            candidate.reserve_tree(task, &AtomicBool::new(false));
+            candidate.reserve_tree(task, None);
         }
         candidate.lookahead = Lookahead::LastOption;
         let mut forwarding = candidate.route(task, by, NoLegalPath::Break);
@@ -417,18 +419,20 @@ impl Trial {
     }
 
     fn with_tree(objective: &Objective<'_>, by: BalanceBy, candidate: Candidate) -> Self {
-        Self::with_tree_unless(&AtomicBool::new(false), objective, by, candidate).expect("it is needed")
+        Self::with_tree_unless(None, objective, by, candidate).expect("it is needed")
     }
 
     /// `None` once nobody needs it.
+    ///
+    /// - `needless`: set then.
     fn with_tree_unless(
-        needless: &AtomicBool,
+        needless: Option<&AtomicBool>,
         objective: &Objective<'_>,
         by: BalanceBy,
         mut candidate: Candidate,
     ) -> Option<Self> {
         candidate.reserve_tree(objective.task, needless);
-        if needless.load(Relaxed) {
+        if needless.is_some_and(|needless| needless.load(Relaxed)) {
             return None;
         }
         let forwarding = candidate.route(objective.task, by, candidate.detours());

@@ -256,12 +256,10 @@ fn measure(
         sort_by_key(&mut pairs, numbers, key);
         (pairs, tally)
     });
-    let mut all = Tally::new(fabric);
-    for (pairs, tally) in found.collect::<Vec<_>>() {
-        earlier = united(earlier, pairs, key);
-        all.join(tally);
-    }
-    (earlier, all.finish(fabric))
+    let (pairs, tallies): (Vec<_>, Vec<_>) = found.unzip();
+    let pairs = pairs.into_iter().fold(earlier, |all, more| united(all, more, key));
+    let tally = tallies.into_iter().reduce(Tally::join).expect("there is a walk");
+    (pairs, tally.finish(fabric))
 }
 
 /// Sorts pairs by two numbers, of which the first is below `numbers`.

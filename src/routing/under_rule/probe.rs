@@ -147,13 +147,14 @@ impl Tally {
     }
 
     /// Adds what another one has of other targets.
-    pub(super) fn join(&mut self, other: Self) {
+    pub(super) fn join(mut self, other: Self) -> Self {
         self.load.iter_mut().zip(other.load).for_each(|(load, more)| *load += more);
         self.pairs += other.pairs;
         self.broken += other.broken;
         self.broken_switches += other.broken_switches;
         self.trees.extend(other.trees);
         self.targets.extend(other.targets);
+        self
     }
 
     /// The pairs to so many adapters.
