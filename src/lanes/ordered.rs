@@ -6,7 +6,7 @@ use crate::ordering::{Labels, Rank, Rule};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
 /// SLs for paths that break a rule. SL 0 keeps the labels of the rule; each such path gets the
-/// first further SL in which it can be made legal.
+/// first further SL in which it can be made legal. It takes the fewest VLs that bring no more SLs than all VLs do.
 ///
 /// All SLs share the ranks of the rule, so every dependency of every path ascends in the same order
 /// of virtual channels, and no SL can close a cycle with another. In each further SL a turn may
@@ -20,8 +20,8 @@ use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 /// # Errors
 /// [`LanesError::TooFewSls`], [`LanesError::TooFewVls`]; both state how many would suffice.
 ///
-/// Cost: O(B K H) time with B broken paths, K SLs and path length H; one byte for each SL and turn,
-/// and one for each (switch, LID).
+/// Cost: O(V B K H) time with V VLs, B broken paths, K SLs and path length H; one byte for each SL and turn, and one for
+/// each (switch, LID).
 pub fn ordered(
     fabric: &Fabric,
     rule: &Rule,
@@ -37,30 +37,59 @@ pub fn ordered(
         Rule::FirstTurnFree(rank) | Rule::OneVl(rank) => (std::slice::from_ref(rank), Labels::ones(fabric)),
         Rule::Any | Rule::Ordered { .. } => unreachable!("no path breaks it"),
     };
-    let mut columns = SlColumns { ranks, most: limits.vls - 1, base: &base, more: Vec::new() };
-    let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
-    let mut paths: Vec<(u32, Lid, SwitchId)> =
+    let least = base.by_turn().iter().copied().max().unwrap_or(0);
+    let columns = |most| SlColumns { ranks, most, base: &base, more: Vec::new(), highest: least };
+    let mut lengths: Vec<(u32, Lid, SwitchId)> =
         broken.iter().map(|&(s, lid)| (length(fabric, lft, s, lid), lid, s)).collect();
-    paths.sort_unstable_by_key(|&(length, lid, s)| (std::cmp::Reverse(length), lid, s));
-    let mut path = Vec::new();
-    for (_, lid, source) in paths {
-        channels_of(fabric, lft, source, lid, &mut path);
-        let sl = columns.assign(&path).ok_or_else(|| {
-            let needed = path.len();
-            LanesError::TooFewVls { needed, offered: limits.vls }
-        })?;
-        path_sl[lid.index() * fabric.num_switches() + source.index()] = sl.min(255) as u8;
-    }
-    let sls = 1 + columns.more.len();
+    lengths.sort_unstable_by_key(|&(length, lid, s)| (std::cmp::Reverse(length), lid, s));
+    let mut assigned = assign(fabric, lft, &lengths, columns(limits.vls - 1), usize::MAX)?;
+    let sls = assigned.columns.sls();
     if sls > usize::from(limits.sls) {
         return Err(LanesError::TooFewSls { needed: sls, offered: limits.sls });
     }
+    while assigned.columns.highest > least {
+        let fewer = columns(assigned.columns.highest - 1);
+        let Ok(fewer) = assign(fabric, lft, &lengths, fewer, sls) else { break };
+        assigned = fewer;
+    }
     let path_sl = match sls {
         1 => super::any_sl(limits),
-        _ => PathSl::BySwitch(path_sl),
+        _ => PathSl::BySwitch(assigned.path_sl),
     };
-    let (sl2vl, vls) = columns.tables(fabric);
+    let (sl2vl, vls) = assigned.columns.tables(fabric);
     Ok(Lanes { sl2vl, path_sl, vls, sls: sls as u8 })
+}
+
+/// The labels of the SLs, and the SL of each path, by LID and switch.
+struct Assigned<'a> {
+    columns: SlColumns<'a>,
+    path_sl: Vec<u8>,
+}
+
+/// - `paths`: with their lengths; the longest first.
+///
+/// # Errors
+/// [`LanesError::TooFewVls`] if a path cannot be made legal with so few, [`LanesError::TooFewSls`] if that takes more than
+/// `most_sls`.
+fn assign<'a>(
+    fabric: &Fabric,
+    lft: &Lft,
+    paths: &[(u32, Lid, SwitchId)],
+    mut columns: SlColumns<'a>,
+    most_sls: usize,
+) -> Result<Assigned<'a>, LanesError> {
+    let mut path_sl = vec![0_u8; fabric.num_switches() * fabric.lid_table_len()];
+    let mut path = Vec::new();
+    for &(_, lid, source) in paths {
+        channels_of(fabric, lft, source, lid, &mut path);
+        let offered = columns.most + 1;
+        let sl = columns.assign(&path).ok_or(LanesError::TooFewVls { needed: path.len(), offered })?;
+        if sl >= most_sls {
+            return Err(LanesError::TooFewSls { needed: sl + 1, offered: most_sls as u8 });
+        }
+        path_sl[lid.index() * fabric.num_switches() + source.index()] = sl.min(255) as u8;
+    }
+    Ok(Assigned { columns, path_sl })
 }
 
 fn next(fabric: &Fabric, lft: &Lft, at: SwitchId, lid: Lid) -> Option<ChannelId> {
@@ -94,25 +123,33 @@ struct SlColumns<'a> {
     base: &'a Labels,
     /// The labels of the further SLs by turn, 0 if a turn is unused.
     more: Vec<Vec<u8>>,
+    /// The largest label in use.
+    highest: u8,
 }
 
 impl SlColumns<'_> {
+    fn sls(&self) -> usize {
+        1 + self.more.len()
+    }
+
     /// The first SL in which the path is legal or can be made so; records its labels there.
     fn assign(&mut self, path: &[ChannelId]) -> Option<usize> {
         let mut labels = Vec::new();
-        for (i, column) in self.more.iter_mut().enumerate() {
-            if fit(self.ranks, self.most, self.base, column, path, &mut labels) {
-                record(self.base, column, path, &labels);
-                return Some(i + 1);
+        let mut fits = |column: &[u8]| fit(self.ranks, self.most, self.base, column, path, &mut labels);
+        let column = match self.more.iter().position(|column| fits(column)) {
+            Some(column) => column,
+            None => {
+                let column = vec![0; self.base.by_turn().len()];
+                if !fits(&column) {
+                    return None;
+                }
+                self.more.push(column);
+                self.more.len() - 1
             }
-        }
-        let mut column = vec![0; self.base.by_turn().len()];
-        if !fit(self.ranks, self.most, self.base, &column, path, &mut labels) {
-            return None;
-        }
-        record(self.base, &mut column, path, &labels);
-        self.more.push(column);
-        Some(self.more.len())
+        };
+        record(self.base, &mut self.more[column], path, &labels);
+        self.highest = labels.iter().copied().fold(self.highest, u8::max);
+        Some(column + 1)
     }
 
     fn tables(&self, fabric: &Fabric) -> (Sl2Vl, u8) {
@@ -175,7 +212,7 @@ mod tests {
     use super::*;
     use crate::ordering::up_down_rank;
     use crate::routing::{Hops, Lookahead, NoLegalPath, ranked_sssp};
-    use crate::topology::{Ring, small_members};
+    use crate::topology::{Random, Ring, small_members};
 
     fn lanes(f: &Fabric, limits: LaneLimits) -> Result<Lanes, LanesError> {
         let hops = Hops::new(f).unwrap();
@@ -198,6 +235,22 @@ mod tests {
         assert_eq!(vls, LanesError::TooFewVls { needed: 2, offered: 1 });
         let sls = lanes(&f, LaneLimits { vls: 8, sls: 1 }).unwrap_err();
         assert_eq!(sls, LanesError::TooFewSls { needed: 2, offered: 1 });
+    }
+
+    #[test]
+    fn fewer_vls_would_take_more_sls() {
+        let mut took_more = 0;
+        let random = |seed| Random { switches: 64, degree: 4, cas: 1, seed }.build().unwrap();
+        for (name, f) in small_members().into_iter().chain((1..5).map(|seed| ("random", random(seed)))) {
+            let Ok(all) = lanes(&f, LaneLimits { vls: 8, sls: 16 }) else { continue };
+            for vls in 2..all.vls {
+                if let Ok(fewer) = lanes(&f, LaneLimits { vls, sls: 16 }) {
+                    assert!(fewer.sls > all.sls, "{name}: {vls} VLs");
+                    took_more += 1;
+                }
+            }
+        }
+        assert!(took_more > 0, "some fabric takes more SLs on fewer VLs");
     }
 
     #[test]
