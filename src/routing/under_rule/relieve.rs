@@ -57,7 +57,7 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
     tree.tries = relief.tries;
     loop {
         let largest = forwarding.largest_load();
-        let load = &mut forwarding.load;
+        let load = &forwarding.load;
         let mean = load.iter().sum::<u64>() / (load.len() as u64).max(1);
         let warm = match relief.hot {
             Hot::UpperHalf => relief.goal.max(mean + (largest - mean) / 2),
@@ -70,7 +70,7 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
         let mut moved = false;
         for &(target, lid) in &ends {
             let ports = forwarding.lft.to(lid);
-            let is_hot = |c: ChannelId| hot[c.index()] && load[c.index()] > warm;
+            let is_hot = |c: ChannelId| hot[c.index()] && tree.carried[c.index()].load > warm;
             let uses = |s: &SwitchId| channels.at_port(*s, PortNum(ports[s.index()])).is_some_and(is_hot);
             let from: Vec<SwitchId> = before_hot.iter().copied().filter(uses).collect();
             tree.paths.lid = Some(lid);
@@ -80,7 +80,7 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
             let detours = tree.paths.detours(hops);
             let mut changed = false;
             for s in from {
-                changed |= tree.relieve(tree.paths.next[s.index()], warm, load);
+                changed |= tree.relieve(tree.paths.next[s.index()], warm);
             }
             if changed {
                 tree.paths.write(forwarding.lft.to_mut(lid));
@@ -89,6 +89,7 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
                 moved = true;
             }
         }
+        forwarding.load.iter_mut().zip(&tree.carried).for_each(|(load, carried)| *load = carried.load);
         let fallen = largest.saturating_sub(forwarding.largest_load());
         if !moved || tree.tries == 0 || ENOUGH * fallen < largest {
             return;
@@ -102,14 +103,33 @@ fn destinations(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = (Swit
     ends.flat_map(move |end| end.lids().map(move |lid| (switch, lid)))
 }
 
+/// What a channel carries. All of it lies together, as looks jump from channel to channel.
+#[derive(Clone, Copy)]
+struct Carried {
+    load: u64,
+    /// Of the load.
+    price: f64,
+    /// Where the channel leads.
+    to: SwitchId,
+    /// What a route adds to the load.
+    weight: u32,
+}
+
+impl Carried {
+    /// The load of so many routes.
+    fn of(self, routes: u64) -> u64 {
+        routes * u64::from(self.weight)
+    }
+}
+
 /// The paths of all switches to one destination, under a rule.
 struct Tree<'a> {
     paths: InTree<'a>,
     rule: &'a Rule,
     /// Routes on the hottest channel as a pass begins: no channel gets more.
     largest: u64,
-    /// By channel: the price of its load.
-    prices: Vec<f64>,
+    /// By channel.
+    carried: Vec<Carried>,
     /// By switch on the path that is to change: what all channels before it cost less without its routes. Others have an
     /// older number beside it.
     saved: Vec<(u32, f64)>,
@@ -125,7 +145,7 @@ impl<'a> Tree<'a> {
             paths: InTree::new(fabric, adapters),
             rule,
             largest: 1,
-            prices: vec![0.0; fabric.channels().len()],
+            carried: Vec::new(),
             saved: vec![(0, 0.0); fabric.num_switches()],
             number: 0,
             tries: 0,
@@ -135,7 +155,15 @@ impl<'a> Tree<'a> {
     /// Begins a pass with these loads.
     fn begin(&mut self, load: &[u64], largest: u64) {
         self.largest = largest.max(1);
-        self.prices = load.iter().map(|&load| self.price(load)).collect();
+        let weights = self.paths.fabric.weights().by_channel();
+        let channels = self.paths.fabric.channels().as_slice().iter().zip(weights).zip(load);
+        let carried = channels.map(|((c, &weight), &load)| Carried {
+            load,
+            price: self.price(load),
+            to: c.to,
+            weight: weight.into(),
+        });
+        self.carried = carried.collect();
     }
 
     /// See [`Rule::position_of`]; [`Rule::END`] at the target.
@@ -169,14 +197,14 @@ impl<'a> Tree<'a> {
 
     /// Moves routes off a channel until it has at most `warm` of them: those of the switch before it, or else those
     /// of the switches that send to that one, and so on. Returns whether any has moved.
-    fn relieve(&mut self, hot: ChannelId, warm: u64, load: &mut [u64]) -> bool {
+    fn relieve(&mut self, hot: ChannelId, warm: u64) -> bool {
         let mut moved = false;
         let mut upstream = vec![self.paths.fabric.channels().get(hot).from];
         while let Some(s) = upstream.pop() {
-            if load[hot.index()] <= warm || self.tries == 0 {
+            if self.carried[hot.index()].load <= warm || self.tries == 0 {
                 break;
             }
-            if self.reroute(s, load) {
+            if self.reroute(s) {
                 moved = true;
             } else {
                 let before = self.paths.predecessors(s).map(|(from, _)| from);
@@ -187,42 +215,43 @@ impl<'a> Tree<'a> {
     }
 
     /// Gives a switch another channel, the best one, if that lowers the price of all channels.
-    fn reroute(&mut self, switch: SwitchId, load: &mut [u64]) -> bool {
+    fn reroute(&mut self, switch: SwitchId) -> bool {
         let flow = self.paths.flow[switch.index()];
         let here = self.paths.next[switch.index()];
         if flow == 0 {
             return false;
         }
         self.tries -= 1;
-        let all = self.note_savings(switch, flow, load);
+        let all = self.note_savings(switch, flow);
         let mut best: Option<(f64, ChannelId)> = None;
         let length = self.paths.length[switch.index()];
         let out = self.paths.fabric.channels().out_range(switch).map(ChannelId::at);
         for channel in out.filter(|&channel| channel != here) {
-            if self.paths.length[self.paths.to(channel).index()] >= length {
+            if self.paths.length[self.carried[channel.index()].to.index()] >= length {
                 continue;
             }
             let least = best.map_or(0.0, |(least, _)| least);
-            let change = self.change(switch, channel, flow, load, all + least);
+            let change = self.change(switch, channel, flow, all + least);
             if change.is_some_and(|change| change < least) && self.legal(switch, channel) {
                 best = change.map(|change| (change, channel));
             }
         }
         let Some((_, channel)) = best else { return false };
-        self.shift(here, load, |load, by| load - by, flow);
+        self.shift(here, |load, by| load - by, flow);
         self.paths.next[switch.index()] = channel;
-        self.shift(channel, load, |load, by| load + by, flow);
+        self.shift(channel, |load, by| load + by, flow);
         true
     }
 
     /// Notes what the path of a switch costs less without its routes, up to each switch on it. Returns that for all.
-    fn note_savings(&mut self, switch: SwitchId, flow: u64, load: &[u64]) -> f64 {
+    fn note_savings(&mut self, switch: SwitchId, flow: u64) -> f64 {
         self.number += 1;
         self.saved[switch.index()] = (self.number, f64::INFINITY);
         let (mut at, mut saved) = (switch, 0.0);
         while let Some(c) = self.paths.after(at) {
-            at = self.paths.to(c);
-            saved += self.prices[c.index()] - self.price(load[c.index()] - flow * self.paths.weight(c));
+            let carried = self.carried[c.index()];
+            at = carried.to;
+            saved += carried.price - self.price(carried.load - carried.of(flow));
             self.saved[at.index()] = (self.number, saved);
         }
         saved
@@ -230,19 +259,13 @@ impl<'a> Tree<'a> {
 
     /// By how much the price changes if a switch goes on over a channel. `None` where that leads back to it, costs as
     /// much as `most` before it joins the old path, or makes a channel the hottest.
-    fn change(
-        &self,
-        switch: SwitchId,
-        channel: ChannelId,
-        flow: u64,
-        load: &[u64],
-        most: f64,
-    ) -> Option<f64> {
+    fn change(&self, switch: SwitchId, channel: ChannelId, flow: u64, most: f64) -> Option<f64> {
         let (mut c, mut added) = (channel, 0.0);
         loop {
-            let after = load[c.index()] + flow * self.paths.weight(c);
-            added += self.price(after) - self.prices[c.index()];
-            let to = self.paths.to(c);
+            let carried = self.carried[c.index()];
+            let after = carried.load + carried.of(flow);
+            added += self.price(after) - carried.price;
+            let to = carried.to;
             let (number, saved) = self.saved[to.index()];
             if added >= most || after > self.largest || to == switch {
                 return None;
@@ -255,14 +278,15 @@ impl<'a> Tree<'a> {
     }
 
     /// Changes what a channel and those that follow it carry.
-    fn shift(&mut self, channel: ChannelId, load: &mut [u64], by: fn(u64, u64) -> u64, flow: u64) {
+    fn shift(&mut self, channel: ChannelId, by: fn(u64, u64) -> u64, flow: u64) {
         let mut next = Some(channel);
         while let Some(c) = next {
-            load[c.index()] = by(load[c.index()], flow * self.paths.weight(c));
-            self.prices[c.index()] = self.price(load[c.index()]);
-            let to = self.paths.to(c);
-            self.paths.flow[to.index()] = by(self.paths.flow[to.index()], flow);
-            next = self.paths.after(to);
+            let carried = self.carried[c.index()];
+            let load = by(carried.load, carried.of(flow));
+            self.carried[c.index()] = Carried { load, price: self.price(load), ..carried };
+            let at_end = &mut self.paths.flow[carried.to.index()];
+            *at_end = by(*at_end, flow);
+            next = self.paths.after(carried.to);
         }
     }
 }
