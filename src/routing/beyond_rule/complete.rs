@@ -70,8 +70,8 @@ impl Tables<'_> {
         most: u64,
         found: &mut Forwarding,
     ) -> Option<()> {
-        let old = self.read(found, to);
-        let mut next = old.clone();
+        let old = self.in_tree(self.read(found, to));
+        let mut next = old.next.clone();
         without.iter().for_each(|s| next[s.index()] = None);
         let mut paths = Paths { tables: self, to, graph, next, load: &found.load, most };
         if !paths.complete(without) {
@@ -81,8 +81,8 @@ impl Tables<'_> {
                 return None;
             }
         }
-        let next = paths.next;
-        self.write((&old, &next), to, found);
+        let new = self.in_tree(paths.next);
+        self.write((&old, &new), to, found);
         Some(())
     }
 }

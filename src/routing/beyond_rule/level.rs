@@ -1,8 +1,8 @@
 //! Paths that move to channels with less load.
 
 use super::graph::Graph;
-use super::{Tables, To};
-use crate::fabric::{ChannelId, SwitchId};
+use super::{InTree, Tables, To};
+use crate::fabric::ChannelId;
 use crate::routing::demand::Loads;
 use crate::routing::under_rule::Forwarding;
 
@@ -21,8 +21,8 @@ impl Tables<'_> {
     /// turns that no packets take yet may get another label for that. Switches that are nearer to the destination come
     /// first.
     ///
-    /// Cost: O(S (H + d)) for each destination with S switches, paths of H hops and d channels of a switch, and that of
-    /// [`Graph::take`] for each path that is tried, until the steps are spent.
+    /// Cost: O(S (log S + d)) for each destination with S switches and d channels of a switch, and that of [`Graph::take`] for
+    /// each path that is tried, until the steps are spent.
     pub(super) fn level(
         &self,
         leading: &[To<'_>],
@@ -35,8 +35,8 @@ impl Tables<'_> {
         }
         let mut loads = Loads::<u64>::new(&self.demand);
         for to in leading {
-            let next = self.read(forwarding, to);
-            self.count_by_role(&next, to, &mut loads, |load, routes| *load += routes);
+            let tree = self.in_tree(self.read(forwarding, to));
+            self.count_by_role(&tree, to, &mut loads, |load, routes| *load += routes);
         }
         let (begun, mut moved) = (graph.steps(), 0);
         for (turn, to) in (0..PASSES).flat_map(|_| leading.iter().enumerate()) {
@@ -46,14 +46,14 @@ impl Tables<'_> {
             if turn == 0 {
                 graph.forget();
             }
-            let old = self.read(forwarding, to);
+            let old = self.in_tree(self.read(forwarding, to));
             self.count_by_role(&old, to, &mut loads, |load, routes| *load -= routes);
             let role = self.fabric.duty(to.end).role;
-            let next = self.lighter(&old, to, graph, loads.of(role));
-            self.count_by_role(&next, to, &mut loads, |load, routes| *load += routes);
-            let changed = old.iter().zip(&next).filter(|(old, new)| old != new).count() as u64;
+            let new = self.in_tree(self.lighter(&old, graph, loads.of(role)));
+            self.count_by_role(&new, to, &mut loads, |load, routes| *load += routes);
+            let changed = old.next.iter().zip(&new.next).filter(|(old, new)| old != new).count() as u64;
             if changed > 0 {
-                self.write((&old, &next), to, forwarding);
+                self.write((&old, &new), to, forwarding);
                 moved += changed;
             }
         }
@@ -61,35 +61,20 @@ impl Tables<'_> {
     }
 
     /// Counts routes to a destination in what each role is routed by.
-    fn count_by_role(
-        &self,
-        next: &[Option<ChannelId>],
-        to: &To<'_>,
-        loads: &mut Loads<u64>,
-        count: fn(&mut u64, u64),
-    ) {
+    fn count_by_role(&self, tree: &InTree, to: &To<'_>, loads: &mut Loads<u64>, count: fn(&mut u64, u64)) {
         loads.count(self.fabric.duty(to.end).role, |times, load| {
-            (0..times).for_each(|_| self.count(next, to, load, count));
+            (0..times).for_each(|_| self.count(tree, to, load, count));
         });
     }
 
     /// The next hops to a destination, with less load where that is possible.
     ///
     /// - `load`: by channel, of other destinations.
-    fn lighter(
-        &self,
-        old: &[Option<ChannelId>],
-        to: &To<'_>,
-        graph: &mut Graph<'_>,
-        load: &[u64],
-    ) -> Vec<Option<ChannelId>> {
+    fn lighter(&self, old: &InTree, graph: &mut Graph<'_>, load: &[u64]) -> Vec<Option<ChannelId>> {
         let channels = self.fabric.channels();
-        let mut next = old.to_vec();
-        let mut length: Vec<usize> = self.fabric.switch_ids().map(|s| self.path(old, s).count()).collect();
-        let mut outward: Vec<SwitchId> = self.fabric.switch_ids().filter(|&s| s != to.target).collect();
-        outward.sort_by_key(|s| length[s.index()]);
-        let mut sums: Vec<u64> = vec![0; old.len()];
-        for s in outward {
+        let (mut next, mut length) = (old.next.clone(), old.hops.clone());
+        let mut sums: Vec<u64> = vec![0; next.len()];
+        for &s in &old.outward {
             let Some(here) = next[s.index()] else { continue };
             let sum = |channel: ChannelId| sums[channels.get(channel).to.index()] + load[channel.index()];
             let least = sum(here) - sum(here) / LESS;

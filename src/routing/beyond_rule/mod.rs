@@ -60,8 +60,8 @@ type Way = Vec<(SwitchId, ChannelId)>;
 /// - `ascent`: how packets of the tables ascend.
 /// - `forwarding`: complete tables.
 ///
-/// Cost: O(D S) with D LIDs and S switches for the graph, and the steps. Levelling takes O(S (H + d)) for each destination
-/// more, with paths of H hops and switches of d channels.
+/// Cost: O(D S log S) with D LIDs and S switches, and the steps. Levelling takes O(S (log S + d)) for each destination more, with
+/// switches of d channels.
 pub fn refit(
     fabric: &Fabric,
     hops: &Hops,
@@ -123,6 +123,16 @@ fn follow(followers: &[(Lid, To<'_>)], forwarding: &mut Forwarding) {
     }
 }
 
+/// The paths of all switches to one destination.
+struct InTree {
+    /// By switch; `None` at the target.
+    next: Vec<Option<ChannelId>>,
+    /// By switch.
+    hops: Vec<u16>,
+    /// The switches with a next hop, by hops.
+    outward: Vec<SwitchId>,
+}
+
 /// The tables in words of the fabric.
 struct Tables<'a> {
     fabric: &'a Fabric,
@@ -140,6 +150,30 @@ impl Tables<'_> {
         self.fabric.switch_ids().map(|s| next(s).filter(|_| s != to.target)).collect()
     }
 
+    /// Cost: O(S log S) with S switches.
+    fn in_tree(&self, next: Vec<Option<ChannelId>>) -> InTree {
+        const UNKNOWN: u16 = u16::MAX;
+        let channels = self.fabric.channels();
+        let mut hops: Vec<u16> = next.iter().map(|next| if next.is_some() { UNKNOWN } else { 0 }).collect();
+        let mut trail = Vec::new();
+        for s in self.fabric.switch_ids() {
+            let mut at = s;
+            while let Some(channel) = next[at.index()].filter(|_| hops[at.index()] == UNKNOWN) {
+                trail.push(at);
+                at = channels.get(channel).to;
+            }
+            let mut behind = hops[at.index()];
+            while let Some(s) = trail.pop() {
+                behind += 1;
+                hops[s.index()] = behind;
+            }
+        }
+        let mut outward: Vec<SwitchId> =
+            self.fabric.switch_ids().filter(|s| next[s.index()].is_some()).collect();
+        outward.sort_by_key(|s| hops[s.index()]);
+        InTree { next, hops, outward }
+    }
+
     /// The switches on a path, each with its next hop.
     fn path<'n>(
         &'n self,
@@ -155,37 +189,39 @@ impl Tables<'_> {
     }
 
     /// The adapters whose paths are detours.
-    fn detours(&self, next: &[Option<ChannelId>], to: &To<'_>) -> u64 {
-        let bent = self.fabric.switch_ids().filter(|&s| self.is_detour(next, to, s));
+    fn detours(&self, tree: &InTree, to: &To<'_>) -> u64 {
+        let row = self.hops.row(to.target);
+        let bent = self.fabric.switch_ids().filter(|s| tree.hops[s.index()] > u16::from(row[s.index()]));
         bent.map(|s| self.adapters[s.index()]).sum()
     }
 
     /// Counts the routes to a destination: `count` adds them to the load of a channel, or takes them off.
-    fn count(&self, next: &[Option<ChannelId>], to: &To<'_>, load: &mut [u64], count: fn(&mut u64, u64)) {
-        let (routes, times) = self.demand.to(to.end);
+    ///
+    /// Cost: O(S) with S switches.
+    fn count(&self, tree: &InTree, to: &To<'_>, load: &mut [u64], count: fn(&mut u64, u64)) {
+        let channels = self.fabric.channels();
         let weights = self.fabric.weights().by_channel();
-        for s in self.fabric.switch_ids() {
-            let routes = routes[s.index()] * times;
-            let mut add = |c: ChannelId| count(&mut load[c.index()], routes * u64::from(weights[c.index()]));
-            self.path(next, s).for_each(|(_, c)| add(c));
+        let (routes, times) = self.demand.to(to.end);
+        let mut flow = routes.to_vec();
+        for s in tree.outward.iter().rev() {
+            let Some(channel) = tree.next[s.index()] else { continue };
+            let routes = flow[s.index()];
+            count(&mut load[channel.index()], routes * times * u64::from(weights[channel.index()]));
+            flow[channels.get(channel).to.index()] += routes;
         }
     }
 
     /// Writes the paths to a destination, and counts what they change for adapters.
-    fn write(
-        &self,
-        (old, new): (&[Option<ChannelId>], &[Option<ChannelId>]),
-        to: &To<'_>,
-        forwarding: &mut Forwarding,
-    ) {
+    fn write(&self, (old, new): (&InTree, &InTree), to: &To<'_>, forwarding: &mut Forwarding) {
         if to.end.is_adapter() {
             forwarding.detours = forwarding.detours + self.detours(new, to) - self.detours(old, to);
             self.count(old, to, &mut forwarding.load, |load, routes| *load -= routes);
             self.count(new, to, &mut forwarding.load, |load, routes| *load += routes);
         }
+        let ports = forwarding.lft.to_mut(to.lid);
         for s in self.fabric.switch_ids() {
-            if let Some(channel) = new[s.index()] {
-                forwarding.lft.set(s, to.lid, self.fabric.channels().get(channel).out_port);
+            if let Some(channel) = new.next[s.index()] {
+                ports[s.index()] = self.fabric.channels().get(channel).out_port.0;
             }
         }
     }

@@ -39,11 +39,13 @@ impl Tables<'_> {
     ///
     /// - `most`: steps of the graph, of all destinations.
     fn straighten_to(&self, to: &To<'_>, graph: &mut Graph<'_>, most: u64, forwarding: &mut Forwarding) {
-        let mut next = self.read(forwarding, to);
-        let old = next.clone();
+        let old = self.in_tree(self.read(forwarding, to));
+        let mut next = old.next.clone();
+        let row = self.hops.row(to.target);
+        let is_bent = |s: &SwitchId| old.hops[s.index()] > u16::from(row[s.index()]);
         let senders = self.fabric.switch_ids().filter(|s| self.adapters[s.index()] > 0);
-        let mut detours: Vec<SwitchId> = senders.filter(|&s| self.is_detour(&next, to, s)).collect();
-        detours.sort_by_key(|&s| self.hops.get(s, to.target));
+        let mut detours: Vec<SwitchId> = senders.filter(is_bent).collect();
+        detours.sort_by_key(|s| row[s.index()]);
         for &s in &detours {
             if graph.steps() < most && self.is_detour(&next, to, s) {
                 let ways = self.shortest(&next, to, s, &forwarding.load);
@@ -54,8 +56,8 @@ impl Tables<'_> {
                 }
             }
         }
-        if next != old {
-            self.write((&old, &next), to, forwarding);
+        if next != old.next {
+            self.write((&old, &self.in_tree(next)), to, forwarding);
         }
     }
 
