@@ -128,6 +128,8 @@ struct Tree<'a> {
     rule: &'a Rule,
     /// Routes on the hottest channel as a pass begins: no channel gets more.
     largest: u64,
+    /// One over that.
+    scale: f64,
     /// By channel.
     carried: Vec<Carried>,
     /// By switch on the path that is to change: what all channels before it cost less without its routes. Others have an
@@ -145,6 +147,7 @@ impl<'a> Tree<'a> {
             paths: InTree::new(fabric, adapters),
             rule,
             largest: 1,
+            scale: 1.0,
             carried: Vec::new(),
             saved: vec![(0, 0.0); fabric.num_switches()],
             number: 0,
@@ -155,6 +158,7 @@ impl<'a> Tree<'a> {
     /// Begins a pass with these loads.
     fn begin(&mut self, load: &[u64], largest: u64) {
         self.largest = largest.max(1);
+        self.scale = 1.0 / self.largest as f64;
         let weights = self.paths.fabric.weights().by_channel();
         let channels = self.paths.fabric.channels().as_slice().iter().zip(weights).zip(load);
         let carried = channels.map(|((c, &weight), &load)| Carried {
@@ -189,7 +193,7 @@ impl<'a> Tree<'a> {
 
     /// The price of a load.
     fn price(&self, load: u64) -> f64 {
-        let share = load as f64 / self.largest as f64;
+        let share = load as f64 * self.scale;
         let square = share * share;
         let fourth = square * square;
         fourth * fourth
