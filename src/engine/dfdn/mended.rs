@@ -92,7 +92,7 @@ pub(super) fn mended<'a>(
         enough: if has_layers { u64::MAX } else { one_sl.largest },
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
-    let then = Objective { task, reference: one_sl.reference };
+    let then = Objective { task, reference: one_sl.reference, one_sl_alone: false };
     let mut best: Option<Priced> = None;
     let mut tried: Vec<(bool, Mended)> = Vec::new();
     for choice in Choice::all() {

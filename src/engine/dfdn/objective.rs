@@ -36,6 +36,8 @@ use crate::tables::Lft;
 pub(super) struct Objective<'a> {
     pub(super) task: Task<'a>,
     pub(super) reference: Reference,
+    /// Whether tables with several SLs are of no use.
+    pub(super) one_sl_alone: bool,
 }
 
 /// What P-SSSP comes to.
@@ -110,7 +112,7 @@ impl Reference {
 impl<'a> Objective<'a> {
     /// Cost: that of [`sssp_to_adapters`]; with unlike rates that of [`relieve`] more.
     pub(super) fn new(task: Task<'a>) -> Self {
-        Self { task, reference: Reference::new(task) }
+        Self { task, reference: Reference::new(task), one_sl_alone: false }
     }
 
     /// Whether tables may come down to the [floor] of the load, and P-SSSP takes so long that this is worth a look: an even
@@ -131,7 +133,7 @@ impl<'a> Objective<'a> {
         let is_at_floor = forwarding.complete && floor(task.fabric).is_some_and(|floor| load <= floor);
         is_at_floor.then(|| {
             let bandwidth = quick_bisection(task.fabric, &forwarding.lft);
-            Self { task, reference: Reference { load, bandwidth } }
+            Self { task, reference: Reference { load, bandwidth }, one_sl_alone: false }
         })
     }
 

@@ -154,7 +154,11 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
     let candidates = search.compared();
     let promising = promising(objective.task, &candidates);
     let one = match one_sl_plan(objective, by, &promising) {
-        Ok(plan) if !plan.is_slow(settings) => return Ok(plan),
+        Ok(plan) if objective.one_sl_alone || !plan.is_slow(settings) => return Ok(plan),
+        Err(_) if objective.one_sl_alone => {
+            let source = LanesError::TooFewSls { needed: 2, offered: 1 };
+            return Err(EngineError::Lanes { engine: "dfdn", source });
+        }
         one => one,
     };
     let several = |with_tree| several_sls_plan(objective, by, search, with_tree);

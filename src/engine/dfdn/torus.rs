@@ -3,12 +3,13 @@
 use super::beyond_rule::{for_detours, is_small_enough};
 use super::build::{Multicast, one_sl_lanes, plan};
 use super::candidates::BalanceBy;
+use super::estimate::Budget;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
 use super::tuning::{COMPARED_PAIRS, SEARCHED_TORUS, VL};
 use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
-use crate::engine::{EngineError, Lineage, Prefer, Task};
+use crate::engine::{Balance, EngineError, Lineage, Prefer, Task};
 use crate::fabric::{ChannelId, Fabric};
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
 use crate::multicast::{McastTrees, given_tree, grid_trees, staggered_tree};
@@ -100,13 +101,15 @@ pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
     Some(Priced::free(plan))
 }
 
-/// On damaged tori without long rings: the limits with at most three VLs. The search seldom has fewer detours on four.
+/// On damaged grids: the limits with at most three VLs. A search for labels seldom has fewer detours on four. Small ones are
+/// [searched for less](super::searched::or_by_less) anyway, and large ones would be searched twice for too long. Stable
+/// tables seldom cost so little that there is no second search.
 pub(super) fn fewer_vls(task: Task<'_>) -> Option<LaneLimits> {
     let limits = LaneLimits { vls: LabelledRoutes::VLS, ..task.limits };
-    // A ring of four counts as two paths of two.
-    let is_torus = |grid: &Grid| grid.dimensions().iter().all(|d| d.ring || d.length == 2);
-    let grid = (task.limits.vls > limits.vls).then(|| Grid::find(task.fabric)).flatten()?;
-    (is_torus(&grid) && !grid.is_whole()).then_some(limits)
+    let is_stable = task.settings.balance == Balance::Stable;
+    let is_tried = !is_stable && Budget::searches_are_cheap(task.fabric) && !Budget::is_small(task.fabric);
+    let is_damaged = || Grid::find(task.fabric).is_some_and(|grid| !grid.is_whole());
+    (task.limits.vls > limits.vls && is_tried && is_damaged()).then_some(limits)
 }
 
 impl Candidate {
