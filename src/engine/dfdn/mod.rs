@@ -128,6 +128,13 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     }
 }
 
+/// Routes on a torus with long rings in dimension order, elsewhere [`anew`]: on some damaged grids [with fewer VLs](fewer_vls)
+/// first. Where one SL costs too much on a damaged grid, dimension order with several SLs counts too.
+///
+/// - `objective`: of the task, where it is known already.
+///
+/// # Errors
+/// Those of [`searched_plan`].
 fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
     if let Some(found) = torus_plan(task, objective) {
         return found;

@@ -70,7 +70,7 @@ impl Tables<'_> {
         most: u64,
         found: &mut Forwarding,
     ) -> Option<()> {
-        let old = self.in_tree(self.read(found, to));
+        let old = self.paths_to(self.read(found, to));
         let mut next = old.next.clone();
         without.iter().for_each(|s| next[s.index()] = None);
         let mut paths = Paths { tables: self, to, graph, next, load: &found.load, most };
@@ -81,7 +81,7 @@ impl Tables<'_> {
                 return None;
             }
         }
-        let new = self.in_tree(paths.next);
+        let new = self.paths_to(paths.next);
         self.write((&old, &new), to, found);
         Some(())
     }

@@ -1,7 +1,7 @@
 //! Paths that move to channels with less load.
 
 use super::graph::Graph;
-use super::{InTree, Tables, To};
+use super::{PathsTo, Tables, To};
 use crate::fabric::ChannelId;
 use crate::routing::demand::Loads;
 use crate::routing::under_rule::Forwarding;
@@ -35,8 +35,8 @@ impl Tables<'_> {
         }
         let mut loads = Loads::<u64>::new(&self.demand);
         for to in leading {
-            let tree = self.in_tree(self.read(forwarding, to));
-            self.count_by_role(&tree, to, &mut loads, |load, routes| *load += routes);
+            let paths = self.paths_to(self.read(forwarding, to));
+            self.count_by_role(&paths, to, &mut loads, |load, routes| *load += routes);
         }
         let (begun, mut moved) = (graph.steps(), 0);
         for (turn, to) in (0..PASSES).flat_map(|_| leading.iter().enumerate()) {
@@ -46,10 +46,10 @@ impl Tables<'_> {
             if turn == 0 {
                 graph.forget();
             }
-            let old = self.in_tree(self.read(forwarding, to));
+            let old = self.paths_to(self.read(forwarding, to));
             self.count_by_role(&old, to, &mut loads, |load, routes| *load -= routes);
             let role = self.fabric.duty(to.end).role;
-            let new = self.in_tree(self.lighter(&old, graph, loads.of(role)));
+            let new = self.paths_to(self.lighter(&old, graph, loads.of(role)));
             self.count_by_role(&new, to, &mut loads, |load, routes| *load += routes);
             let changed = old.next.iter().zip(&new.next).filter(|(old, new)| old != new).count() as u64;
             if changed > 0 {
@@ -61,16 +61,16 @@ impl Tables<'_> {
     }
 
     /// Counts routes to a destination in what each role is routed by.
-    fn count_by_role(&self, tree: &InTree, to: &To<'_>, loads: &mut Loads<u64>, count: fn(&mut u64, u64)) {
+    fn count_by_role(&self, paths: &PathsTo, to: &To<'_>, loads: &mut Loads<u64>, count: fn(&mut u64, u64)) {
         loads.count(self.fabric.duty(to.end).role, |times, load| {
-            (0..times).for_each(|_| self.count(tree, to, load, count));
+            (0..times).for_each(|_| self.count(paths, to, load, count));
         });
     }
 
     /// The next hops to a destination, with less load where that is possible.
     ///
     /// - `load`: by channel, of other destinations.
-    fn lighter(&self, old: &InTree, graph: &mut Graph<'_>, load: &[u64]) -> Vec<Option<ChannelId>> {
+    fn lighter(&self, old: &PathsTo, graph: &mut Graph<'_>, load: &[u64]) -> Vec<Option<ChannelId>> {
         let channels = self.fabric.channels();
         let (mut next, mut length) = (old.next.clone(), old.hops.clone());
         let mut sums: Vec<u64> = vec![0; next.len()];

@@ -124,7 +124,7 @@ fn follow(followers: &[(Lid, To<'_>)], forwarding: &mut Forwarding) {
 }
 
 /// The paths of all switches to one destination.
-struct InTree {
+struct PathsTo {
     /// By switch; `None` at the target.
     next: Vec<Option<ChannelId>>,
     /// By switch.
@@ -151,7 +151,7 @@ impl Tables<'_> {
     }
 
     /// Cost: O(S log S) with S switches.
-    fn in_tree(&self, next: Vec<Option<ChannelId>>) -> InTree {
+    fn paths_to(&self, next: Vec<Option<ChannelId>>) -> PathsTo {
         const UNKNOWN: u16 = u16::MAX;
         let channels = self.fabric.channels();
         let mut hops: Vec<u16> = next.iter().map(|next| if next.is_some() { UNKNOWN } else { 0 }).collect();
@@ -171,7 +171,7 @@ impl Tables<'_> {
         let mut outward: Vec<SwitchId> =
             self.fabric.switch_ids().filter(|s| next[s.index()].is_some()).collect();
         outward.sort_by_key(|s| hops[s.index()]);
-        InTree { next, hops, outward }
+        PathsTo { next, hops, outward }
     }
 
     /// The switches on a path, each with its next hop.
@@ -189,22 +189,22 @@ impl Tables<'_> {
     }
 
     /// The adapters whose paths are detours.
-    fn detours(&self, tree: &InTree, to: &To<'_>) -> u64 {
+    fn detours(&self, paths: &PathsTo, to: &To<'_>) -> u64 {
         let row = self.hops.row(to.target);
-        let bent = self.fabric.switch_ids().filter(|s| tree.hops[s.index()] > u16::from(row[s.index()]));
+        let bent = self.fabric.switch_ids().filter(|s| paths.hops[s.index()] > u16::from(row[s.index()]));
         bent.map(|s| self.adapters[s.index()]).sum()
     }
 
     /// Counts the routes to a destination: `count` adds them to the load of a channel, or takes them off.
     ///
     /// Cost: O(S) with S switches.
-    fn count(&self, tree: &InTree, to: &To<'_>, load: &mut [u64], count: fn(&mut u64, u64)) {
+    fn count(&self, paths: &PathsTo, to: &To<'_>, load: &mut [u64], count: fn(&mut u64, u64)) {
         let channels = self.fabric.channels();
         let weights = self.fabric.weights().by_channel();
         let (routes, times) = self.demand.to(to.end);
         let mut flow = routes.to_vec();
-        for s in tree.outward.iter().rev() {
-            let Some(channel) = tree.next[s.index()] else { continue };
+        for s in paths.outward.iter().rev() {
+            let Some(channel) = paths.next[s.index()] else { continue };
             let routes = flow[s.index()];
             count(&mut load[channel.index()], routes * times * u64::from(weights[channel.index()]));
             flow[channels.get(channel).to.index()] += routes;
@@ -212,7 +212,7 @@ impl Tables<'_> {
     }
 
     /// Writes the paths to a destination, and counts what they change for adapters.
-    fn write(&self, (old, new): (&InTree, &InTree), to: &To<'_>, forwarding: &mut Forwarding) {
+    fn write(&self, (old, new): (&PathsTo, &PathsTo), to: &To<'_>, forwarding: &mut Forwarding) {
         if to.end.is_adapter() {
             forwarding.detours = forwarding.detours + self.detours(new, to) - self.detours(old, to);
             self.count(old, to, &mut forwarding.load, |load, routes| *load -= routes);

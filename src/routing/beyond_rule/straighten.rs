@@ -39,7 +39,7 @@ impl Tables<'_> {
     ///
     /// - `most`: steps of the graph, of all destinations.
     fn straighten_to(&self, to: &To<'_>, graph: &mut Graph<'_>, most: u64, forwarding: &mut Forwarding) {
-        let old = self.in_tree(self.read(forwarding, to));
+        let old = self.paths_to(self.read(forwarding, to));
         let mut next = old.next.clone();
         let row = self.hops.row(to.target);
         let is_bent = |s: &SwitchId| old.hops[s.index()] > u16::from(row[s.index()]);
@@ -57,7 +57,7 @@ impl Tables<'_> {
             }
         }
         if next != old.next {
-            self.write((&old, &self.in_tree(next)), to, forwarding);
+            self.write((&old, &self.paths_to(next)), to, forwarding);
         }
     }
 
