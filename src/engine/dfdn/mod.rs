@@ -139,15 +139,20 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     if let Some(found) = torus_plan(task, objective) {
         return found;
     }
-    let limits = fewer_vls(task);
-    let objective = objective.or_else(|| limits.map(|_| Objective::new(task)));
-    let within = limits.zip(objective).and_then(|(limits, objective)| one_sl_anew(objective.within(limits)));
+    let fewer = fewer_vls(task);
+    let objective = objective.or_else(|| fewer.map(|_| Objective::new(task)));
+    let within = fewer.zip(objective).and_then(|((limits, suffices), objective)| {
+        let found = one_sl_anew(objective.within(limits))?;
+        // Where nothing with several SLs is cheaper, it suffices too.
+        Some((suffices || found.price < task.settings.max_loss, found))
+    });
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
     let found = match within {
-        // Nothing with several SLs is cheaper.
-        Some(within) if within.price < task.settings.max_loss => Ok(within),
-        Some(within) => Ok(anew(task, objective).into_iter().fold(within, better)),
-        None => anew(task, objective),
+        Some((true, within)) => Ok(within),
+        Some((false, within)) if !within.is_slow(task.settings) => {
+            Ok(anew(task, objective).into_iter().fold(within, better))
+        }
+        _ => anew(task, objective),
     };
     if found.as_ref().is_ok_and(|found| found.has_one_sl() && !found.is_slow(task.settings)) {
         return found;
@@ -156,12 +161,11 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     damaged_grid_plan(task, objective).filter(is_better).map_or(found, Ok)
 }
 
-/// [`anew`], if that takes one SL, and no more detours and bandwidth than it may.
+/// [`anew`], if that takes one SL and no more detours than it may.
 fn one_sl_anew(objective: Objective<'_>) -> Option<Priced> {
     let task = objective.task;
     let found = anew(task, Some(Objective { one_sl_alone: true, ..objective })).ok()?;
-    let is_allowed = |found: &Priced| found.detours <= limit(task.settings) && !found.is_slow(task.settings);
-    Some(found).filter(|found| found.has_one_sl() && is_allowed(found))
+    (found.has_one_sl() && found.detours <= limit(task.settings)).then_some(found)
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.

@@ -101,15 +101,19 @@ pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
     Some(Priced::free(plan))
 }
 
-/// On damaged grids: the limits with at most three VLs. A search for labels seldom has fewer detours on four. Small ones are
+/// On some damaged grids: the limits with at most three VLs, and whether one SL within these is enough whatever it costs.
+///
+/// A search for labels seldom has fewer detours on four. On tori without long rings it is enough. Of other grids, small ones are
 /// [searched for less](super::searched::or_by_less) anyway, and large ones would be searched twice for too long. Stable
 /// tables seldom cost so little that there is no second search.
-pub(super) fn fewer_vls(task: Task<'_>) -> Option<LaneLimits> {
+pub(super) fn fewer_vls(task: Task<'_>) -> Option<(LaneLimits, bool)> {
     let limits = LaneLimits { vls: LabelledRoutes::VLS, ..task.limits };
-    let is_stable = task.settings.balance == Balance::Stable;
-    let is_tried = !is_stable && Budget::searches_are_cheap(task.fabric) && !Budget::is_small(task.fabric);
-    let is_damaged = || Grid::find(task.fabric).is_some_and(|grid| !grid.is_whole());
-    (task.limits.vls > limits.vls && is_tried && is_damaged()).then_some(limits)
+    let grid = (task.limits.vls > limits.vls).then(|| Grid::find(task.fabric)).flatten()?;
+    // A ring of four counts as two paths of two.
+    let is_torus = grid.dimensions().iter().all(|d| d.ring || d.length == 2);
+    let is_medium = Budget::searches_are_cheap(task.fabric) && !Budget::is_small(task.fabric);
+    let is_tried = is_torus || is_medium && task.settings.balance != Balance::Stable;
+    (is_tried && !grid.is_whole()).then_some((limits, is_torus))
 }
 
 impl Candidate {
