@@ -107,6 +107,34 @@ fn with_and_without_adapters(fabric: &Fabric) -> (Vec<SwitchId>, Vec<SwitchId>) 
     fabric.switch_ids().partition(|&s| fabric.num_adapters_on(s) > 0)
 }
 
+/// Of a switch whose hops are not counted.
+const UNCOUNTED: u16 = u16::MAX;
+
+/// Counts the hops of all paths to one destination. A switch on a loop, or before one, stays uncounted.
+///
+/// - `hops`: by switch; what is counted already is where paths end.
+/// - `ahead`: where a switch that is not counted sends packets.
+///
+/// Cost: O(S) with S switches.
+fn count_hops(hops: &mut [u16], ahead: impl Fn(SwitchId) -> SwitchId) {
+    let mut trail = Vec::new();
+    for s in (0..hops.len()).map(SwitchId::at) {
+        let mut at = s;
+        while hops[at.index()] == UNCOUNTED && trail.len() < hops.len() {
+            trail.push(at);
+            at = ahead(at);
+        }
+        let mut behind = hops[at.index()];
+        if behind == UNCOUNTED {
+            trail.clear();
+        }
+        while let Some(s) = trail.pop() {
+            behind += 1;
+            hops[s.index()] = behind;
+        }
+    }
+}
+
 /// How many adapter end ports each switch has.
 fn adapters_by_switch(fabric: &Fabric) -> Vec<u64> {
     fabric.switch_ids().map(|s| fabric.num_adapters_on(s) as u64).collect()

@@ -141,15 +141,16 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     }
     let fewer = fewer_vls(task);
     let objective = objective.or_else(|| fewer.map(|_| Objective::new(task)));
-    let within = fewer.zip(objective).and_then(|((limits, suffices), objective)| {
-        let found = one_sl_anew(objective.within(limits))?;
-        // Where nothing with several SLs is cheaper, it suffices too.
-        Some((suffices || found.price < task.settings.max_loss, found))
-    });
+    let within =
+        fewer.zip(objective).and_then(|((limits, _), objective)| one_sl_anew(objective.within(limits)));
+    // Nothing with several SLs is cheaper than `max_loss`.
+    let suffices = |within: &Priced| {
+        fewer.is_some_and(|(_, suffices)| suffices) || within.price < task.settings.max_loss
+    };
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
     let found = match within {
-        Some((true, within)) => Ok(within),
-        Some((false, within)) if !within.is_slow(task.settings) => {
+        Some(within) if suffices(&within) => Ok(within),
+        Some(within) if !within.is_slow(task.settings) => {
             Ok(anew(task, objective).into_iter().fold(within, better))
         }
         _ => anew(task, objective),

@@ -74,8 +74,7 @@ impl Tables<'_> {
         let channels = self.fabric.channels();
         let (mut next, mut length) = (old.next.clone(), old.hops.clone());
         let mut sums: Vec<u64> = vec![0; next.len()];
-        for &s in &old.outward {
-            let Some(here) = next[s.index()] else { continue };
+        for &(s, here) in &old.outward {
             let sum = |channel: ChannelId| sums[channels.get(channel).to.index()] + load[channel.index()];
             let least = sum(here) - sum(here) / LESS;
             let others = channels

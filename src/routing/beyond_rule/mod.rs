@@ -18,7 +18,7 @@ pub use self::complete::complete;
 use self::graph::Graph;
 use super::demand::Demand;
 use super::under_rule::Forwarding;
-use super::{Hops, adapters_by_switch, ends_on};
+use super::{Hops, UNCOUNTED, adapters_by_switch, count_hops, ends_on};
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::{Labels, Rule, VirtualChannelOrder};
 use crate::tables::McastGroup;
@@ -129,8 +129,15 @@ struct PathsTo {
     next: Vec<Option<ChannelId>>,
     /// By switch.
     hops: Vec<u16>,
-    /// The switches with a next hop, by hops.
-    outward: Vec<SwitchId>,
+    /// The switches with a next hop, each with that, by hops.
+    outward: Way,
+}
+
+impl PathsTo {
+    /// - `row`: by switch, the hops of a shortest path.
+    fn is_detour(&self, row: &[u8], s: SwitchId) -> bool {
+        self.hops[s.index()] > u16::from(row[s.index()])
+    }
 }
 
 /// The tables in words of the fabric.
@@ -152,25 +159,13 @@ impl Tables<'_> {
 
     /// Cost: O(S log S) with S switches.
     fn paths_to(&self, next: Vec<Option<ChannelId>>) -> PathsTo {
-        const UNKNOWN: u16 = u16::MAX;
         let channels = self.fabric.channels();
-        let mut hops: Vec<u16> = next.iter().map(|next| if next.is_some() { UNKNOWN } else { 0 }).collect();
-        let mut trail = Vec::new();
-        for s in self.fabric.switch_ids() {
-            let mut at = s;
-            while let Some(channel) = next[at.index()].filter(|_| hops[at.index()] == UNKNOWN) {
-                trail.push(at);
-                at = channels.get(channel).to;
-            }
-            let mut behind = hops[at.index()];
-            while let Some(s) = trail.pop() {
-                behind += 1;
-                hops[s.index()] = behind;
-            }
-        }
-        let mut outward: Vec<SwitchId> =
-            self.fabric.switch_ids().filter(|s| next[s.index()].is_some()).collect();
-        outward.sort_by_key(|s| hops[s.index()]);
+        let mut hops: Vec<u16> = next.iter().map(|next| next.map_or(0, |_| UNCOUNTED)).collect();
+        let ahead = |s: SwitchId| next[s.index()].map_or(s, |channel| channels.get(channel).to);
+        count_hops(&mut hops, ahead);
+        let next_hop = |s: SwitchId| Some((s, next[s.index()]?));
+        let mut outward: Way = self.fabric.switch_ids().filter_map(next_hop).collect();
+        outward.sort_by_key(|(s, _)| hops[s.index()]);
         PathsTo { next, hops, outward }
     }
 
@@ -191,7 +186,7 @@ impl Tables<'_> {
     /// The adapters whose paths are detours.
     fn detours(&self, paths: &PathsTo, to: &To<'_>) -> u64 {
         let row = self.hops.row(to.target);
-        let bent = self.fabric.switch_ids().filter(|s| paths.hops[s.index()] > u16::from(row[s.index()]));
+        let bent = self.fabric.switch_ids().filter(|&s| paths.is_detour(row, s));
         bent.map(|s| self.adapters[s.index()]).sum()
     }
 
@@ -203,8 +198,7 @@ impl Tables<'_> {
         let weights = self.fabric.weights().by_channel();
         let (routes, times) = self.demand.to(to.end);
         let mut flow = routes.to_vec();
-        for s in paths.outward.iter().rev() {
-            let Some(channel) = paths.next[s.index()] else { continue };
+        for &(s, channel) in paths.outward.iter().rev() {
             let routes = flow[s.index()];
             count(&mut load[channel.index()], routes * times * u64::from(weights[channel.index()]));
             flow[channels.get(channel).to.index()] += routes;

@@ -42,9 +42,8 @@ impl Tables<'_> {
         let old = self.paths_to(self.read(forwarding, to));
         let mut next = old.next.clone();
         let row = self.hops.row(to.target);
-        let is_bent = |s: &SwitchId| old.hops[s.index()] > u16::from(row[s.index()]);
         let senders = self.fabric.switch_ids().filter(|s| self.adapters[s.index()] > 0);
-        let mut detours: Vec<SwitchId> = senders.filter(is_bent).collect();
+        let mut detours: Vec<SwitchId> = senders.filter(|&s| old.is_detour(row, s)).collect();
         detours.sort_by_key(|s| row[s.index()]);
         for &s in &detours {
             if graph.steps() < most && self.is_detour(&next, to, s) {

@@ -2,6 +2,7 @@
 
 use crate::fabric::{ChannelId, Fabric, PortNum, SwitchId};
 use crate::ordering::Rule;
+use crate::routing::{UNCOUNTED, count_hops};
 
 /// A next hop for each switch, all leading to one target over legal paths.
 pub(super) struct InTree<'a> {
@@ -31,7 +32,6 @@ impl<'a> InTree<'a> {
 
     /// Takes the paths of forwarding tables. Returns false where some switch has none.
     pub(super) fn read(&mut self, target: SwitchId, ports: &[u8]) -> bool {
-        const UNKNOWN: u16 = u16::MAX;
         let channels = self.fabric.channels();
         self.target = target;
         for s in self.fabric.switch_ids().filter(|&s| s != target) {
@@ -43,25 +43,10 @@ impl<'a> InTree<'a> {
             let (_, to) = self.next[s.index()];
             self.before[to.index()] += 1;
         }
-        self.length.fill(UNKNOWN);
+        self.length.fill(UNCOUNTED);
         self.length[target.index()] = 0;
-        let mut trail = Vec::new();
-        for s in self.fabric.switch_ids() {
-            let mut at = s;
-            while self.length[at.index()] == UNKNOWN {
-                if trail.len() > ports.len() {
-                    return false;
-                }
-                trail.push(at);
-                (_, at) = self.next[at.index()];
-            }
-            let mut length = self.length[at.index()];
-            while let Some(at) = trail.pop() {
-                length += 1;
-                self.length[at.index()] = length;
-            }
-        }
-        true
+        count_hops(&mut self.length, |s| self.next[s.index()].1);
+        !self.length.contains(&UNCOUNTED)
     }
 
     /// The channel over which a switch goes on.

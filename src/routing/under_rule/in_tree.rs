@@ -3,7 +3,7 @@
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::demand::Demand;
-use crate::routing::{Hops, adapters_by_switch};
+use crate::routing::{Hops, UNCOUNTED, adapters_by_switch, count_hops};
 use crate::tables::Lft;
 
 /// Share of the adapter pairs whose path to the base LID is longer than the shortest. A LID that some switch has no
@@ -137,29 +137,12 @@ impl<'a> InTree<'a> {
 
     /// Computes the lengths, and sorts the switches by them: that order serves all trees of shortest paths to the target.
     fn sort(&mut self) {
-        const UNKNOWN: u16 = u16::MAX;
         let Self { length, order, place, target, ahead, .. } = self;
-        length.fill(UNKNOWN);
+        length.fill(UNCOUNTED);
         length[target.index()] = 0;
+        count_hops(length, |s| ahead[s.index()]);
         order.clear();
-        let mut trail = Vec::new();
-        for s in self.fabric.switch_ids() {
-            let mut at = s;
-            while length[at.index()] == UNKNOWN && trail.len() < length.len() {
-                trail.push(at);
-                at = ahead[at.index()];
-            }
-            let mut hops = length[at.index()];
-            if hops == UNKNOWN {
-                // It does not arrive.
-                trail.clear();
-            }
-            while let Some(at) = trail.pop() {
-                hops += 1;
-                length[at.index()] = hops;
-                order.push(at);
-            }
-        }
+        order.extend(self.fabric.switch_ids().filter(|s| s != target && length[s.index()] != UNCOUNTED));
         order.sort_unstable_by_key(|s| length[s.index()]);
         place[target.index()] = 0;
         order.iter().zip(1..).for_each(|(s, number)| place[s.index()] = number);
