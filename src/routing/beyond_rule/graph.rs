@@ -199,20 +199,18 @@ impl<'a> Graph<'a> {
     /// Changes entries to one destination whose packets are there. The last change made decides.
     pub(super) fn reroute(&mut self, next: &mut NextHops, changes: &[(SwitchId, ChannelId)]) {
         // Packets from these, and from two hops behind them, begin with other turns.
-        let mut affected = Vec::new();
         for &(s, to) in changes {
-            for s in self.behind(next, s) {
-                if !affected.contains(&s) {
-                    affected.push(s);
-                }
-            }
-            let old: Vec<Start> = affected.iter().map(|&s| self.start(next, s.index())).collect();
-            old.into_iter().for_each(|start| self.count(start, -1));
+            let affected = self.behind(next, s);
+            affected.iter().for_each(|s| self.count(self.start(next, s.index()), -1));
             next[s.index()] = Some(to);
-            let new: Vec<Start> = affected.iter().map(|&s| self.start(next, s.index())).collect();
-            new.into_iter().for_each(|start| self.count(start, 1));
-            affected.clear();
+            affected.iter().for_each(|s| self.count(self.start(next, s.index()), 1));
         }
+    }
+
+    /// How packets begin that take changed entries among their first three.
+    fn starts_behind(&self, next: &NextHops, changes: &[(SwitchId, ChannelId)]) -> Vec<Start> {
+        let affected = changes.iter().flat_map(|&(s, _)| self.behind(next, s));
+        affected.map(|s| self.start(next, s.index())).collect()
     }
 
     /// A switch, and those that come to it over one or two hops.
@@ -267,29 +265,64 @@ impl<'a> Graph<'a> {
     /// Changes entries to one destination if that closes no cycle. Turns that no packets take yet may get another label for
     /// that. A dependency that closed a cycle before is not tried again.
     ///
-    /// Cost: as [`settle`](Self::settle), for each label.
+    /// Cost: as [`settle`](Self::settle), for each label; little where a dependency is not tried again.
     pub(super) fn take(&mut self, next: &mut NextHops, changes: &[(SwitchId, ChannelId)]) -> bool {
         let old = entries(next, changes);
-        self.reroute(next, changes);
-        let turns = self.touched();
-        if self.admits(Memory::Refusals) {
+        changes.iter().for_each(|&(s, to)| next[s.index()] = Some(to));
+        let starts = self.starts_behind(next, changes);
+        put_back(next, &old);
+        if self.takes(next, changes, &starts, &[], 0) {
             return true;
         }
-        let unused = |&turn: &u32| self.uses[turn as usize] == 0 && self.from[turn as usize].is_empty();
-        let unused: Vec<u32> = turns.into_iter().filter(unused).collect();
-        put_back(next, &old);
+        let is_unused = |turn: u32| self.uses[turn as usize] == 0 && self.from[turn as usize].is_empty();
+        let turns = starts.iter().flat_map(|&(first, second)| [first, second]).flatten();
+        let mut unused: Vec<u32> = turns.filter(|&turn| is_unused(turn)).collect();
+        unused.sort_unstable();
+        unused.dedup();
         (1..self.vls()).any(|label| {
             let differs = unused.iter().any(|&turn| self.label(turn) != label);
-            differs && {
-                unused.iter().for_each(|&turn| self.set_label(turn, label));
-                self.reroute(next, changes);
-                let fits = self.admits(Memory::Refusals);
-                if !fits {
-                    put_back(next, &old);
-                }
-                fits
-            }
+            differs && self.takes(next, changes, &starts, &unused, label)
         })
+    }
+
+    /// Changes entries to one destination, and labels of turns, if that closes no cycle, as far as that is known or not. What
+    /// comes to nothing leaves all as it was.
+    ///
+    /// - `starts`: how packets begin after the change.
+    /// - `relabelled`: the turns, sorted, that get this `label`.
+    fn takes(
+        &mut self,
+        next: &mut NextHops,
+        changes: &[(SwitchId, ChannelId)],
+        starts: &[Start],
+        relabelled: &[u32],
+        label: u8,
+    ) -> bool {
+        let label_of = |turn: u32| match relabelled.binary_search(&turn) {
+            Ok(_) => label,
+            Err(_) => self.label(turn),
+        };
+        let is_refused = |turn: u32, vl: u8| {
+            let at = turn as usize;
+            let is_there = self.waits.after[at] == label_of(turn) && self.waits.before[at] >> vl & 1 != 0;
+            !is_there && self.refused[at] & self.bit(vl.into(), label_of(turn)) != 0
+        };
+        let begins_refused = |&(first, second): &Start| {
+            first.is_some_and(|first| {
+                is_refused(first, 0) || second.is_some_and(|second| is_refused(second, label_of(first)))
+            })
+        };
+        if starts.iter().any(begins_refused) {
+            return false;
+        }
+        let old = entries(next, changes);
+        relabelled.iter().for_each(|&turn| self.set_label(turn, label));
+        self.reroute(next, changes);
+        let fits = self.admits(Memory::Refusals);
+        if !fits {
+            put_back(next, &old);
+        }
+        fits
     }
 
     /// Changes entries to one destination if that closes no cycle, with another label for one turn of the cycle if need be.
@@ -436,6 +469,11 @@ impl<'a> Graph<'a> {
         list
     }
 
+    /// A dependency of a turn among those that were [refused](Self::refused). With more than eight VLs some have no bit.
+    fn bit(&self, vl: usize, label: u8) -> u64 {
+        1_u64.checked_shl((vl * self.waits.vls + usize::from(label)) as u32).unwrap_or(0)
+    }
+
     /// The vertices of a dependency.
     fn ends_of(&self, (turn, vl): (u32, usize)) -> (usize, usize) {
         let (first, second) = self.ends[turn as usize];
@@ -461,9 +499,7 @@ impl<'a> Graph<'a> {
         for (&turn, needed) in touched.iter().zip(needed) {
             for vl in bits(needed & !self.waits.before[turn as usize]) {
                 let (from, to) = self.ends_of((turn, vl));
-                // With more than eight VLs some have no bit.
-                let bit = vl * self.waits.vls + usize::from(self.labels[turn as usize]);
-                let known = 1_u64.checked_shl(bit as u32).unwrap_or(0);
+                let known = self.bit(vl, self.labels[turn as usize]);
                 let refused = &mut self.refused[turn as usize];
                 if memory == Memory::Refusals && *refused & known != 0 {
                     return Some((turn, vl));

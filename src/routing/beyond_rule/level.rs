@@ -49,10 +49,11 @@ impl Tables<'_> {
             let old = self.paths_to(self.read(forwarding, to));
             self.count_by_role(&old, to, &mut loads, |load, routes| *load -= routes);
             let role = self.fabric.duty(to.end).role;
-            let new = self.paths_to(self.lighter(&old, graph, loads.of(role)));
-            self.count_by_role(&new, to, &mut loads, |load, routes| *load += routes);
-            let changed = old.next.iter().zip(&new.next).filter(|(old, new)| old != new).count() as u64;
-            if changed > 0 {
+            let next = self.lighter(&old, graph, loads.of(role));
+            let changed = old.next.iter().zip(&next).filter(|(old, new)| old != new).count() as u64;
+            let new = (changed > 0).then(|| self.paths_to(next));
+            self.count_by_role(new.as_ref().unwrap_or(&old), to, &mut loads, |load, routes| *load += routes);
+            if let Some(new) = new {
                 self.write((&old, &new), to, forwarding);
                 moved += changed;
             }
