@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::build::one_sl;
 use super::candidates::{BalanceBy, Candidate, Refinement};
-use super::estimate::{Budget, spread};
+use super::estimate::{Budget, spread, thrifty};
 use super::objective::{Measured, Objective};
 use super::orders::stable;
 use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
@@ -237,15 +237,23 @@ fn route_anyway(task: Task<'_>, mut candidate: Candidate, plain: Option<Forwardi
         task.hops.keep_dags(task.fabric);
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
-        let labelled = (2..task.limits.vls.min(STABLE_LABEL_VLS)).into_par_iter().map(|most| {
+        let is_cheap = Budget::searches_are_cheap(task.fabric);
+        let with_labels = |most| {
             let search = LabelSearch::new(&ranks, most, candidate.lookahead, &all, STABLE_LABEL_ROUNDS);
+            let search = if is_cheap { search } else { thrifty(task.settings, search) };
             let (rule, _) = search_labels(task.fabric, task.hops, search);
             let refinement = Refinement::Labels(candidate.order.clone());
             let candidate = Candidate { rule, refinement, ..candidate.clone() };
             let forwarding = candidate.route(task, BY, NoLegalPath::Detour(None));
             Stable { candidate, forwarding }
-        });
-        if let Some(labelled) = labelled.find_first(|labelled| labelled.forwarding.complete) {
+        };
+        let is_complete = |labelled: &Stable| labelled.forwarding.complete;
+        let numbers = 2..task.limits.vls.min(STABLE_LABEL_VLS);
+        let found = match is_cheap {
+            true => numbers.into_par_iter().map(with_labels).find_first(is_complete),
+            false => numbers.map(with_labels).find(is_complete),
+        };
+        if let Some(labelled) = found {
             return Some(labelled);
         }
     }
