@@ -251,27 +251,33 @@ fn one_sl_plan(
     }
 }
 
-/// The plan of a candidate with labels. Where that has no multicast tree, or too many detours, the trial with the tree
-/// reserved is beside it: that begins meanwhile.
+/// The plan of a candidate with labels. Where that has no multicast tree, or too many detours, that with the tree reserved is
+/// beside it: it is made meanwhile.
 fn with_tree_in_time(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Vec<Judged> {
     let serves = AtomicBool::new(false);
+    let order = std::slice::from_ref(&candidate.order);
+    let planned = |judged: Judged| match judged.exceeds {
+        true => vec![judged],
+        false => judged.planned(objective, by, order),
+    };
     let plain = || {
         let trial = Trial::new(objective, by, candidate);
         if !trial.forwarding.complete {
             return Vec::new();
         }
-        let judged = Judged::open(trial, objective);
-        if judged.exceeds {
-            return vec![judged];
-        }
-        let planned = judged.planned(objective, by, std::slice::from_ref(&candidate.order));
-        serves.store(planned.iter().any(|judged| judged.has_tree && !judged.exceeds), Relaxed);
+        let planned = planned(Judged::open(trial, objective));
+        let may_serve = |judged: &Judged| judged.trial.is_err() && judged.has_tree && !judged.exceeds;
+        serves.store(planned.iter().any(may_serve), Relaxed);
         planned
     };
-    let with_tree = || Trial::with_tree_unless(Some(&serves), objective, by, candidate.clone());
+    let with_tree = || {
+        let trial = Trial::with_tree_unless(Some(&serves), objective, by, candidate.clone())?;
+        let needless = serves.load(Relaxed);
+        (!needless).then(|| planned(Judged::open(trial, objective)))
+    };
     let (mut all, with_tree) = rayon::join(plain, with_tree);
     if !serves.into_inner() {
-        all.extend(with_tree.map(|trial| Judged::open(trial, objective)));
+        all.extend(with_tree.into_iter().flatten());
     }
     all
 }

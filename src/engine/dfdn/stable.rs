@@ -4,6 +4,7 @@
 //! after small failures and change most tables; a good enough rule usually survives. Only where none is, the best one
 //! is taken.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -13,7 +14,9 @@ use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::{Budget, spread, thrifty};
 use super::objective::{Measured, Objective};
 use super::orders::stable;
-use super::tuning::{STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_TARGETS};
+use super::tuning::{
+    DETOURS, STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_LOST, STABLE_TARGETS,
+};
 use super::{Priced, is_nearly_as_good};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
@@ -182,19 +185,30 @@ fn fits(forwarding: &Forwarding, limit: f64) -> Result<(), String> {
     }
 }
 
-/// The candidates that leave nearly all adapter pairs a legal minimal path.
+/// The candidates that leave nearly all adapter pairs a legal minimal path. Those come last whose detours alone cost more than
+/// bandwidth may be lost.
 ///
 /// Cost: that of routing to at most 256 destination switches for each candidate, twice where it has to.
 fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
     let Task { fabric, hops, limits, .. } = task;
     let targets = spread(fabric, STABLE_TARGETS);
     let affordable = stable(task).filter(move |(_, rule)| rule.vls() <= limits.vls);
-    affordable.filter_map(move |(order, rule)| {
+    let mut candidates = affordable.filter_map(move |(order, rule)| {
         let probed = |lookahead| {
             Some((lookahead, probe_within(fabric, hops, &rule, lookahead, &targets, STABLE_BROKEN)?))
         };
         let (lookahead, probe) = [Lookahead::Every, Lookahead::LastOption].into_iter().find_map(probed)?;
         Some(Candidate { probe, ..Candidate::plain(Arc::new(order), rule, lookahead) })
+    });
+    let mut last = VecDeque::new();
+    std::iter::from_fn(move || {
+        for candidate in candidates.by_ref() {
+            if DETOURS * candidate.probe.broken <= STABLE_LOST {
+                return Some(candidate);
+            }
+            last.push_back(candidate);
+        }
+        last.pop_front()
     })
 }
 
