@@ -185,8 +185,8 @@ fn fits(forwarding: &Forwarding, limit: f64) -> Result<(), String> {
     }
 }
 
-/// The candidates that leave nearly all adapter pairs a legal minimal path. Those come last whose detours alone cost more than
-/// bandwidth may be lost.
+/// The candidates that leave nearly all adapter pairs a legal minimal path. On large fabrics, where each takes long, those come
+/// last whose detours alone would cost more than the bandwidth that may be lost.
 ///
 /// Cost: that of routing to at most 256 destination switches for each candidate, twice where it has to.
 fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
@@ -200,13 +200,15 @@ fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
         let (lookahead, probe) = [Lookahead::Every, Lookahead::LastOption].into_iter().find_map(probed)?;
         Some(Candidate { probe, ..Candidate::plain(Arc::new(order), rule, lookahead) })
     });
+    let is_large = !Budget::searches_are_cheap(fabric);
     let mut last = VecDeque::new();
     std::iter::from_fn(move || {
         for candidate in candidates.by_ref() {
-            if DETOURS * candidate.probe.broken <= STABLE_LOST {
+            if is_large && DETOURS * candidate.probe.broken > STABLE_LOST {
+                last.push_back(candidate);
+            } else {
                 return Some(candidate);
             }
-            last.push_back(candidate);
         }
         last.pop_front()
     })
