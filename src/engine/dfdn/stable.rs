@@ -298,3 +298,41 @@ fn reserve_tree(task: Task<'_>, candidate: &mut Candidate) -> bool {
     *rank = outermost;
     changed
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Settings;
+    use crate::engine::dfdn::tests::with_task;
+    use crate::topology::{Rails, SlimFly, fail_links};
+
+    #[test]
+    fn on_large_fabrics_rules_with_dear_detours_come_last() {
+        let fly = SlimFly { q: 5, cas: None }.build().unwrap();
+        let rails = Rails {
+            pods: 4,
+            units: 7,
+            rails: 8,
+            spines: 10,
+            width: 2,
+            cores: 12,
+            cas: 20,
+            cross: 12,
+            services: 2,
+            seed: 1,
+        };
+        let rails = rails.build().unwrap();
+        for (whole, failed, is_large) in [(rails, 20, true), (fly, 17, false)] {
+            let f = fail_links(&whole, failed, 1).unwrap();
+            assert_eq!(!Budget::searches_are_cheap(&f), is_large);
+            let prices =
+                |task: Task<'_>| good_enough(task).map(|c| DETOURS * c.probe.broken).collect::<Vec<f64>>();
+            let prices = with_task(&f, &Settings::default(), prices).unwrap();
+            let is_dear = |price: &f64| *price > STABLE_LOST;
+            let cheap = prices.iter().filter(|price| !is_dear(price)).count();
+            assert!(0 < cheap && cheap < prices.len(), "{prices:?}");
+            let are_sorted = prices[cheap..].iter().all(is_dear);
+            assert_eq!(are_sorted, is_large, "{prices:?}");
+        }
+    }
+}
