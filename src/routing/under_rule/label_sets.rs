@@ -93,40 +93,12 @@ impl<'a> LabelSets<'a> {
     /// Cost: O(L) with L labels.
     #[inline(always)]
     pub(in crate::routing) fn blocked(&self, predecessors: &[u64], channel: ChannelId, position: u32) -> u32 {
-        self.count(self.barred(channel, position), predecessors)
-    }
-
-    /// The ports from which packets may not go on over a channel with a path at a position.
-    #[inline(always)]
-    pub(in crate::routing) fn barred(&self, channel: ChannelId, position: u32) -> Barred {
         let ascending = &self.ascending[channel.index() * self.vls..][..self.vls];
         let legal: usize = ascending.iter().map(|&before| usize::from(Rule::legal(before, position))).sum();
-        Barred(((channel.index() * (self.vls + 1) + legal) * self.words) as u32)
-    }
-
-    /// No port at all: that with any channel whose turns are all legal.
-    pub(in crate::routing) fn none_barred(&self) -> Barred {
-        Barred((self.vls * self.words) as u32)
-    }
-
-    /// Whether packets that come over a channel are among those that are barred.
-    #[inline(always)]
-    pub(in crate::routing) fn bars(&self, Barred(first): Barred, channel: ChannelId) -> bool {
-        let port = usize::from(self.in_port[channel.index()]);
-        self.sets[first as usize + port / 64] >> (port % 64) & 1 != 0
-    }
-
-    /// How many of the predecessors are barred.
-    #[inline(always)]
-    pub(in crate::routing) fn count(&self, Barred(first): Barred, predecessors: &[u64]) -> u32 {
-        let set = &self.sets[first as usize..][..self.words];
+        let set = &self.sets[(channel.index() * (self.vls + 1) + legal) * self.words..][..self.words];
         set.iter().zip(predecessors).map(|(a, b)| (a & b).count_ones()).sum()
     }
 }
-
-/// A set of ports from which packets may not go on: where it begins among the sets.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::routing) struct Barred(u32);
 
 /// A rule, with the sets of its turns where these have labels.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::earlier::Earlier;
-use super::label_sets::{Barred, LabelSets};
+use super::label_sets::LabelSets;
 use super::paths::{Paths, Walk};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{AnyTurn, Ascending, AscendingAfterFirst, Rule, Turns};
@@ -49,8 +49,6 @@ pub(in crate::routing) struct LoadWalk<'a> {
     known_for: Option<SwitchId>,
     /// By switch, beside its path.
     heads: Vec<Head>,
-    /// The same where turns have labels; empty until then.
-    labelled: Vec<LabelledHead>,
     /// While the paths of earlier tables are taken up: their entries.
     earlier: Option<Earlier>,
     /// Whether conflicts with these are worth a hop.
@@ -79,17 +77,6 @@ struct Head {
     /// Violations and cost.
     key: u64,
     position: u32,
-}
-
-/// The same where turns have labels.
-#[derive(Clone, Copy, Debug)]
-struct LabelledHead {
-    /// Violations and cost.
-    key: u64,
-    /// The first one of the path.
-    channel: ChannelId,
-    /// From where packets may not go on over it.
-    barred: Barred,
 }
 
 /// A key has the violations in its highest byte and blocked predecessors in the next; the cost is below.
@@ -135,7 +122,6 @@ impl<'a> LoadWalk<'a> {
             ahead: Vec::new(),
             known_for: None,
             heads: vec![Head { key: 0, position: Rule::END }; fabric.num_switches()],
-            labelled: Vec::new(),
             earlier: None,
             patient: false,
         }
@@ -283,52 +269,39 @@ impl<'a> LoadWalk<'a> {
         if LAST {
             self.note_options(dag);
         }
-        let Self { labelled, predecessors, options, paths, .. } = self;
-        let at_target = LabelledHead { key: 0, channel: ChannelId(0), barred: sets.none_barred() };
-        labelled.resize(dag.order.len(), at_target);
-        labelled[dag.target.index()] = at_target;
         let mut any_violation = 0;
         for (index, &s) in dag.order.iter().enumerate().skip(1) {
             let next_hops = dag.next_hops(index);
+            let mut best = None;
+            let mut least = u64::MAX;
             let mut any = false;
             if next_hops.len() > 1 {
-                let considered = |p: &&Predecessor| !LAST || options[p.from.index()] == 1;
+                let considered = |p: &&Predecessor| !LAST || self.options[p.from.index()] == 1;
                 let channels = dag.predecessors(s).iter().filter(considered).map(|p| p.channel);
-                any = sets.collect(channels, predecessors);
+                any = sets.collect(channels, &mut self.predecessors);
             }
-            let position_over = |NextHop { channel, to }| {
-                sets.position(channel, (to != dag.target).then(|| labelled[to.index()].channel))
-            };
-            let (mut best, mut least) = (None, u64::MAX);
-            for &hop in next_hops {
-                let head = labelled[hop.to.index()];
-                let violation = u64::from(sets.bars(head.barred, hop.channel)) << VIOLATIONS;
-                let key = head.key + load[hop.channel.index()] + violation;
+            for &NextHop { channel, to } in next_hops {
+                let ahead = &self.paths.paths[to.index()];
+                let position = sets.position(channel, self.paths.next(to));
+                let violations = ahead.violations + u16::from(!Rule::legal(position, ahead.position));
+                let cost = ahead.cost + load[channel.index()];
                 // Whoever is blocked only adds to the key.
-                if key >= least {
+                if key(violations, 0, cost) >= least {
                     continue;
                 }
-                let position = position_over(hop);
-                let barred = sets.barred(hop.channel, position);
-                let blocked = if any { sets.count(barred, predecessors) } else { 0 };
-                let with_blocked = key + (u64::from(blocked) << BLOCKED);
-                if with_blocked < least {
-                    least = with_blocked;
-                    best = Some((hop, position, LabelledHead { key, channel: hop.channel, barred }));
+                let blocked = if any { sets.blocked(&self.predecessors, channel, position) } else { 0 };
+                let key = key(violations, blocked, cost);
+                if key < least {
+                    let hops = ahead.hops + 1;
+                    least = key;
+                    best = Some(Path { cost, channel, to, position, violations, hops, extra: 0 });
                 }
             }
-            let (NextHop { channel, to }, position, head) = best.expect("a switch has a next hop");
-            labelled[s.index()] = head;
-            any_violation |= head.key >> VIOLATIONS;
-            let hops = paths.paths[to.index()].hops + 1;
-            let (cost, violations) = (head.key & !(u64::MAX << VIOLATIONS), (head.key >> VIOLATIONS) as u16);
-            paths.paths[s.index()] = Path { cost, channel, to, position, violations, hops, extra: 0 };
+            let best = best.expect("a switch has a next hop");
+            any_violation |= best.violations;
+            self.paths.paths[s.index()] = best;
             if LAST {
-                for p in dag.predecessors(s) {
-                    let options = &mut options[p.from.index()];
-                    let admits = violations == 0 && !sets.bars(head.barred, p.channel);
-                    *options = if admits { ADMITTED } else { options.saturating_sub(1) };
-                }
+                self.announce(self.rule, dag, s);
             }
         }
         self.any_violation = any_violation > 0;
