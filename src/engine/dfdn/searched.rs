@@ -251,7 +251,7 @@ fn one_sl_plan(
     }
 }
 
-/// The plan of a candidate with labels. Where that has no multicast tree, or too many detours, that with the tree reserved is
+/// The plan of a candidate with labels. Where it has no multicast tree, or too many detours, a plan with the tree reserved is
 /// beside it: it is made meanwhile.
 fn with_tree_in_time(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Vec<Judged> {
     let serves = AtomicBool::new(false);

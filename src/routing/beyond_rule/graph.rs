@@ -285,8 +285,8 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Changes entries to one destination, and labels of turns, if that closes no cycle, as far as that is known or not. What
-    /// comes to nothing leaves all as it was.
+    /// Changes entries to one destination, and labels of turns, if that closes no cycle and adds no dependency that closed one
+    /// before. Else all stays as it was.
     ///
     /// - `starts`: how packets begin after the change.
     /// - `relabelled`: the turns, sorted, that get this `label`.
