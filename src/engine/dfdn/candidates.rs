@@ -117,11 +117,8 @@ impl Candidate {
     /// Changes the rule so that the paths of the tree are legal, and searches it again around them.
     ///
     /// - `needless`: set once nobody needs that.
-    pub(super) fn reserve_tree(
-        &mut self,
-        Task { fabric, hops, settings, .. }: Task<'_>,
-        needless: Option<&AtomicBool>,
-    ) {
+    pub(super) fn reserve_tree(&mut self, task: Task<'_>, needless: Option<&AtomicBool>) {
+        let Task { fabric, hops, .. } = task;
         self.tree_reserved = true;
         let tree = &self.order.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
@@ -161,9 +158,8 @@ impl Candidate {
                     if of_before < of_found {
                         search.ranks = &before;
                     }
-                    search = thrifty(settings, search);
                 }
-                search_labels(fabric, hops, search).0
+                search_labels(fabric, hops, thrifty(task, search)).0
             }
         };
     }

@@ -5,7 +5,7 @@ use super::tuning::{
     BANDWIDTH_FREE, BANDWIDTH_PRICE, COMPARED, DETOURS, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS, LEAST_WORK,
     LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL, VL_PRICE, WALKS,
 };
-use crate::engine::Settings;
+use crate::engine::Task;
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::{LabelSearch, Worth};
@@ -107,9 +107,15 @@ impl Budget {
     }
 }
 
-/// A search on a large fabric: it shares the destinations out among the cores, and ends where it gains less than a VL is worth,
-/// or where one SL would take more detours than it may.
-pub(super) fn thrifty<'a>(settings: &Settings, search: LabelSearch<'a>) -> LabelSearch<'a> {
+/// The search as it is where searches are [cheap](Budget::searches_are_cheap). On a large fabric it shares the destinations out
+/// among the cores, and ends where it gains less than a VL is worth, or where one SL would take more detours than it may.
+pub(super) fn thrifty<'a>(
+    Task { fabric, settings, .. }: Task<'_>,
+    search: LabelSearch<'a>,
+) -> LabelSearch<'a> {
+    if Budget::searches_are_cheap(fabric) {
+        return search;
+    }
     let worth = Worth { least_gain: VL / DETOURS, most_broken: limit(settings) };
     LabelSearch { worth, walks: WALKS, ..search }
 }

@@ -363,7 +363,7 @@ fn label(
             _ => &best.first.rank,
         };
         let search = LabelSearch::new(std::slice::from_ref(rank), most, best.lookahead, targets, rounds);
-        return vec![labelled(task, judged, &best, thrifty(task.settings, search))];
+        return vec![labelled(task, judged, &best, thrifty(task, search))];
     }
     budget.spend(affordable * round * LEAST_ROUNDS);
     let mut found = run(&searches[..affordable], LEAST_ROUNDS);

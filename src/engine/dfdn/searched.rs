@@ -266,8 +266,7 @@ fn with_tree_in_time(objective: &Objective<'_>, by: BalanceBy, candidate: &Candi
             return Vec::new();
         }
         let planned = planned(Judged::open(trial, objective));
-        let may_serve = |judged: &Judged| judged.trial.is_err() && judged.has_tree && !judged.exceeds;
-        serves.store(planned.iter().any(may_serve), Relaxed);
+        serves.store(planned.iter().any(Judged::is_settled), Relaxed);
         planned
     };
     let with_tree = || {
@@ -305,9 +304,8 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec
         all.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then_with(|| a.by_worth(b)));
         let is_open = all[0].trial.is_ok() && (is_small || !all[0].exceeds);
         let least = if is_open { f64::INFINITY } else { all[0].price };
-        let is_settled = |judged: &Judged| judged.trial.is_err() && judged.has_tree && !judged.exceeds;
         let mut next: Vec<usize> = (0..usize::from(is_open)).collect();
-        if is_open && is_cheap && !all.iter().any(is_settled) || is_small {
+        if is_open && is_cheap && !all.iter().any(Judged::is_settled) || is_small {
             let others = all.iter().enumerate().skip(1);
             let others =
                 others.filter(|(_, other)| other.trial.is_ok() && !other.exceeds && other.at_best < least);
@@ -482,6 +480,11 @@ impl Judged {
         let exceeds = measured.detours > limit(objective.task.settings);
         let reserved = trial.candidate.tree_reserved.then(|| trial.candidate.order.clone());
         Self { reserved, exceeds, has_tree: true, price, at_best, trial: Ok(trial) }
+    }
+
+    /// Whether it has a plan that may be had, with a multicast tree.
+    fn is_settled(&self) -> bool {
+        self.trial.is_err() && self.has_tree && !self.exceeds
     }
 
     /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of

@@ -253,11 +253,9 @@ fn route_anyway(task: Task<'_>, mut candidate: Candidate, plain: Option<Forwardi
         task.hops.keep_dags(task.fabric);
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
-        let is_cheap = Budget::searches_are_cheap(task.fabric);
         let with_labels = |most| {
             let search = LabelSearch::new(&ranks, most, candidate.lookahead, &all, STABLE_LABEL_ROUNDS);
-            let search = if is_cheap { search } else { thrifty(task.settings, search) };
-            let (rule, _) = search_labels(task.fabric, task.hops, search);
+            let (rule, _) = search_labels(task.fabric, task.hops, thrifty(task, search));
             let refinement = Refinement::Labels(candidate.order.clone());
             let candidate = Candidate { rule, refinement, ..candidate.clone() };
             let forwarding = candidate.route(task, BY, NoLegalPath::Detour(None));
@@ -265,7 +263,8 @@ fn route_anyway(task: Task<'_>, mut candidate: Candidate, plain: Option<Forwardi
         };
         let is_complete = |labelled: &Stable| labelled.forwarding.complete;
         let numbers = 2..task.limits.vls.min(STABLE_LABEL_VLS);
-        let found = match is_cheap {
+        // A search on a large fabric takes all cores.
+        let found = match Budget::searches_are_cheap(task.fabric) {
             true => numbers.into_par_iter().map(with_labels).find_first(is_complete),
             false => numbers.map(with_labels).find(is_complete),
         };
