@@ -70,6 +70,11 @@ impl Candidate {
         }
     }
 
+    /// Whether tables by another one come out the same, but for the tree.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        self.rule == other.rule && self.lookahead == other.lookahead
+    }
+
     pub(super) fn has_labels(&self) -> bool {
         matches!(self.rule, Rule::Labelled { .. })
     }

@@ -71,6 +71,11 @@ impl Budget {
         Self::round(fabric) <= SMALL
     }
 
+    /// How many candidates with too many detours may get a plan on a small fabric, beside those within the limit.
+    pub(super) fn plans(fabric: &Fabric) -> usize {
+        COMPARED * SMALL / Self::round(fabric).max(1)
+    }
+
     /// Steps of routing to one switch.
     fn per_target(fabric: &Fabric) -> usize {
         fabric.num_switches() + fabric.channels().len()

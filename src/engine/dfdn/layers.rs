@@ -141,8 +141,8 @@ mod tests {
         small_members().into_iter().flat_map(damaged).collect()
     }
 
-    /// Whatever the layers and the damage: what can be routed with one LID can be with several, with no more SLs, and where
-    /// that is one, base LIDs have the same tables. Only what needs one VL may take a second one.
+    /// Whatever the layers and the damage: what can be routed with one LID can be with several. Where one SL suffices, it does
+    /// with several LIDs, and base LIDs have the same tables. Only what needs one VL may take a second one.
     #[test]
     fn base_lids_are_routed_as_with_one_lid() {
         let (mut layered, mut not) = (0, 0);
@@ -155,7 +155,7 @@ mod tests {
             let many = route(&several, &settings)
                 .unwrap_or_else(|e| panic!("{name}, LMC {lmc}, layers {layers}: {e}"));
             assert!(verify(&several, &many.routes).is_safe(), "{name}");
-            assert!(many.verdict.sls <= one.verdict.sls, "{name}");
+            assert!(many.verdict.sls == 1 || one.verdict.sls > 1, "{name}");
             if many.routes.remarks.iter().any(|remark| remark.starts_with("no layers")) {
                 let in_order = many.routes.remarks.iter().any(|remark| remark.contains("dimension order"));
                 assert!(one.verdict.sls > 1 || in_order, "{name}");

@@ -40,7 +40,7 @@ use std::sync::OnceLock;
 use self::candidates::BalanceBy;
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
-use self::searched::{or_by_less, searched_plan};
+use self::searched::searched_plan;
 use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_plan};
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{DETOURS, KEPT, STABILITY, STABLE_LOST, VL};
@@ -200,21 +200,16 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
         }
         Balance::Auto => {
             let found = stable_or_searched(&objective, first_or_better(&objective, first, tables), detours)?;
-            if found.is_nearly_as_good() || !is_worth_more_time(task) {
+            if found.is_nearly_as_good() || !Budget::is_small(task.fabric) {
                 return Ok(found);
             }
+            // To allow tables that do not last shall not end worse.
             let settings = Settings { balance: Balance::Stable, ..settings.clone() };
             let task = Task { settings: &settings, ..task };
             let stable = anew(task, Some(Objective { task, ..objective }));
-            Ok(stable.ok().filter(|stable| found.yields_to(stable, &settings)).unwrap_or(found))
+            Ok(stable.into_iter().fold(found, |found, stable| found.or_better(stable, &settings)))
         }
     }
-}
-
-/// Whether what stricter settings bring is looked at too, where tables are not nearly as good as those of P-SSSP: the fabric
-/// is small. `balance stable` is one of these settings, and not looked at further.
-fn is_worth_more_time(task: Task<'_>) -> bool {
-    task.settings.balance != Balance::Stable && Budget::is_small(task.fabric)
 }
 
 /// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
@@ -282,11 +277,6 @@ fn stable_or_searched(
     let outdoes = |found: &Priced| found.outdoes(stable.price, stable.detours);
     match searched.unwrap_or_else(search) {
         Ok(found) if outdoes(&found) => Ok(worth_less(found, stable.price)),
-        // Only tables that lose more were compared with what stricter settings bring.
-        Ok(found) if found.is_nearly_as_good() => {
-            let found = or_by_less(objective, BalanceBy::Load, found);
-            Ok(if outdoes(&found) { worth_less(found, stable.price) } else { stable })
-        }
         _ => Ok(stable),
     }
 }
@@ -329,11 +319,6 @@ impl Priced {
     fn outdoes(&self, price: f64, detours: f64) -> bool {
         self.price + STABILITY < price
             || self.price < price && paid(self.price, self.detours) + STABLE_LOST < paid(price, detours)
-    }
-
-    /// Whether tables by stricter settings are to be had instead: they are worth more than [`STABLE_LOST`] more.
-    fn yields_to(&self, other: &Self, settings: &Settings) -> bool {
-        other.price + STABLE_LOST < self.price && self.may_yield_to(other, settings)
     }
 
     /// Other tables where they are worth more and may be had instead.

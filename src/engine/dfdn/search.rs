@@ -12,8 +12,9 @@ use super::orders::{LinkOrder, dimension_order, dimension_trees, orders};
 use super::tuning::{
     FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL_PRICE,
 };
-use crate::engine::Task;
+use crate::engine::{Settings, Task};
 use crate::fabric::SwitchId;
+use crate::lanes::LaneLimits;
 use crate::ordering::Rule;
 use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
 
@@ -25,6 +26,8 @@ pub(super) struct Search<'a> {
     budget: Budget,
     /// The best first.
     tried: Vec<Candidate>,
+    /// What [stricter](with_stricter) settings add to what is worth routing with.
+    further: Vec<Candidate>,
     /// Whether it ended with plain orders: these leave all adapter pairs a legal minimal path, as far as that was estimated.
     pub(super) ended_early: bool,
 }
@@ -48,14 +51,22 @@ impl Search<'_> {
         }
     }
 
+    /// Adds what another search takes for worth routing with.
+    fn take_up(&mut self, other: &Search<'_>) {
+        for candidate in other.compared() {
+            let known = self.compared().into_iter().any(|known| known.is_alike(candidate));
+            if !known {
+                self.further.push(candidate.clone());
+            }
+        }
+    }
+
     /// What was found, the best first.
     pub(super) fn candidates(&self) -> Vec<&Candidate> {
         // Improving or labelling an order may have left it as it was.
         let mut different: Vec<&Candidate> = Vec::new();
         for candidate in &self.tried {
-            let is_alike =
-                |other: &&Candidate| other.rule == candidate.rule && other.lookahead == candidate.lookahead;
-            if !different.iter().any(is_alike) {
+            if !different.iter().any(|other| other.is_alike(candidate)) {
                 different.push(candidate);
             }
         }
@@ -63,12 +74,12 @@ impl Search<'_> {
     }
 
     /// How many candidates are worth routing with, to compare the results.
-    pub(super) fn compare(&self) -> usize {
+    fn compare(&self) -> usize {
         self.budget.compared(self.task.fabric)
     }
 
-    /// The candidates to route with: the first ones that differ in more than some labels, and the best one with labels for
-    /// each number of VLs, as more VLs shall not end worse.
+    /// The candidates to route with: the first ones that differ in more than some labels, the best one with labels for each
+    /// number of VLs, as more VLs shall not end worse, and those that were taken up.
     pub(super) fn compared(&self) -> Vec<&Candidate> {
         let use_of = |c: &Candidate| (c.rule.vls(), c.tree_reserved);
         let mut different: Vec<&Candidate> = Vec::new();
@@ -86,7 +97,15 @@ impl Search<'_> {
                 different.push(candidate);
             }
         }
+        different.extend(&self.further);
         different
+    }
+
+    /// The candidates to route with for several SLs: those that have labels for the pairs without a legal path, or get them.
+    pub(super) fn for_several_sls(&self) -> Vec<&Candidate> {
+        let serves = |c: &&Candidate| !matches!(c.rule, Rule::OneVl(_) | Rule::Any);
+        let first = self.candidates().into_iter().filter(serves).take(self.compare());
+        first.chain(self.further.iter().filter(serves)).collect()
     }
 }
 
@@ -99,11 +118,45 @@ pub(super) fn search(task: Task<'_>) -> Search<'_> {
     let mut budget = Budget::new(task.fabric, task.settings.search_effort);
     let orders = orders(task);
     let (tried, ended_early) = plain(task, &orders, &mut budget);
-    let mut search = Search { task, orders, budget, tried, ended_early };
+    let mut search = Search { task, orders, budget, tried, further: Vec::new(), ended_early };
     if !ended_early {
         search.go_on();
     }
     search
+}
+
+/// As [`search`]. On small fabrics, what stricter settings lead it to is worth routing with too, also where it goes on: to
+/// allow more shall not end worse.
+pub(super) fn with_stricter(task: Task<'_>) -> Search<'_> {
+    let all = if Budget::is_small(task.fabric) { stricter(task) } else { Vec::new() };
+    let others = || -> Vec<Search<'_>> {
+        let found = all.par_iter().flat_map_iter(|(settings, limits)| {
+            let found = search(Task { settings, limits: *limits, ..task });
+            let further = found.ended_early.then(|| {
+                let mut further = found.clone();
+                further.go_on();
+                further
+            });
+            std::iter::once(found).chain(further)
+        });
+        found.collect()
+    };
+    let (mut search, others) = rayon::join(|| search(task), others);
+    others.iter().for_each(|other| search.take_up(other));
+    search
+}
+
+/// Settings that allow less: fewer VLs, less effort, or both.
+fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
+    let Task { settings, limits, .. } = task;
+    let most = limits.vls.min(ONE_SL_VLS);
+    let less = [0.0, 1.0].into_iter().filter(|&effort| effort < settings.search_effort);
+    let with = |search_effort| {
+        let most = if search_effort < settings.search_effort { most } else { most - 1 };
+        let settings = Settings { search_effort, ..settings.clone() };
+        (2..=most).map(move |vls| (settings.clone(), LaneLimits { vls, ..limits }))
+    };
+    less.chain([settings.search_effort]).flat_map(with).collect()
 }
 
 /// Dimension order on a grid: on one VL and with the first turn free. None elsewhere.

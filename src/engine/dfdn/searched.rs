@@ -14,21 +14,18 @@ use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::orders::LinkOrder;
-use super::search::{Search, in_dimension_order, search, trees_by_dimension};
-use super::tuning::ONE_SL_VLS;
-use super::{Priced, is_worth_more_time, limit};
-use crate::engine::{EngineError, Prefer, Settings, Task};
-use crate::lanes::{LaneLimits, Lanes, LanesError};
+use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricter};
+use super::{Priced, limit};
+use crate::engine::{EngineError, Prefer, Task};
+use crate::lanes::{Lanes, LanesError};
 use crate::multicast::McastTrees;
-use crate::ordering::Rule;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
 /// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP, on a small one only with one VL; else
 /// by the best rule of a search, or in dimension order where that is worth more. On a large grid there is no search where
 /// dimension order is worth more than any tables with several SLs may be. Where plain orders seem to suffice, but their tables
 /// are not nearly as good, the search goes on. Where one SL loses too much, a grid takes paths
-/// [along its trees](along_trees_plan) if these are worth more. Where nothing is nearly as good, what stricter settings bring
-/// [counts too](or_by_less).
+/// [along its trees](along_trees_plan) if these are worth more.
 ///
 /// - `by`: what tables under the rule are balanced by.
 /// - `known`: the search as it begins, which does not depend on that; empty until there was one.
@@ -54,7 +51,7 @@ pub(super) fn searched_plan<'a>(
     let begin = || {
         // Searches take many passes.
         task.hops.keep_dags(task.fabric);
-        search(task)
+        with_stricter(task)
     };
     let mut first = known.get_or_init(begin).clone();
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
@@ -70,7 +67,7 @@ pub(super) fn searched_plan<'a>(
     if !found.has_one_sl() || found.is_slow(task.settings) {
         found = along_trees_plan(objective, by).into_iter().fold(found, better);
     }
-    Ok(if found.is_nearly_as_good() { found } else { or_by_less(objective, by, found) })
+    Ok(found)
 }
 
 /// Tables of a grid in dimension order; where links are missing that it needs, other paths [complete](completed) it. `None`
@@ -101,33 +98,6 @@ fn along_trees_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> 
 fn first_with_tree(settled: Vec<Judged>) -> Option<Priced> {
     let best = settled.into_iter().next()?;
     best.trial.err().filter(|_| best.has_tree)
-}
-
-/// On small fabrics, what stricter settings bring where that is cheaper: to allow more shall not end worse.
-pub(super) fn or_by_less(objective: &Objective<'_>, by: BalanceBy, found: Priced) -> Priced {
-    let task = objective.task;
-    if !is_worth_more_time(task) {
-        return found;
-    }
-    let others: Vec<Option<Priced>> = stricter(task)
-        .par_iter()
-        .map(|(settings, limits)| {
-            let task = Task { settings, limits: *limits, ..task };
-            by_rules(&Objective { task, ..*objective }, by, &search(task)).ok()
-        })
-        .collect();
-    others.into_iter().flatten().fold(found, |best, other| best.or_better(other, task.settings))
-}
-
-/// Settings that allow less: VLs, effort, or several SLs.
-fn stricter(task: Task<'_>) -> Vec<(Settings, LaneLimits)> {
-    let Task { settings, limits, .. } = task;
-    let fewer = (2..limits.vls.min(ONE_SL_VLS)).map(|vls| (settings.clone(), LaneLimits { vls, ..limits }));
-    let efforts = [0.0, 1.0].into_iter().filter(|&effort| effort < settings.search_effort);
-    let less = efforts.map(|search_effort| (Settings { search_effort, ..settings.clone() }, limits));
-    let one_sl = (settings.prefer == Prefer::Default)
-        .then(|| (Settings { prefer: Prefer::OneSl, ..settings.clone() }, limits));
-    fewer.chain(less).chain(one_sl).collect()
 }
 
 /// The first of these that the settings allow and the VLs and SLs suffice for:
@@ -192,7 +162,10 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
         let of_all = || one_sl_plan(objective, by, &candidates).err()?.least;
         let left_out = promising.len() < candidates.len();
         if let Some(least) = rejected.least.or_else(|| left_out.then(of_all)?) {
-            return Ok(least.whatever_it_takes(objective, by));
+            let found = least.whatever_it_takes(objective, by);
+            if found.plan.serves_multicast() || without_tree.is_err() {
+                return Ok(found);
+            }
         }
     }
     without_tree.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
@@ -289,9 +262,11 @@ fn opened(objective: &Objective<'_>, trials: Vec<Trial>) -> Vec<Judged> {
 /// on detours and with a multicast tree come before all others. Where a plan has no such tree, its candidate with its
 /// tree reserved is another trial, unless one with the tree of the same order already may serve.
 ///
-/// On small fabrics each that might be better gets its plan. On others only two do: the one that is worth most as it is,
-/// and the one that might be worth most; on large ones only the first. More do as long as these have no multicast tree,
-/// and none where all have too many detours as they are.
+/// On small fabrics those that might be better get their plans, in the order of what they are worth as they are: with nothing
+/// lost and no detours, or with as little lost as by any other. Those with too many detours do once one is within the limit;
+/// the smaller a fabric, the more of them ([`Budget::plans`]). On others only two get a plan: the one that is worth most as it
+/// is, and the one that might be worth most; on large ones only the first. More do as long as these have no multicast tree, and
+/// none where all have too many detours as they are.
 ///
 /// Cost: that of [`one_sl_beyond_rule`] for each plan, two at once.
 fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec<Judged> {
@@ -300,16 +275,25 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec
     }
     let fabric = objective.task.fabric;
     let (is_small, is_cheap) = (Budget::is_small(fabric), Budget::searches_are_cheap(fabric));
+    let plans = Budget::plans(fabric);
     loop {
         all.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then_with(|| a.by_worth(b)));
+        let is_settled = all.iter().any(Judged::is_settled);
         let is_open = all[0].trial.is_ok() && (is_small || !all[0].exceeds);
-        let least = if is_open { f64::INFINITY } else { all[0].price };
         let mut next: Vec<usize> = (0..usize::from(is_open)).collect();
-        if is_open && is_cheap && !all.iter().any(Judged::is_settled) || is_small {
-            let others = all.iter().enumerate().skip(1);
-            let others =
-                others.filter(|(_, other)| other.trial.is_ok() && !other.exceeds && other.at_best < least);
-            next.extend(others.min_by(|(_, a), (_, b)| a.at_best.total_cmp(&b.at_best)).map(|(i, _)| i));
+        let least = if is_open { f64::INFINITY } else { all[0].price };
+        let others = || all.iter().enumerate().skip(1).filter(|(_, other)| other.trial.is_ok());
+        if is_small {
+            let least_lost = all.iter().map(|judged| judged.lost).fold(0.0, f64::min);
+            let left = plans.saturating_sub(all.len() - others().count());
+            let may_serve = |other: &Judged| {
+                other.at_best(least_lost) < least && (!other.exceeds || is_settled && left > 0)
+            };
+            next.extend(others().filter(|(_, other)| may_serve(other)).map(|(i, _)| i).take(2 - next.len()));
+        } else if is_open && is_cheap && !is_settled {
+            let promise = |(_, other): &(usize, &Judged)| other.at_best(0.0);
+            let within = others().filter(|(_, other)| !other.exceeds);
+            next.extend(within.min_by(|a, b| promise(a).total_cmp(&promise(b))).map(|(i, _)| i));
         }
         if next.is_empty() {
             return all;
@@ -373,11 +357,7 @@ fn several_sls_plan(
     with_tree: bool,
 ) -> Result<Priced, LanesError> {
     let task = objective.task;
-    let with_labels = |c: &&Candidate| !matches!(c.rule, Rule::OneVl(_) | Rule::Any);
-    let mut candidates = search.candidates();
-    candidates.retain(with_labels);
-    candidates.truncate(search.compare());
-    let tried = candidates.into_par_iter().map(|candidate| {
+    let tried = search.for_several_sls().into_par_iter().map(|candidate| {
         let mut candidate = candidate.clone();
         if with_tree {
             candidate.reserve_tree(task, None);
@@ -466,8 +446,10 @@ struct Judged {
     exceeds: bool,
     has_tree: bool,
     price: f64,
-    /// The price that paths beyond the rule may bring.
-    at_best: f64,
+    /// The price with nothing lost and no detours.
+    bare: f64,
+    /// The bandwidth that is lost, without what detours take.
+    lost: f64,
     trial: Result<Trial, Priced>,
 }
 
@@ -476,10 +458,16 @@ impl Judged {
     fn open(trial: Trial, objective: &Objective<'_>) -> Self {
         let measured = &trial.measured;
         let price = objective.price(measured, trial.candidate.rule.vls(), 1);
-        let at_best = price - objective.detours(measured) - objective.lost(measured).max(0.0);
+        let lost = objective.lost(measured);
+        let bare = price - objective.detours(measured) - lost;
         let exceeds = measured.detours > limit(objective.task.settings);
         let reserved = trial.candidate.tree_reserved.then(|| trial.candidate.order.clone());
-        Self { reserved, exceeds, has_tree: true, price, at_best, trial: Ok(trial) }
+        Self { reserved, exceeds, has_tree: true, price, bare, lost, trial: Ok(trial) }
+    }
+
+    /// The price that paths beyond the rule may bring, where they lose at least so much.
+    fn at_best(&self, least_lost: f64) -> f64 {
+        if self.trial.is_ok() { self.bare + self.lost.min(least_lost) } else { self.price }
     }
 
     /// Whether it has a plan that may be had, with a multicast tree.
@@ -498,8 +486,9 @@ impl Judged {
             && reserved.iter().all(|elsewhere| !Arc::ptr_eq(elsewhere, &candidate.order));
         let beside = (!has_tree && is_wanted).then(with_tree);
         let exceeds = plan.detours > limit(objective.task.settings);
-        let (price, at_best) = (plan.price, plan.price);
-        let planned = Self { reserved: self.reserved, exceeds, has_tree, price, at_best, trial: Err(plan) };
+        let (price, lost) = (plan.price, plan.lost - plan.detours);
+        let planned =
+            Self { reserved: self.reserved, exceeds, has_tree, price, lost, trial: Err(plan), ..self };
         std::iter::once(planned).chain(beside).collect()
     }
 

@@ -145,7 +145,7 @@ fn stable_tables_need_no_more_sls_than_others() {
         let f = slow_links(&fail_links(&whole, 1, seed).unwrap(), 2, seed).unwrap();
         let stable = Settings { balance: Balance::Stable, ..Settings::default() };
         let verdict = route(&f, &stable).unwrap().verdict;
-        assert_eq!((verdict.vls, verdict.sls), (2, 1), "{seed}");
+        assert!(verdict.vls <= 3 && verdict.sls == 1, "{seed}: {} VLs, {} SLs", verdict.vls, verdict.sls);
     }
 }
 

@@ -75,7 +75,13 @@ pub(super) fn torus_plan<'a>(
     let search = || (task.fabric.num_switches() <= SEARCHED_TORUS).then(|| anew(within.task, Some(within)));
     let (best, found) = rayon::join(|| torus.best(&objective), search);
     let best = best?;
-    let is_better = |found: &Priced| found.price < best.price && found.plan.serves_multicast();
+    let is_better = |found: &Priced| {
+        let is_worth_more = match task.settings.balance {
+            Balance::Stable => found.outdoes(best.price, best.detours),
+            Balance::Auto | Balance::Full => found.price < best.price,
+        };
+        is_worth_more && found.plan.serves_multicast()
+    };
     let found = found.filter(|_| best.price > as_good() + VL).and_then(Result::ok).filter(is_better);
     Some(Ok(found.unwrap_or(best)))
 }
@@ -104,7 +110,7 @@ pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
 /// On some damaged grids: the limits with at most three VLs, and whether one SL within these is enough whatever it costs.
 ///
 /// A search for labels seldom has fewer detours on four. On tori without long rings it is enough. Of other grids, small ones are
-/// [searched for less](super::searched::or_by_less) anyway, and large ones would be searched twice for too long. Stable
+/// [searched for less](super::search::with_stricter) anyway, and large ones would be searched twice for too long. Stable
 /// tables seldom cost so little that there is no second search.
 pub(super) fn fewer_vls(task: Task<'_>) -> Option<(LaneLimits, bool)> {
     let limits = LaneLimits { vls: LabelledRoutes::VLS, ..task.limits };
