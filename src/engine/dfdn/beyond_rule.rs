@@ -20,7 +20,8 @@ use crate::tables::Sl2Vl;
 /// Entries (LIDs times switches) up to which paths change, as one thread looks at all.
 const MOST: usize = 10_000_000;
 
-/// As [`one_sl`], but paths go beyond the rule where that is better by the objective: on as many VLs, or on one more.
+/// As [`one_sl`], but paths go beyond the rule where that is better by the objective: on as many VLs, or on one more where
+/// that may be worth a VL.
 ///
 /// - `trees`: for multicast, free of cycles with any paths that obey the rule; `None` to look for some.
 ///
@@ -46,7 +47,10 @@ pub(super) fn one_sl_beyond_rule(
     // VL 0 is for first channels alone.
     let least = best.plan.vls.max(2);
     for vls in least..=most.min(least + 1) {
-        let Some(effort) = effort(objective, by, &measured) else { break };
+        let Some((effort, gain)) = effort(objective, by, &measured) else { break };
+        if vls > best.plan.vls && gain <= VL {
+            break;
+        }
         let how = How { order: &order, labels: &labels, vls, by, effort, trees: &trees };
         if let Some((found, new)) = how.refitted(objective, candidate, start.clone()) {
             if found.price < best.price {
@@ -88,10 +92,11 @@ pub(super) fn completed(
     Some((candidate, forwarding, trees))
 }
 
-/// What is worth trying: what detours cost, and what is lost, is more than a VL. The load gets level on fabrics where that
-/// does not take long. With tables that are balanced by the expected load it stays as it is, as a failed link would change
-/// many of them. `None` where nothing is worth it, or with more than [`MOST`] entries.
-fn effort(objective: &Objective<'_>, by: BalanceBy, measured: &Measured) -> Option<Effort> {
+/// What is worth trying, and what it may gain at most beside P-SSSP: what detours cost, and what is lost. The load gets level on
+/// fabrics where that does not take long, even where nothing is lost. With tables that are balanced by the expected load it
+/// stays as it is, as a failed link would change many of them; detours have to cost more than a VL then. `None` where nothing
+/// is worth it, or with more than [`MOST`] entries.
+fn effort(objective: &Objective<'_>, by: BalanceBy, measured: &Measured) -> Option<(Effort, f64)> {
     let fabric = objective.task.fabric;
     let looks = fabric.endports().len() * fabric.channels().len();
     let levels = matches!(by, BalanceBy::Load) && looks <= LEVEL_LOOKS;
@@ -100,7 +105,7 @@ fn effort(objective: &Objective<'_>, by: BalanceBy, measured: &Measured) -> Opti
         true => (for_all(), detours + objective.lost(measured).max(0.0)),
         false => (for_detours(), detours),
     };
-    (is_small_enough(fabric) && gain > VL).then_some(effort)
+    (is_small_enough(fabric) && (gain > VL || levels)).then_some((effort, gain))
 }
 
 /// Whether tables of a fabric are small enough.
