@@ -54,7 +54,8 @@ pub(super) fn one_sl_beyond_rule(
         let how = How { order: &order, labels: &labels, vls, by, effort, trees: &trees };
         if let Some((found, new)) = how.refitted(objective, candidate, start.clone()) {
             if found.price < best.price {
-                (best, measured) = (found, new);
+                let levelled = if gain > VL { 0.0 } else { best.price - found.price };
+                (best, measured) = (Priced { levelled, ..found }, new);
             }
         }
     }

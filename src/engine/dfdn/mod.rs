@@ -63,6 +63,8 @@ struct Priced {
     lost: f64,
     /// Share of the adapter pairs on detours.
     detours: f64,
+    /// By how much the price fell as the load got level where nothing was lost.
+    levelled: f64,
     /// With one SL: what all paths are legal under.
     legal: Option<Legal>,
 }
@@ -304,21 +306,21 @@ impl Priced {
     fn new(plan: Plan, sls: u8, objective: &Objective<'_>, measured: &Measured) -> Self {
         let price = objective.price(measured, plan.vls, sls);
         let detours = measured.detours;
-        Self { plan, price, lost: objective.lost(measured) + detours, detours, legal: None }
+        Self { plan, price, lost: objective.lost(measured) + detours, detours, levelled: 0.0, legal: None }
     }
 
     /// Tables that are taken whatever they cost.
     fn free(plan: Plan) -> Self {
-        Self { plan, price: 0.0, lost: 0.0, detours: 0.0, legal: None }
+        Self { plan, price: 0.0, lost: 0.0, detours: 0.0, levelled: 0.0, legal: None }
     }
 
     /// Whether these are worth giving up stable tables for: [`STABILITY`] more in all, or [`STABLE_LOST`] more in bandwidth
-    /// and VLs.
+    /// and VLs. A level load is not where nothing was lost.
     ///
     /// - `price`, `detours`: of the stable ones.
     fn outdoes(&self, price: f64, detours: f64) -> bool {
-        self.price + STABILITY < price
-            || self.price < price && paid(self.price, self.detours) + STABLE_LOST < paid(price, detours)
+        let own = self.price + self.levelled;
+        own + STABILITY < price || own < price && paid(own, self.detours) + STABLE_LOST < paid(price, detours)
     }
 
     /// Other tables where they are worth more and may be had instead.
