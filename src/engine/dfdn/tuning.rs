@@ -64,8 +64,8 @@ pub(super) const COMPARED: usize = 4;
 /// The fewest of them, whatever that takes: estimates of two may be close.
 pub(super) const LEAST_COMPARED: usize = 2;
 
-/// Steps of routing to all switches once, up to which stricter settings are tried too: they take five times as long, up to
-/// a second on a damaged mesh of 100 switches. On a random graph of 128 switches of degree 4 it would be four.
+/// Steps of routing to all switches once, up to which stricter settings are searched too: that takes up to five times as
+/// long, one to two seconds on a damaged mesh of 100 switches. On a random graph of 128 switches of degree 4 it would be five.
 pub(super) const SMALL: usize = 50_000;
 
 // Paths beyond the rule (`beyond_rule.rs`), in steps: vertices that searches for cycles meet, and turns that change.
