@@ -380,7 +380,7 @@ fn the_command_says_what_each_class_has() {
     assert_eq!(run("generate random --switches 64 --degree 4 --cas 2 -o sparse.net").0, Some(0));
     let err = run("route sparse.net --classes 4").2;
     assert!(
-        err.contains("at most 2, of which each takes 4 VLs and 4 SLs") && !err.contains("24 VLs"),
+        err.contains("at most 2, of which each takes 4 VLs and 5 SLs") && !err.contains("24 VLs"),
         "{err}"
     );
 }

@@ -71,27 +71,25 @@ impl Iterator for StableTables<'_> {
     }
 }
 
-/// The first tables, unless further ones by plain rules lose next to nothing where these lose more, or where these have labels
-/// and cost more. Such are looked for as long as each is cheaper than the one before: else the balance stands in the way, and
-/// not the rule. Beside labels none are looked for on large fabrics.
+/// The first tables, unless further ones by plain rules lose next to nothing where these lose more. Such are looked for as
+/// long as each is cheaper than the one before: else the balance stands in the way, and not the rule.
 pub(super) fn first_or_better(
     objective: &Objective<'_>,
     first: Result<Stable, String>,
     others: StableTables<'_>,
 ) -> Result<Relieved, String> {
     let first = first?.relieved(objective);
-    let may_be_plain = first.candidate.has_labels() && Budget::searches_are_cheap(objective.task.fabric);
-    if first.is_nearly_as_good() && !may_be_plain {
+    if first.is_nearly_as_good() {
         return Ok(first);
     }
     let mut least = first.price;
     for next in others.plain() {
         let next = next.relieved(objective);
-        if next.price >= least {
-            break;
-        }
         if next.is_nearly_as_good() {
             return Ok(next);
+        }
+        if next.price >= least {
+            break;
         }
         least = next.price;
     }
