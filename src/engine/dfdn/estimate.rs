@@ -71,7 +71,7 @@ impl Budget {
         Self::round(fabric) <= SMALL
     }
 
-    /// How many candidates with too many detours may get a plan on a small fabric, beside those within the limit.
+    /// Once a small fabric has so many plans, candidates with too many detours get none.
     pub(super) fn plans(fabric: &Fabric) -> usize {
         COMPARED * SMALL / Self::round(fabric).max(1)
     }
