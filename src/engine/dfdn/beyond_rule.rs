@@ -36,7 +36,12 @@ pub(super) fn one_sl_beyond_rule(
     trees: Option<McastTrees>,
 ) -> Priced {
     let fabric = objective.task.fabric;
-    let start = effort(objective, by, &measured).map(|_| (forwarding.clone(), measured));
+    // VL 0 is for first channels alone.
+    let least = candidate.rule.vls().max(2);
+    let worth_trying = |measured: &Measured, vls: u8| {
+        effort(objective, by, measured).filter(|&(_, gain)| gain > VL || vls == candidate.rule.vls())
+    };
+    let start = worth_trying(&measured, least).map(|_| (forwarding.clone(), measured));
     let plain = one_sl(objective, candidate, forwarding, measured, Vec::new(), trees);
     let order = candidate.rule.virtual_channel_order();
     let Some(((start, mut measured), order)) = start.zip(order) else { return plain };
@@ -44,13 +49,8 @@ pub(super) fn one_sl_beyond_rule(
     let labels = labels(fabric, &plain.plan.sl2vl);
     let most = objective.task.limits.vls.min(ONE_SL_VLS);
     let mut best = plain;
-    // VL 0 is for first channels alone.
-    let least = best.plan.vls.max(2);
     for vls in least..=most.min(least + 1) {
-        let Some((effort, gain)) = effort(objective, by, &measured) else { break };
-        if vls > best.plan.vls && gain <= VL {
-            break;
-        }
+        let Some((effort, gain)) = worth_trying(&measured, vls) else { break };
         let how = How { order: &order, labels: &labels, vls, by, effort, trees: &trees };
         if let Some((found, new)) = how.refitted(objective, candidate, start.clone()) {
             if found.price < best.price {

@@ -142,7 +142,8 @@ mod tests {
     }
 
     /// Whatever the layers and the damage: what can be routed with one LID can be with several. Where one SL suffices, it does
-    /// with several LIDs, and base LIDs have the same tables. Only what needs one VL may take a second one.
+    /// with several LIDs, and base LIDs have the same tables. Only what needs one VL may take a second one, and only what needs
+    /// several SLs one SL more.
     #[test]
     fn base_lids_are_routed_as_with_one_lid() {
         let (mut layered, mut not) = (0, 0);
@@ -155,7 +156,7 @@ mod tests {
             let many = route(&several, &settings)
                 .unwrap_or_else(|e| panic!("{name}, LMC {lmc}, layers {layers}: {e}"));
             assert!(verify(&several, &many.routes).is_safe(), "{name}");
-            assert!(many.verdict.sls == 1 || one.verdict.sls > 1, "{name}");
+            assert!(many.verdict.sls <= one.verdict.sls + u32::from(one.verdict.sls > 1), "{name}");
             if many.routes.remarks.iter().any(|remark| remark.starts_with("no layers")) {
                 let in_order = many.routes.remarks.iter().any(|remark| remark.contains("dimension order"));
                 assert!(one.verdict.sls > 1 || in_order, "{name}");

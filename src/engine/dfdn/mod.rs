@@ -276,9 +276,8 @@ fn stable_or_searched(
         Ok(stable) => stable,
         Err(why_not) => return Ok(anew(searched.unwrap_or_else(search)?, why_not)),
     };
-    let outdoes = |found: &Priced| found.outdoes(stable.price, stable.detours);
     match searched.unwrap_or_else(search) {
-        Ok(found) if outdoes(&found) => Ok(worth_less(found, stable.price)),
+        Ok(found) if found.outdoes(stable.price, stable.detours) => Ok(worth_less(found, stable.price)),
         _ => Ok(stable),
     }
 }

@@ -53,12 +53,10 @@ impl Search<'_> {
 
     /// Adds what another search takes for worth routing with.
     fn take_up(&mut self, other: &Search<'_>) {
-        for candidate in other.compared() {
-            let known = self.compared().into_iter().any(|known| known.is_alike(candidate));
-            if !known {
-                self.further.push(candidate.clone());
-            }
-        }
+        let known = self.compared();
+        let is_new = |candidate: &&Candidate| !known.iter().any(|known| known.is_alike(candidate));
+        let new: Vec<Candidate> = other.compared().into_iter().filter(is_new).cloned().collect();
+        self.further.extend(new);
     }
 
     /// What was found, the best first.

@@ -286,10 +286,10 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec
         if is_small {
             let least_lost = all.iter().map(|judged| judged.lost).fold(0.0, f64::min);
             let left = plans.saturating_sub(all.len() - others().count());
-            let may_serve = |other: &Judged| {
+            let may_win = |other: &Judged| {
                 other.at_best(least_lost) < least && (!other.exceeds || is_settled && left > 0)
             };
-            next.extend(others().filter(|(_, other)| may_serve(other)).map(|(i, _)| i).take(2 - next.len()));
+            next.extend(others().filter(|(_, other)| may_win(other)).map(|(i, _)| i).take(2 - next.len()));
         } else if is_open && is_cheap && !is_settled {
             let promise = |(_, other): &(usize, &Judged)| other.at_best(0.0);
             let within = others().filter(|(_, other)| !other.exceeds);
@@ -322,7 +322,7 @@ fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -
     for (i, candidate) in candidates.iter().enumerate().filter(|(i, _)| tried[*i].is_none()) {
         let Some(new) = candidate.with_late_turns(objective.task) else { continue };
         // On one VL and with the first turn free they are alike.
-        if !late.iter().any(|(_, other)| other.rule == new.rule && other.lookahead == new.lookahead) {
+        if !late.iter().any(|(_, other)| other.is_alike(&new)) {
             late.push((i, new));
         }
     }

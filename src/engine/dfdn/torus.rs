@@ -49,7 +49,8 @@ struct Candidate {
 /// have one SL, if so many are not to be had, with few detours: on one VL more than there are dimensions, where all
 /// paths count as one. On damaged ones there are up to three candidates, and the [objective](Objective) decides:
 /// packets that go around broken rings the other way, on two VLs; paths that begin on a third VL and go on in dimension
-/// order; and the search on small tori, with as many VLs.
+/// order; and the search on small tori, with as many VLs. With `balance stable` it has to [outdo](Priced::outdoes) the others,
+/// which last.
 ///
 /// - `objective`: of the task, where it is known already.
 ///
