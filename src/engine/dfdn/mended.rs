@@ -358,14 +358,15 @@ mod tests {
     }
 
     /// Spines choose before the leaves that send. If the routes of these counted only then, all spines would send a
-    /// destination to the same core: up to 1920 routes instead of 1280.
+    /// destination to the same core: up to 1920 routes instead of 1184. If routes of destinations that have their turn later
+    /// did not count, where they keep their paths, up to 1280.
     #[test]
     fn spines_share_what_a_lost_cable_to_a_core_carried() {
         let settings = Settings::default();
         let whole = FatTree { k: 16, levels: 3, down: None, cas: None }.build().unwrap();
         let baseline = Baseline::new(&whole, &settings, &route(&whole, &settings).unwrap()).unwrap();
         let all: Vec<u64> = (1..=12).filter_map(|seed| largest_after(&baseline, &whole, seed)).collect();
-        assert!(all.len() >= 10 && all.iter().all(|&largest| largest < 1400), "{all:?}");
+        assert!(all.len() >= 10 && all.iter().all(|&largest| largest < 1200), "{all:?}");
     }
 
     /// Without late entries, only 8 of 20 on the torus. By the sum of loads alone, 10 on the OFT.

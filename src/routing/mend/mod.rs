@@ -35,7 +35,7 @@ use std::cell::{Cell, OnceCell};
 
 use self::dependencies::Dependencies;
 use self::graph::Graph;
-use self::usage::{count, union};
+use self::usage::{count, uncount, union};
 use super::demand::Demand;
 use crate::fabric::{Lid, PortNum, SwitchId, Vl};
 use crate::tables::Lft;
@@ -90,7 +90,7 @@ pub struct PreparedMending<'a> {
     lost: Vec<Lid>,
     /// By turn, VLs of packets that take it in what is left of the tables.
     left: Vec<u16>,
-    /// By channel: routes to the destinations that have lost nothing.
+    /// By channel: the routes over what is left of the tables.
     load: Vec<u64>,
     /// The dependencies of what is left, without trees and with them.
     ends: [OnceCell<Option<Dependencies>>; 2],
@@ -149,7 +149,8 @@ impl PreparedMending<'_> {
         let mut lft = mending.lft.clone();
         for (place, &lid) in order.iter().enumerate() {
             let old = mending.all_next(lid);
-            let found = mending.route(lid, &old, &mut graphs, &mut load, choice, demand);
+            let lost = mending.without_path(lid, &old);
+            let found = mending.route(lid, (&old, &lost), &mut graphs, &mut load, choice, demand);
             let now = visited(&graphs);
             self.visited.set(self.visited.get() + now - std::mem::replace(&mut before, now));
             if self.visited.get() > most_visits {
@@ -158,7 +159,9 @@ impl PreparedMending<'_> {
             let Some(next) = found else {
                 return Some(Err(place));
             };
-            count(mending.fabric, lid, &next, demand, &mut load, |s| mending.present[s.index()]);
+            let (is_lost, present) = (mending.marked(&lost), |s: SwitchId| mending.present[s.index()]);
+            uncount(mending.fabric, lid, &old, demand, &mut load, |s| present(s) && !is_lost[s.index()]);
+            count(mending.fabric, lid, &next, demand, &mut load, present);
             for ((s, channel), was) in mending.fabric.switch_ids().zip(next).zip(old) {
                 if let Some(channel) = channel.filter(|_| channel != was) {
                     lft.set(s, lid, mending.fabric.channels().get(channel).out_port);
@@ -193,11 +196,9 @@ impl Mending<'_> {
     /// O(D S) with D LIDs.
     pub fn prepare<'a>(&'a self, usage: &'a Usage) -> PreparedMending<'a> {
         let lost = self.lost();
-        let mut is_lost = vec![false; self.lft.lids()];
-        lost.iter().for_each(|lid| is_lost[lid.index()] = true);
         let left = usage.left(self, &lost);
         let demand = Demand::new(self.fabric);
-        let load = usage.load_left(self, &is_lost, &demand);
+        let load = usage.load_left(self, &lost, &demand);
         PreparedMending {
             mending: self,
             usage,
@@ -231,42 +232,73 @@ impl Mending<'_> {
 mod tests {
     use super::*;
     use crate::engine::{Settings, route};
-    use crate::fabric::Sl;
-    use crate::topology::FatTree;
+    use crate::fabric::{ChannelId, Fabric, Sl};
+    use crate::topology::{FatTree, small_members};
 
     /// A cable between a core and a spine: the core has to go down and up again.
     #[test]
     fn it_visits_no_more_than_it_may() {
         let fabric = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
-        let routes = route(&fabric, &Settings::default()).unwrap().routes;
         let is_bare = |s: SwitchId| fabric.num_adapters_on(s) == 0;
         let between = fabric.channels().iter().find(|(_, c)| is_bare(c.from) && is_bare(c.to));
-        let (gone, back) = between.map(|(channel, c)| (channel, c.reverse)).expect("a tree has spines");
+        let (gone, _) = between.expect("a tree has spines");
+        without_a_link(&fabric, gone, |mending| {
+            let usage = Usage::of(mending);
+            let with = |most: u64| {
+                let prepared = mending.prepare(&usage);
+                let choice = Choice { trees_stay: true, by_load: false, late: true };
+                (prepared.mend(choice, most).is_some(), prepared.visited())
+            };
+            let (found, visited) = with(u64::MAX);
+            assert!(found && visited > 10_000, "{visited}");
+            assert_eq!(with(visited), (true, visited));
+            let (found, fewer) = with(visited / 10);
+            assert!(!found && 5 * fewer < visited, "{fewer} of {visited}");
+        });
+    }
+
+    /// Whatever moves: lost paths alone, all paths to a destination, or others off the fullest channel.
+    #[test]
+    fn the_load_is_that_of_the_mended_tables() {
+        let mut mended = 0;
+        for (name, fabric) in small_members() {
+            without_a_link(&fabric, ChannelId::at(fabric.channels().len() / 2), |mending| {
+                let usage = Usage::of(mending);
+                let prepared = mending.prepare(&usage);
+                for choice in Choice::all() {
+                    let Some(found) = prepared.mend(choice, u64::MAX) else { continue };
+                    let tables = Mending { lft: &found.lft, ..*mending };
+                    let mut load = vec![0; found.load.len()];
+                    let present = |_| true;
+                    for &lid in mending.lids {
+                        count(&fabric, lid, &tables.all_next(lid), &prepared.demand, &mut load, present);
+                    }
+                    assert_eq!(found.load, load, "{name}: {choice:?}");
+                    mended += 1;
+                }
+            });
+        }
+        assert!(mended > 100, "{mended}");
+    }
+
+    /// Calls `each` with the tables of a fabric by default, without a link.
+    fn without_a_link(fabric: &Fabric, gone: ChannelId, each: impl FnOnce(&Mending<'_>)) {
+        let Ok(routed) = route(fabric, &Settings::default()) else { return };
+        let back = fabric.channels().get(gone).reverse;
         let alive: Vec<bool> = fabric.channels().iter().map(|(c, _)| c != gone && c != back).collect();
         let lids: Vec<Lid> = fabric.endports().iter().flat_map(|end| end.lids()).collect();
-        let mending = Mending {
-            fabric: &fabric,
+        each(&Mending {
+            fabric,
             alive: &alive,
             present: &vec![true; fabric.num_switches()],
             lids: &lids,
-            lft: &routes.lft,
-            sl2vl: &routes.sl2vl,
+            lft: &routed.routes.lft,
+            sl2vl: &routed.routes.sl2vl,
             sl: Sl(0),
             most_vls: 8,
             may_stray: true,
             trees: &[],
-            enough: u64::MAX,
-        };
-        let usage = Usage::of(&mending);
-        let with = |most: u64| {
-            let prepared = mending.prepare(&usage);
-            let choice = Choice { trees_stay: true, by_load: false, late: true };
-            (prepared.mend(choice, most).is_some(), prepared.visited())
-        };
-        let (found, visited) = with(u64::MAX);
-        assert!(found && visited > 10_000, "{visited}");
-        assert_eq!(with(visited), (true, visited));
-        let (found, fewer) = with(visited / 10);
-        assert!(!found && 5 * fewer < visited, "{fewer} of {visited}");
+            enough: 0,
+        });
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use super::Choice;
 use super::graph::Graph;
 use super::tables::Mending;
+use super::usage::{count, uncount};
 use crate::fabric::{ChannelId, Lid, SwitchId};
 use crate::routing::demand::Demand;
 
@@ -16,19 +17,20 @@ impl Mending<'_> {
     /// room for their old entries. Where some still find none, all may move. Where that does not help and the destination
     /// may [stray](Mending::may_stray), the new paths have to fit into `ends` alone.
     ///
-    /// - `old`: the next hops before.
-    /// - `load`: by channel; the same again afterwards.
+    /// - `old`, `lost`: the next hops before, and the switches that have lost their paths.
+    /// - `load`: by channel, with the routes of all switches that keep their paths; the same again afterwards.
     pub(super) fn route(
         &self,
         lid: Lid,
-        old: &[Option<ChannelId>],
+        (old, lost): (&[Option<ChannelId>], &[SwitchId]),
         graphs: &mut [Graph<'_>; 2],
         load: &mut [u64],
         choice: Choice,
         demand: &Demand<'_>,
     ) -> Option<Vec<Option<ChannelId>>> {
         let target = self.target(lid)?;
-        let lost = self.without_path(lid, old);
+        let is_lost = self.marked(lost);
+        let keeps = |s: SwitchId| self.present[s.index()] && !is_lost[s.index()];
         let present = |s: &SwitchId| self.present[s.index()];
         let all = || self.fabric.switch_ids().filter(present).filter(|&s| s != target).collect::<Vec<_>>();
         let owner = self.fabric.endport(self.fabric.owner_of(lid)?);
@@ -36,16 +38,22 @@ impl Mending<'_> {
         let strays = if self.may_stray { &[false, true][..] } else { &[false] };
         let attempts = strays.iter().flat_map(|&strays| [(false, strays), (true, strays)]);
         attempts.into_iter().find_map(|(all_move, strays)| {
-            let moving = if all_move { all() } else { lost.clone() };
+            let moving = if all_move { all() } else { lost.to_vec() };
             let mut first = Vec::new();
             loop {
                 let lengths = Lengths::new(self, target, old, &moving);
                 let mut added = Vec::new();
+                if all_move {
+                    uncount(self.fabric, lid, old, demand, load, keeps);
+                }
                 let of_load = (&mut *load, &mut added);
                 let found =
                     self.search((&moving, &first), lengths, graphs, of_load, (choice, strays, routes));
                 for (channel, routes) in added {
                     load[channel.index()] = load[channel.index()].wrapping_sub(routes);
+                }
+                if all_move {
+                    count(self.fabric, lid, old, demand, load, keeps);
                 }
                 let mut without = match found {
                     Ok(next) => return Some(next),

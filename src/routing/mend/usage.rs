@@ -174,18 +174,28 @@ impl Usage {
         left
     }
 
-    /// By channel, routes to the destinations that have lost nothing.
-    pub(super) fn load_left(&self, tables: &Mending<'_>, lost: &[bool], demand: &Demand<'_>) -> Vec<u64> {
+    /// By channel, the routes over what is left of the tables.
+    ///
+    /// - `lost`: the destinations that have lost a path.
+    ///
+    /// Cost: O(S) with S switches for each of these; where a switch is gone O(D S) with D LIDs.
+    pub(super) fn load_left(&self, tables: &Mending<'_>, lost: &[Lid], demand: &Demand<'_>) -> Vec<u64> {
+        let fabric = tables.fabric;
         if tables.present.contains(&false) {
-            return tables.load(|lid| !lost[lid.index()], demand);
+            return tables.load_left(lost, demand);
         }
-        let mut counts = vec![false; lost.len()];
-        tables.lids.iter().for_each(|lid| counts[lid.index()] = !lost[lid.index()]);
-        let mut gone = vec![0; self.load.len()];
-        for lid in (1..lost.len()).filter(|&lid| !counts[lid]).filter_map(|lid| Lid::new(lid as u16)) {
-            count(tables.fabric, lid, &tables.all_next(lid), demand, &mut gone, |_| true);
+        let mut load = self.load.clone();
+        let mut is_there = vec![false; tables.lft.lids()];
+        tables.lids.iter().for_each(|lid| is_there[lid.index()] = true);
+        for lid in (1..is_there.len()).filter(|&lid| !is_there[lid]).filter_map(|lid| Lid::new(lid as u16)) {
+            uncount(fabric, lid, &tables.all_next(lid), demand, &mut load, |_| true);
         }
-        self.load.iter().zip(gone).map(|(all, gone)| all - gone).collect()
+        for &lid in lost {
+            let old = tables.all_next(lid);
+            let without = tables.marked(&tables.without_path(lid, &old));
+            uncount(fabric, lid, &old, demand, &mut load, |s| without[s.index()]);
+        }
+        load
     }
 
     /// The dependencies of all packets, unicast and multicast; `None` if they have a cycle.
@@ -230,14 +240,28 @@ impl Mending<'_> {
         used
     }
 
-    /// Routes by channel to some destinations, over the rates of the channels.
-    fn load(&self, counts: impl Fn(Lid) -> bool, demand: &Demand<'_>) -> Vec<u64> {
+    /// As [`Usage::load_left`], from the tables alone.
+    fn load_left(&self, lost: &[Lid], demand: &Demand<'_>) -> Vec<u64> {
         let mut load = vec![0; self.fabric.channels().len()];
-        for &lid in self.lids.iter().filter(|lid| counts(**lid)) {
-            let present = |s: SwitchId| self.present[s.index()];
-            count(self.fabric, lid, &self.all_next(lid), demand, &mut load, present);
+        let mut has_lost = vec![false; self.lft.lids()];
+        lost.iter().for_each(|lid| has_lost[lid.index()] = true);
+        for &lid in self.lids {
+            let old = self.all_next(lid);
+            let without = match has_lost[lid.index()] {
+                true => self.marked(&self.without_path(lid, &old)),
+                false => Vec::new(),
+            };
+            let has_path = |s: SwitchId| self.present[s.index()] && without.get(s.index()) != Some(&true);
+            count(self.fabric, lid, &old, demand, &mut load, has_path);
         }
         load
+    }
+
+    /// By switch: whether it is one of these.
+    pub(super) fn marked(&self, some: &[SwitchId]) -> Vec<bool> {
+        let mut marked = vec![false; self.present.len()];
+        some.iter().for_each(|s| marked[s.index()] = true);
+        marked
     }
 }
 
@@ -249,6 +273,30 @@ pub(super) fn count(
     demand: &Demand<'_>,
     load: &mut [u64],
     counts: impl Fn(SwitchId) -> bool,
+) {
+    for_each_flow(fabric, lid, next, demand, counts, |channel, routes| load[channel.index()] += routes);
+}
+
+/// Takes back what was [counted](count).
+pub(super) fn uncount(
+    fabric: &Fabric,
+    lid: Lid,
+    next: &[Option<ChannelId>],
+    demand: &Demand<'_>,
+    load: &mut [u64],
+    counts: impl Fn(SwitchId) -> bool,
+) {
+    for_each_flow(fabric, lid, next, demand, counts, |channel, routes| load[channel.index()] -= routes);
+}
+
+/// Calls `each` with every channel on the way of some switches to a destination, and their routes over its rate.
+fn for_each_flow(
+    fabric: &Fabric,
+    lid: Lid,
+    next: &[Option<ChannelId>],
+    demand: &Demand<'_>,
+    counts: impl Fn(SwitchId) -> bool,
+    mut each: impl FnMut(ChannelId, u64),
 ) {
     let Some(owner) = fabric.owner_of(lid).map(|end| fabric.endport(end)) else { return };
     if !owner.is_adapter() {
@@ -272,7 +320,7 @@ pub(super) fn count(
     }
     for (passing, channel) in passing.into_iter().zip(next) {
         if let Some(channel) = channel {
-            load[channel.index()] += passing * times * u64::from(weights[channel.index()]);
+            each(*channel, passing * times * u64::from(weights[channel.index()]));
         }
     }
 }
