@@ -1,9 +1,12 @@
 //! Tables with one SL whose detours are made shortest, and whose load is levelled, as far as the dependencies of packets
 //! allow it.
 
+use rayon::prelude::*;
+
 use super::Priced;
 use super::build::{one_sl, one_sl_lanes};
 use super::candidates::{BalanceBy, Candidate, Refinement};
+use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::tuning::{
     COMPLETE_WORK, LEVEL_LOOKS, LEVEL_WORK, ONE_SL_VLS, STRAIGHTEN_EACH, STRAIGHTEN_LEAST, STRAIGHTEN_WORK,
@@ -20,46 +23,68 @@ use crate::tables::Sl2Vl;
 /// Entries (LIDs times switches) up to which paths change, as one thread looks at all.
 const MOST: usize = 10_000_000;
 
-/// As [`one_sl`], but paths go beyond the rule where that is better by the objective: on as many VLs, or on one more where
-/// that may be worth a VL.
-///
-/// - `trees`: for multicast, free of cycles with any paths that obey the rule; `None` to look for some.
-///
-/// Cost: nothing more where nothing is [worth trying](effort). Else that of [`refit`] and of a
-/// [measure](Objective::measure), twice where something is worth trying still and there is one VL more.
-pub(super) fn one_sl_beyond_rule(
-    objective: &Objective<'_>,
-    by: BalanceBy,
-    candidate: &Candidate,
-    forwarding: Forwarding,
-    measured: Measured,
-    trees: Option<McastTrees>,
-) -> Priced {
-    let fabric = objective.task.fabric;
-    // VL 0 is for first channels alone.
-    let least = candidate.rule.vls().max(2);
-    let worth_trying = |measured: &Measured, vls: u8| {
-        effort(objective, by, measured).filter(|&(_, gain)| gain > VL || vls == candidate.rule.vls())
-    };
-    let start = worth_trying(&measured, least).map(|_| (forwarding.clone(), measured));
-    let plain = one_sl(objective, candidate, forwarding, measured, Vec::new(), trees);
-    let order = candidate.rule.virtual_channel_order();
-    let Some(((start, mut measured), order)) = start.zip(order) else { return plain };
-    let Some(trees) = plain.plan.trees.clone().filter(McastTrees::serve_default) else { return plain };
-    let labels = labels(fabric, &plain.plan.sl2vl);
-    let most = objective.task.limits.vls.min(ONE_SL_VLS);
-    let mut best = plain;
-    for vls in least..=most.min(least + 1) {
-        let Some((effort, gain)) = worth_trying(&measured, vls) else { break };
-        let how = How { order: &order, labels: &labels, vls, by, effort, trees: &trees };
-        if let Some((found, new)) = how.refitted(objective, candidate, start.clone()) {
-            if found.price < best.price {
-                let levelled = if gain > VL { 0.0 } else { best.price - found.price };
-                (best, measured) = (Priced { levelled, ..found }, new);
+/// A plan with one SL under the rule of a candidate, before paths go beyond it.
+pub(super) struct UnderRule<'a> {
+    candidate: &'a Candidate,
+    pub(super) plan: Priced,
+    /// Where something is [worth trying](worth_trying): what its tables come to, and these.
+    start: Option<(Measured, Forwarding)>,
+}
+
+impl<'a> UnderRule<'a> {
+    /// - `trees`: for multicast, free of cycles with any paths that obey the rule; `None` to look for some.
+    ///
+    /// Cost: that of [`one_sl`], and a copy.
+    pub(super) fn new(
+        objective: &Objective<'_>,
+        by: BalanceBy,
+        candidate: &'a Candidate,
+        forwarding: Forwarding,
+        measured: Measured,
+        trees: Option<McastTrees>,
+    ) -> Self {
+        let start = worth_trying(objective, by, candidate, &measured, least_vls(candidate))
+            .map(|_| (measured, forwarding.clone()));
+        let plan = one_sl(objective, candidate, forwarding, measured, Vec::new(), trees);
+        Self { candidate, plan, start }
+    }
+
+    /// Paths go beyond the rule where that is better by the objective: on as many VLs, or on one more where that may be worth a
+    /// VL.
+    ///
+    /// Cost: nothing more where nothing is [worth trying](worth_trying). Else that of [`refit`] and of a
+    /// [measure](Objective::measure), twice where something is worth trying still and there is one VL more. On large fabrics
+    /// one core tries this while another tries that.
+    pub(super) fn beyond(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
+        let Self { candidate, plan: plain, start } = self;
+        let fabric = objective.task.fabric;
+        let Some((mut measured, start)) = start else { return plain };
+        let Some(order) = candidate.rule.virtual_channel_order() else { return plain };
+        let Some(trees) = plain.plan.trees.clone().filter(McastTrees::serve_default) else { return plain };
+        let least = least_vls(candidate);
+        let vls = least..=objective.task.limits.vls.min(ONE_SL_VLS).min(least + 1);
+        let worth_trying = |measured: &Measured, vls| worth_trying(objective, by, candidate, measured, vls);
+        let Some((effort, _)) = worth_trying(&measured, least) else { return plain };
+        let labels = labels(fabric, &plain.plan.sl2vl);
+        let how = How { order: &order, labels: &labels, by, effort, trees: &trees };
+        let refitted = |vls| how.refitted(objective, candidate, start.clone(), vls);
+        let at_once: Vec<_> = match Budget::searches_are_cheap(fabric) {
+            true => Vec::new(),
+            false => vls.clone().into_par_iter().map(refitted).collect(),
+        };
+        let mut at_once = at_once.into_iter();
+        let mut best = plain;
+        for vls in vls {
+            let Some((_, gain)) = worth_trying(&measured, vls) else { break };
+            if let Some((found, new)) = at_once.next().unwrap_or_else(|| refitted(vls)) {
+                if found.price < best.price {
+                    let levelled = if gain > VL { 0.0 } else { best.price - found.price };
+                    (best, measured) = (Priced { levelled, ..found }, new);
+                }
             }
         }
+        best
     }
-    best
 }
 
 /// Tables under a rule that leaves some pairs without a minimal path: these take paths [beyond](complete) it, on as many VLs or
@@ -84,13 +109,34 @@ pub(super) fn completed(
         return None;
     }
     let labels = labels(fabric, &sl2vl);
-    let least = candidate.rule.vls().max(2);
-    let (rule, forwarding) = (least..=limits.vls.min(least + 1)).find_map(|vls| {
+    let least = least_vls(candidate);
+    let on = |vls| {
         let ascent = Ascent { order: &known.lanes, labels: &labels, vls, trees: &trees.trees };
         complete(fabric, hops, ascent, COMPLETE_WORK, &broken)
-    })?;
+    };
+    let either = least..=limits.vls.min(least + 1);
+    let (rule, forwarding) = match Budget::searches_are_cheap(fabric) {
+        true => either.into_iter().find_map(on),
+        false => either.into_par_iter().find_map_first(on),
+    }?;
     let candidate = Candidate { rule, refinement: Refinement::Fitted, ..candidate.clone() };
     Some((candidate, forwarding, trees))
+}
+
+/// The fewest VLs for paths beyond a rule: VL 0 is for first channels alone.
+fn least_vls(candidate: &Candidate) -> u8 {
+    candidate.rule.vls().max(2)
+}
+
+/// The [effort] on so many VLs: one VL more than the rule has wants to be worth it.
+fn worth_trying(
+    objective: &Objective<'_>,
+    by: BalanceBy,
+    candidate: &Candidate,
+    measured: &Measured,
+    vls: u8,
+) -> Option<(Effort, f64)> {
+    effort(objective, by, measured).filter(|&(_, gain)| gain > VL || vls == candidate.rule.vls())
 }
 
 /// What is worth trying, and what it may gain at most beside P-SSSP: what detours cost, and what is lost. The load gets level on
@@ -141,7 +187,6 @@ fn labels(fabric: &Fabric, sl2vl: &Sl2Vl) -> Labels {
 struct How<'a> {
     order: &'a VirtualChannelOrder,
     labels: &'a Labels,
-    vls: u8,
     by: BalanceBy,
     effort: Effort,
     trees: &'a McastTrees,
@@ -153,9 +198,10 @@ impl How<'_> {
         objective: &Objective<'_>,
         candidate: &Candidate,
         mut forwarding: Forwarding,
+        vls: u8,
     ) -> Option<(Priced, Measured)> {
         let task = objective.task;
-        let &Self { order, labels, vls, by, effort, trees } = self;
+        let &Self { order, labels, by, effort, trees } = self;
         let ascent = Ascent { order, labels, vls, trees: &trees.trees };
         let rule = refit(task.fabric, task.hops, ascent, effort, &mut forwarding)?;
         if effort.load > 0 {

@@ -246,7 +246,7 @@ fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> R
 }
 
 /// Stable tables unless searched ones [outdo](Priced::outdoes) them. There is no search where stable tables lose next to
-/// nothing, and no plan for stable tables that are outdone anyway.
+/// nothing, and no plan for stable tables that are outdone anyway; on large fabrics it is made meanwhile.
 fn stable_or_searched(
     objective: &Objective<'_>,
     stable: Result<Relieved, String>,
@@ -262,16 +262,25 @@ fn stable_or_searched(
         Ok(relieved) => relieved,
         Err(why_not) => return Ok(anew(search()?, why_not)),
     };
-    let mut searched = None;
-    if !relieved.is_nearly_as_good() {
-        match search() {
-            Ok(found) if found.outdoes(relieved.price, relieved.detours()) => {
-                return Ok(worth_less(found, relieved.price));
-            }
-            found => searched = Some(found),
+    let (price, of_pairs) = (relieved.price, relieved.detours());
+    let are_outdone_by =
+        |searched: &Result<Priced, _>| searched.as_ref().is_ok_and(|found| found.outdoes(price, of_pairs));
+    let (stable, searched) = if relieved.is_nearly_as_good() {
+        (relieved.plan(objective, detours), None)
+    } else if Budget::searches_are_cheap(objective.task.fabric) {
+        let searched = search();
+        if are_outdone_by(&searched) {
+            return Ok(worth_less(searched?, price));
         }
-    }
-    let stable = match relieved.plan(objective, detours) {
+        (relieved.plan(objective, detours), Some(searched))
+    } else {
+        let (stable, searched) = rayon::join(|| relieved.plan(objective, detours), search);
+        if are_outdone_by(&searched) {
+            return Ok(worth_less(searched?, price));
+        }
+        (stable, Some(searched))
+    };
+    let stable = match stable {
         Ok(stable) if stable.is_nearly_as_good() => return Ok(stable),
         Ok(stable) => stable,
         Err(why_not) => return Ok(anew(searched.unwrap_or_else(search)?, why_not)),

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rayon::prelude::*;
 
-use super::beyond_rule::{completed, one_sl_beyond_rule};
+use super::beyond_rule::{UnderRule, completed};
 use super::build::{df_dn_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
@@ -75,9 +75,12 @@ pub(super) fn searched_plan<'a>(
 fn in_dimension_order_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> {
     let task = objective.task;
     let candidates = in_dimension_order(task);
-    let tried = candidates.par_iter().map(|candidate| Trial::new(objective, by, candidate));
+    let tried = candidates.par_iter().filter_map(|candidate| {
+        let forwarding = candidate.route(task, by, candidate.detours());
+        let serves = forwarding.complete && forwarding.detours == 0;
+        serves.then(|| Trial::finish(objective, by, candidate.clone(), forwarding))
+    });
     let mut tried: Vec<Trial> = tried.collect();
-    tried.retain(|trial| trial.forwarding.complete && trial.forwarding.detours == 0);
     if tried.is_empty() {
         tried.extend(Trial::completed(objective, by, candidates.last()?));
     }
@@ -229,23 +232,21 @@ fn one_sl_plan(
 fn with_tree_in_time(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Vec<Judged> {
     let serves = AtomicBool::new(false);
     let order = std::slice::from_ref(&candidate.order);
-    let planned = |judged: Judged| match judged.exceeds {
+    let planned = |judged: Judged, serves: Option<&AtomicBool>| match judged.exceeds {
         true => vec![judged],
-        false => judged.planned(objective, by, order),
+        false => judged.planned(objective, by, order, serves),
     };
     let plain = || {
         let trial = Trial::new(objective, by, candidate);
         if !trial.forwarding.complete {
             return Vec::new();
         }
-        let planned = planned(Judged::open(trial, objective));
-        serves.store(planned.iter().any(Judged::is_settled), Relaxed);
-        planned
+        planned(Judged::open(trial, objective), Some(&serves))
     };
     let with_tree = || {
         let trial = Trial::with_tree_unless(Some(&serves), objective, by, candidate.clone())?;
         let needless = serves.load(Relaxed);
-        (!needless).then(|| planned(Judged::open(trial, objective)))
+        (!needless).then(|| planned(Judged::open(trial, objective), None))
     };
     let (mut all, with_tree) = rayon::join(plain, with_tree);
     if !serves.into_inner() {
@@ -268,7 +269,7 @@ fn opened(objective: &Objective<'_>, trials: Vec<Trial>) -> Vec<Judged> {
 /// is, and the one that might be worth most; on large ones only the first. More do as long as these have no multicast tree, and
 /// none where all have too many detours as they are.
 ///
-/// Cost: that of [`one_sl_beyond_rule`] for each plan, two at once.
+/// Cost: that of [`UnderRule`] for each plan, two at once.
 fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec<Judged> {
     if all.is_empty() {
         return all;
@@ -302,7 +303,7 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec
         let reserved = all.iter().filter(may_serve).filter_map(|judged| judged.reserved.clone());
         let reserved: Vec<Arc<LinkOrder>> = reserved.collect();
         let next: Vec<Judged> = next.into_iter().rev().map(|i| all.remove(i)).collect();
-        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved));
+        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved, None));
         all.extend(planned.collect::<Vec<_>>());
     }
 }
@@ -419,12 +420,13 @@ impl Trial {
         by: BalanceBy,
         mut candidate: Candidate,
     ) -> Option<Self> {
+        let is_needless = || needless.is_some_and(|needless| needless.load(Relaxed));
         candidate.reserve_tree(objective.task, needless);
-        if needless.is_some_and(|needless| needless.load(Relaxed)) {
+        if is_needless() {
             return None;
         }
         let forwarding = candidate.route(objective.task, by, candidate.detours());
-        Some(Self::finish(objective, by, candidate, forwarding))
+        (!is_needless()).then(|| Self::finish(objective, by, candidate, forwarding))
     }
 
     fn finish(
@@ -477,9 +479,21 @@ impl Judged {
 
     /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of
     /// its order is not among those that are `reserved` elsewhere.
-    fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
+    ///
+    /// - `serves`: set as soon as there is a multicast tree.
+    fn planned(
+        self,
+        objective: &Objective<'_>,
+        by: BalanceBy,
+        reserved: &[Arc<LinkOrder>],
+        serves: Option<&AtomicBool>,
+    ) -> Vec<Self> {
         let Ok(Trial { candidate, forwarding, measured, trees }) = self.trial else { return vec![self] };
-        let plan = one_sl_beyond_rule(objective, by, &candidate, forwarding, measured, trees);
+        let under_rule = UnderRule::new(objective, by, &candidate, forwarding, measured, trees);
+        if let Some(serves) = serves {
+            serves.store(under_rule.plan.plan.serves_multicast(), Relaxed);
+        }
+        let plan = under_rule.beyond(objective, by);
         let has_tree = plan.plan.serves_multicast();
         let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
         let is_wanted = !candidate.tree_reserved
@@ -494,7 +508,7 @@ impl Judged {
 
     /// The plan, with a multicast tree if that may be had.
     fn whatever_it_takes(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
-        let planned = |judged: Self| judged.planned(objective, by, &[]);
+        let planned = |judged: Self| judged.planned(objective, by, &[], None);
         let plans = planned(self).into_iter().flat_map(planned);
         let best = plans.min_by(Self::by_worth);
         best.and_then(|best| best.trial.err()).expect("there is a plan")
