@@ -177,7 +177,8 @@ mod tests {
         assert!(layered > 40, "{layered} with layers, {not} without");
     }
 
-    /// The way there and back is proven and ends where it began; fewer entries move and drop than in tables made anew.
+    /// The way there and back is proven and ends where it began; fewer entries move and drop than in tables made anew. Were base LIDs
+    /// balanced by the load of all LIDs, a quarter of the failures of the Slim Fly would be mended so well.
     #[test]
     fn after_a_failure_only_lost_paths_move_of_all_lids() {
         let settings = Settings::default();
@@ -188,7 +189,7 @@ mod tests {
             let before = route(&f, &settings).expect("it can be routed");
             (f, before)
         });
-        for ((f, before), seed) in routed.iter().flat_map(|routed| [1, 2].map(|seed| (routed, seed))) {
+        for ((f, before), seed) in routed.iter().flat_map(|routed| (1..=4).map(move |seed| (routed, seed))) {
             let baseline = Baseline::new(f, &settings, before).expect("tables with layers are kept to");
             let damaged = fail_links(f, 1, seed).expect("it stays connected");
             let after = route_after(&damaged, &settings, Some(&baseline)).expect("it can be routed");

@@ -26,6 +26,7 @@
 
 mod dependencies;
 mod graph;
+mod load;
 mod paths;
 mod relief;
 mod tables;
@@ -35,7 +36,8 @@ use std::cell::{Cell, OnceCell};
 
 use self::dependencies::Dependencies;
 use self::graph::Graph;
-use self::usage::{count, uncount, union};
+use self::load::{Flows, Load};
+use self::usage::union;
 use super::demand::Demand;
 use crate::fabric::{Lid, PortNum, SwitchId, Vl};
 use crate::tables::Lft;
@@ -57,7 +59,7 @@ pub struct Mended {
     /// By VL, by channel of the earlier fabric: a place in an order in which all packets ascend, lower VLs first.
     /// `None` where some packets go on to a lower VL.
     pub places: Option<Vec<Vec<u32>>>,
-    /// By channel of the earlier fabric: routes to all adapters, over its rate.
+    /// By channel of the earlier fabric: routes to the base LIDs of all adapters, over its rate.
     pub load: Vec<u64>,
 }
 
@@ -90,8 +92,8 @@ pub struct PreparedMending<'a> {
     lost: Vec<Lid>,
     /// By turn, VLs of packets that take it in what is left of the tables.
     left: Vec<u16>,
-    /// By channel: the routes over what is left of the tables.
-    load: Vec<u64>,
+    /// The routes over what is left of the tables.
+    load: Load,
     /// The dependencies of what is left, without trees and with them.
     ends: [OnceCell<Option<Dependencies>>; 2],
     /// Virtual channels that all searches visited so far.
@@ -150,7 +152,8 @@ impl PreparedMending<'_> {
         for (place, &lid) in order.iter().enumerate() {
             let old = mending.all_next(lid);
             let lost = mending.without_path(lid, &old);
-            let found = mending.route(lid, (&old, &lost), &mut graphs, &mut load, choice, demand);
+            let balanced_by = load.to(mending.fabric, lid);
+            let found = mending.route(lid, (&old, &lost), &mut graphs, balanced_by, choice, demand);
             let now = visited(&graphs);
             self.visited.set(self.visited.get() + now - std::mem::replace(&mut before, now));
             if self.visited.get() > most_visits {
@@ -160,19 +163,20 @@ impl PreparedMending<'_> {
                 return Some(Err(place));
             };
             let (is_lost, present) = (mending.marked(&lost), |s: SwitchId| mending.present[s.index()]);
-            uncount(mending.fabric, lid, &old, demand, &mut load, |s| present(s) && !is_lost[s.index()]);
-            count(mending.fabric, lid, &next, demand, &mut load, present);
+            let keeps = |s: SwitchId| present(s) && !is_lost[s.index()];
+            load.take(&Flows::new(mending.fabric, lid, &old, demand, keeps));
+            load.add(&Flows::new(mending.fabric, lid, &next, demand, present));
             for ((s, channel), was) in mending.fabric.switch_ids().zip(next).zip(old) {
                 if let Some(channel) = channel.filter(|_| channel != was) {
                     lft.set(s, lid, mending.fabric.channels().get(channel).out_port);
                 }
             }
         }
-        self.relieve(&mut graphs, &mut lft, &mut load);
+        self.relieve(&mut graphs, &mut lft, &mut load.base);
         let [ends, _] = graphs;
         let rows = mending.rows(usage, &ends.all);
         let places = ends.all.places(mending.fabric.channels().len());
-        Some(Ok(Mended { lft, rows, places, load }))
+        Some(Ok(Mended { lft, rows, places, load: load.base }))
     }
 
     /// The dependencies of what is left; `None` if those of all tables have a cycle.
@@ -268,12 +272,12 @@ mod tests {
                 for choice in Choice::all() {
                     let Some(found) = prepared.mend(choice, u64::MAX) else { continue };
                     let tables = Mending { lft: &found.lft, ..*mending };
-                    let mut load = vec![0; found.load.len()];
-                    let present = |_| true;
+                    let mut load = Load::none(&fabric);
                     for &lid in mending.lids {
-                        count(&fabric, lid, &tables.all_next(lid), &prepared.demand, &mut load, present);
+                        let next = tables.all_next(lid);
+                        load.add(&Flows::new(&fabric, lid, &next, &prepared.demand, |_| true));
                     }
-                    assert_eq!(found.load, load, "{name}: {choice:?}");
+                    assert_eq!(found.load, load.base, "{name}: {choice:?}");
                     mended += 1;
                 }
             });

@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 
 use super::Choice;
 use super::graph::Graph;
+use super::load::Flows;
 use super::tables::Mending;
-use super::usage::{count, uncount};
 use crate::fabric::{ChannelId, Lid, SwitchId};
 use crate::routing::demand::Demand;
 
@@ -43,18 +43,15 @@ impl Mending<'_> {
             loop {
                 let lengths = Lengths::new(self, target, old, &moving);
                 let mut added = Vec::new();
-                if all_move {
-                    uncount(self.fabric, lid, old, demand, load, keeps);
-                }
+                let kept = all_move.then(|| Flows::new(self.fabric, lid, old, demand, keeps));
+                kept.iter().for_each(|kept| kept.take_from(load));
                 let of_load = (&mut *load, &mut added);
                 let found =
                     self.search((&moving, &first), lengths, graphs, of_load, (choice, strays, routes));
                 for (channel, routes) in added {
                     load[channel.index()] = load[channel.index()].wrapping_sub(routes);
                 }
-                if all_move {
-                    count(self.fabric, lid, old, demand, load, keeps);
-                }
+                kept.iter().for_each(|kept| kept.add_to(load));
                 let mut without = match found {
                     Ok(next) => return Some(next),
                     Err(without) => without,

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::dependencies::Dependencies;
+use super::load::{Flows, Load};
 use super::tables::{Mending, Turns};
 use crate::fabric::{ChannelId, Fabric, Lid, SwitchId};
 use crate::routing::demand::Demand;
@@ -23,14 +24,13 @@ pub struct Usage {
     /// By turn and VL below `vls`: the destinations whose packets take it.
     users: Vec<u16>,
     vls: usize,
-    /// By channel: routes to all adapters.
-    pub(super) load: Vec<u64>,
+    load: Load,
     /// The dependencies of all these, with the VLs that they were made for.
     all: OnceLock<(u8, Option<Dependencies>)>,
 }
 
 /// Users and load as in [`Usage`], and a buffer.
-type Users = (Vec<u16>, Vec<u64>, Vec<u16>);
+type Users = (Vec<u16>, Load, Vec<u16>);
 
 impl fmt::Debug for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,7 +61,7 @@ impl Usage {
             trees: Vec::new(),
             users: Vec::new(),
             vls,
-            load: Vec::new(),
+            load: Load::none(fabric),
             all: OnceLock::new(),
             turns,
             injected,
@@ -74,19 +74,18 @@ impl Usage {
         let part = lids.div_ceil(rayon::current_num_threads());
         let lids = (1..lids).into_par_iter().with_min_len(part).filter_map(|lid| Lid::new(lid as u16));
         let lids = lids.filter(|&lid| tables.target(lid).is_some());
-        let nothing = || (vec![0; usage.turns.len * vls], vec![0; channels.len()], Vec::new());
+        let nothing = || (vec![0; usage.turns.len * vls], Load::none(fabric), Vec::new());
         let read = |(mut users, mut load, mut buffer): Users, lid: Lid| {
             let next = tables.all_next(lid);
             usage.for_each_turn(fabric, &next, &mut buffer, |turn, set| {
                 usage.bits(turn, set).for_each(|at| users[at] += 1)
             });
-            count(fabric, lid, &next, &demand, &mut load, |_| true);
+            load.add(&Flows::new(fabric, lid, &next, &demand, |_| true));
             (users, load, buffer)
         };
-        let sum = |(mut a, mut b, buffer): Users, (c, d, _): Users| {
-            a.iter_mut().zip(c).for_each(|(a, c)| *a += c);
-            b.iter_mut().zip(d).for_each(|(b, d)| *b += d);
-            (a, b, buffer)
+        let sum = |(mut a, load, buffer): Users, (b, other, _): Users| {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+            (a, load.sum(&other), buffer)
         };
         let (users, load, _) = lids.fold(nothing, read).reduce(nothing, sum);
         (usage.users, usage.load) = (users, load);
@@ -174,12 +173,12 @@ impl Usage {
         left
     }
 
-    /// By channel, the routes over what is left of the tables.
+    /// The routes over what is left of the tables.
     ///
     /// - `lost`: the destinations that have lost a path.
     ///
     /// Cost: O(S) with S switches for each of these; where a switch is gone O(D S) with D LIDs.
-    pub(super) fn load_left(&self, tables: &Mending<'_>, lost: &[Lid], demand: &Demand<'_>) -> Vec<u64> {
+    pub(super) fn load_left(&self, tables: &Mending<'_>, lost: &[Lid], demand: &Demand<'_>) -> Load {
         let fabric = tables.fabric;
         if tables.present.contains(&false) {
             return tables.load_left(lost, demand);
@@ -188,12 +187,12 @@ impl Usage {
         let mut is_there = vec![false; tables.lft.lids()];
         tables.lids.iter().for_each(|lid| is_there[lid.index()] = true);
         for lid in (1..is_there.len()).filter(|&lid| !is_there[lid]).filter_map(|lid| Lid::new(lid as u16)) {
-            uncount(fabric, lid, &tables.all_next(lid), demand, &mut load, |_| true);
+            load.take(&Flows::new(fabric, lid, &tables.all_next(lid), demand, |_| true));
         }
         for &lid in lost {
             let old = tables.all_next(lid);
             let without = tables.marked(&tables.without_path(lid, &old));
-            uncount(fabric, lid, &old, demand, &mut load, |s| without[s.index()]);
+            load.take(&Flows::new(fabric, lid, &old, demand, |s| without[s.index()]));
         }
         load
     }
@@ -241,8 +240,8 @@ impl Mending<'_> {
     }
 
     /// As [`Usage::load_left`], from the tables alone.
-    fn load_left(&self, lost: &[Lid], demand: &Demand<'_>) -> Vec<u64> {
-        let mut load = vec![0; self.fabric.channels().len()];
+    fn load_left(&self, lost: &[Lid], demand: &Demand<'_>) -> Load {
+        let mut load = Load::none(self.fabric);
         let mut has_lost = vec![false; self.lft.lids()];
         lost.iter().for_each(|lid| has_lost[lid.index()] = true);
         for &lid in self.lids {
@@ -252,7 +251,7 @@ impl Mending<'_> {
                 false => Vec::new(),
             };
             let has_path = |s: SwitchId| self.present[s.index()] && without.get(s.index()) != Some(&true);
-            count(self.fabric, lid, &old, demand, &mut load, has_path);
+            load.add(&Flows::new(self.fabric, lid, &old, demand, has_path));
         }
         load
     }
@@ -262,66 +261,6 @@ impl Mending<'_> {
         let mut marked = vec![false; self.present.len()];
         some.iter().for_each(|s| marked[s.index()] = true);
         marked
-    }
-}
-
-/// Counts the routes of some switches to a destination.
-pub(super) fn count(
-    fabric: &Fabric,
-    lid: Lid,
-    next: &[Option<ChannelId>],
-    demand: &Demand<'_>,
-    load: &mut [u64],
-    counts: impl Fn(SwitchId) -> bool,
-) {
-    for_each_flow(fabric, lid, next, demand, counts, |channel, routes| load[channel.index()] += routes);
-}
-
-/// Takes back what was [counted](count).
-pub(super) fn uncount(
-    fabric: &Fabric,
-    lid: Lid,
-    next: &[Option<ChannelId>],
-    demand: &Demand<'_>,
-    load: &mut [u64],
-    counts: impl Fn(SwitchId) -> bool,
-) {
-    for_each_flow(fabric, lid, next, demand, counts, |channel, routes| load[channel.index()] -= routes);
-}
-
-/// Calls `each` with every channel on the way of some switches to a destination, and their routes over its rate.
-fn for_each_flow(
-    fabric: &Fabric,
-    lid: Lid,
-    next: &[Option<ChannelId>],
-    demand: &Demand<'_>,
-    counts: impl Fn(SwitchId) -> bool,
-    mut each: impl FnMut(ChannelId, u64),
-) {
-    let Some(owner) = fabric.owner_of(lid).map(|end| fabric.endport(end)) else { return };
-    if !owner.is_adapter() {
-        return;
-    }
-    let channels = fabric.channels();
-    let weights = fabric.weights().by_channel();
-    let (routes, times) = demand.to(owner);
-    // By switch: the next one, and the routes that pass.
-    let ahead: Vec<u32> = next.iter().map(|hop| hop.map_or(u32::MAX, |c| channels.get(c).to.0)).collect();
-    let mut passing = vec![0_u64; next.len()];
-    for s in fabric.switch_ids().filter(|&s| routes[s.index()] > 0 && counts(s)) {
-        let mut at = s.0;
-        for _ in 0..next.len() {
-            if at == u32::MAX {
-                break;
-            }
-            passing[at as usize] += routes[s.index()];
-            at = ahead[at as usize];
-        }
-    }
-    for (passing, channel) in passing.into_iter().zip(next) {
-        if let Some(channel) = channel {
-            each(*channel, passing * times * u64::from(weights[channel.index()]));
-        }
     }
 }
 
