@@ -177,8 +177,7 @@ mod tests {
         assert!(layered > 40, "{layered} with layers, {not} without");
     }
 
-    /// The way there and back is proven and ends where it began; fewer entries move and drop than in tables made anew. Were base LIDs
-    /// balanced by the load of all LIDs, a quarter of the failures of the Slim Fly would be mended so well.
+    /// The way there and back is proven and ends where it began; fewer entries move and drop than in tables made anew.
     #[test]
     fn after_a_failure_only_lost_paths_move_of_all_lids() {
         let settings = Settings::default();
@@ -189,7 +188,7 @@ mod tests {
             let before = route(&f, &settings).expect("it can be routed");
             (f, before)
         });
-        for ((f, before), seed) in routed.iter().flat_map(|routed| (1..=4).map(move |seed| (routed, seed))) {
+        for ((f, before), seed) in routed.iter().flat_map(|routed| [1, 2].map(|seed| (routed, seed))) {
             let baseline = Baseline::new(f, &settings, before).expect("tables with layers are kept to");
             let damaged = fail_links(f, 1, seed).expect("it stays connected");
             let after = route_after(&damaged, &settings, Some(&baseline)).expect("it can be routed");
@@ -207,6 +206,20 @@ mod tests {
             }
             let back = route_after(f, &settings, Some(&baseline)).expect("it can be routed");
             assert!(back.routes.lft == before.routes.lft && back.routes.sl2vl == before.routes.sl2vl);
+        }
+    }
+
+    /// Were base LIDs balanced by the load of all LIDs, two of four would lose too much: tables are judged by base LIDs.
+    #[test]
+    fn base_lids_are_balanced_among_each_other_when_paths_are_lost() {
+        let settings = Settings::default();
+        let f = with_lmc(&SlimFly { q: 5, cas: Some(2) }.build().expect("a Slim Fly"), 2);
+        let before = route(&f, &settings).expect("it can be routed");
+        let baseline = Baseline::new(&f, &settings, &before).expect("tables with layers are kept to");
+        for seed in 1..=4 {
+            let damaged = fail_links(&f, 1, seed).expect("it stays connected");
+            let after = route_after(&damaged, &settings, Some(&baseline)).expect("it can be routed");
+            assert!(matches!(after.lineage, Lineage::Kept), "{seed}");
         }
     }
 
