@@ -54,7 +54,7 @@ impl<'a> UnderRule<'a> {
     ///
     /// Cost: nothing more where nothing is [worth trying](worth_trying). Else that of [`refit`] and of a
     /// [measure](Objective::measure), twice where something is worth trying still and there is one VL more. On large fabrics
-    /// one core tries this while another tries that.
+    /// both are tried at once.
     pub(super) fn beyond(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
         let Self { candidate, plan: plain, start } = self;
         let fabric = objective.task.fabric;
