@@ -27,8 +27,8 @@ const MOST: usize = 10_000_000;
 pub(super) struct UnderRule<'a> {
     candidate: &'a Candidate,
     pub(super) plan: Priced,
-    /// Where something is [worth trying](worth_trying): what its tables come to, and these.
-    start: Option<(Measured, Forwarding)>,
+    /// What is [worth trying](worth_trying), what its tables come to, and these.
+    start: Option<(Effort, Measured, Forwarding)>,
 }
 
 impl<'a> UnderRule<'a> {
@@ -44,7 +44,7 @@ impl<'a> UnderRule<'a> {
         trees: Option<McastTrees>,
     ) -> Self {
         let start = worth_trying(objective, by, candidate, &measured, least_vls(candidate))
-            .map(|_| (measured, forwarding.clone()));
+            .map(|(effort, _)| (effort, measured, forwarding.clone()));
         let plan = one_sl(objective, candidate, forwarding, measured, Vec::new(), trees);
         Self { candidate, plan, start }
     }
@@ -58,13 +58,11 @@ impl<'a> UnderRule<'a> {
     pub(super) fn beyond(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
         let Self { candidate, plan: plain, start } = self;
         let fabric = objective.task.fabric;
-        let Some((mut measured, start)) = start else { return plain };
+        let Some((effort, mut measured, start)) = start else { return plain };
         let Some(order) = candidate.rule.virtual_channel_order() else { return plain };
         let Some(trees) = plain.plan.trees.clone().filter(McastTrees::serve_default) else { return plain };
         let least = least_vls(candidate);
         let vls = least..=objective.task.limits.vls.min(ONE_SL_VLS).min(least + 1);
-        let worth_trying = |measured: &Measured, vls| worth_trying(objective, by, candidate, measured, vls);
-        let Some((effort, _)) = worth_trying(&measured, least) else { return plain };
         let labels = labels(fabric, &plain.plan.sl2vl);
         let how = How { order: &order, labels: &labels, by, effort, trees: &trees };
         let refitted = |vls| how.refitted(objective, candidate, start.clone(), vls);
@@ -75,7 +73,7 @@ impl<'a> UnderRule<'a> {
         let mut at_once = at_once.into_iter();
         let mut best = plain;
         for vls in vls {
-            let Some((_, gain)) = worth_trying(&measured, vls) else { break };
+            let Some((_, gain)) = worth_trying(objective, by, candidate, &measured, vls) else { break };
             if let Some((found, new)) = at_once.next().unwrap_or_else(|| refitted(vls)) {
                 if found.price < best.price {
                     let levelled = if gain > VL { 0.0 } else { best.price - found.price };

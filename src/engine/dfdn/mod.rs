@@ -263,23 +263,19 @@ fn stable_or_searched(
         Err(why_not) => return Ok(anew(search()?, why_not)),
     };
     let (price, of_pairs) = (relieved.price, relieved.detours());
-    let are_outdone_by =
-        |searched: &Result<Priced, _>| searched.as_ref().is_ok_and(|found| found.outdoes(price, of_pairs));
     let (stable, searched) = if relieved.is_nearly_as_good() {
-        (relieved.plan(objective, detours), None)
+        (Err(relieved), None)
     } else if Budget::searches_are_cheap(objective.task.fabric) {
-        let searched = search();
-        if are_outdone_by(&searched) {
-            return Ok(worth_less(searched?, price));
-        }
-        (relieved.plan(objective, detours), Some(searched))
+        (Err(relieved), Some(search()))
     } else {
         let (stable, searched) = rayon::join(|| relieved.plan(objective, detours), search);
-        if are_outdone_by(&searched) {
-            return Ok(worth_less(searched?, price));
-        }
-        (stable, Some(searched))
+        (Ok(stable), Some(searched))
     };
+    let searched = match searched {
+        Some(Ok(found)) if found.outdoes(price, of_pairs) => return Ok(worth_less(found, price)),
+        searched => searched,
+    };
+    let stable = stable.unwrap_or_else(|relieved| relieved.plan(objective, detours));
     let stable = match stable {
         Ok(stable) if stable.is_nearly_as_good() => return Ok(stable),
         Ok(stable) => stable,

@@ -152,8 +152,11 @@ impl PreparedMending<'_> {
         for (place, &lid) in order.iter().enumerate() {
             let old = mending.all_next(lid);
             let lost = mending.without_path(lid, &old);
+            let (is_lost, present) = (mending.marked(&lost), |s: SwitchId| mending.present[s.index()]);
+            let keeps = |s: SwitchId| present(s) && !is_lost[s.index()];
+            let kept = Flows::new(mending.fabric, lid, &old, demand, keeps);
             let balanced_by = load.to(mending.fabric, lid);
-            let found = mending.route(lid, (&old, &lost), &mut graphs, balanced_by, choice, demand);
+            let found = mending.route(lid, (&old, &lost, &kept), &mut graphs, balanced_by, choice, demand);
             let now = visited(&graphs);
             self.visited.set(self.visited.get() + now - std::mem::replace(&mut before, now));
             if self.visited.get() > most_visits {
@@ -162,9 +165,7 @@ impl PreparedMending<'_> {
             let Some(next) = found else {
                 return Some(Err(place));
             };
-            let (is_lost, present) = (mending.marked(&lost), |s: SwitchId| mending.present[s.index()]);
-            let keeps = |s: SwitchId| present(s) && !is_lost[s.index()];
-            load.take(&Flows::new(mending.fabric, lid, &old, demand, keeps));
+            load.take(&kept);
             load.add(&Flows::new(mending.fabric, lid, &next, demand, present));
             for ((s, channel), was) in mending.fabric.switch_ids().zip(next).zip(old) {
                 if let Some(channel) = channel.filter(|_| channel != was) {
@@ -236,7 +237,7 @@ impl Mending<'_> {
 mod tests {
     use super::*;
     use crate::engine::{Settings, route};
-    use crate::fabric::{ChannelId, Fabric, Sl};
+    use crate::fabric::{Channel, ChannelId, EndPort, Fabric, Sl};
     use crate::topology::{FatTree, small_members};
 
     /// A cable between a core and a spine: the core has to go down and up again.
@@ -258,43 +259,63 @@ mod tests {
             assert_eq!(with(visited), (true, visited));
             let (found, fewer) = with(visited / 10);
             assert!(!found && 5 * fewer < visited, "{fewer} of {visited}");
-        });
+        })
+        .expect("the tree can be routed");
     }
 
     /// Whatever moves: lost paths alone, all paths to a destination, or others off the fullest channel.
     #[test]
     fn the_load_is_that_of_the_mended_tables() {
-        let mut mended = 0;
+        let (mut links, mut switches) = (0, 0);
         for (name, fabric) in small_members() {
-            without_a_link(&fabric, ChannelId::at(fabric.channels().len() / 2), |mending| {
+            let check = |mending: &Mending<'_>| {
                 let usage = Usage::of(mending);
                 let prepared = mending.prepare(&usage);
-                for choice in Choice::all() {
-                    let Some(found) = prepared.mend(choice, u64::MAX) else { continue };
+                let mended = Choice::all().filter_map(|choice| prepared.mend(choice, u64::MAX));
+                let is_right = |found: Mended| {
                     let tables = Mending { lft: &found.lft, ..*mending };
                     let mut load = Load::none(&fabric);
                     for &lid in mending.lids {
                         let next = tables.all_next(lid);
-                        load.add(&Flows::new(&fabric, lid, &next, &prepared.demand, |_| true));
+                        let present = |s: SwitchId| mending.present[s.index()];
+                        load.add(&Flows::new(&fabric, lid, &next, &prepared.demand, present));
                     }
-                    assert_eq!(found.load, load.base, "{name}: {choice:?}");
-                    mended += 1;
-                }
-            });
+                    assert_eq!(found.load, load.base, "{name}");
+                };
+                mended.map(is_right).count()
+            };
+            let link = ChannelId::at(fabric.channels().len() / 2);
+            links += without_a_link(&fabric, link, check).unwrap_or(0);
+            let switch = SwitchId::at(fabric.num_switches() / 2);
+            let of_switch: Vec<ChannelId> = fabric.channels().out(switch).map(|(id, _)| id).collect();
+            switches += without(&fabric, &of_switch, Some(switch), check).unwrap_or(0);
         }
-        assert!(mended > 100, "{mended}");
+        assert!(links > 100 && switches > 50, "{links} {switches}");
     }
 
-    /// Calls `each` with the tables of a fabric by default, without a link.
-    fn without_a_link(fabric: &Fabric, gone: ChannelId, each: impl FnOnce(&Mending<'_>)) {
-        let Ok(routed) = route(fabric, &Settings::default()) else { return };
-        let back = fabric.channels().get(gone).reverse;
-        let alive: Vec<bool> = fabric.channels().iter().map(|(c, _)| c != gone && c != back).collect();
-        let lids: Vec<Lid> = fabric.endports().iter().flat_map(|end| end.lids()).collect();
-        each(&Mending {
+    /// As [`without`].
+    fn without_a_link<R>(fabric: &Fabric, gone: ChannelId, f: impl FnOnce(&Mending<'_>) -> R) -> Option<R> {
+        without(fabric, &[gone], None, f)
+    }
+
+    /// Calls `f` with the tables of a fabric by default, without some links and perhaps a switch. `None` where it cannot be
+    /// routed.
+    fn without<R>(
+        fabric: &Fabric,
+        gone: &[ChannelId],
+        switch: Option<SwitchId>,
+        f: impl FnOnce(&Mending<'_>) -> R,
+    ) -> Option<R> {
+        let routed = route(fabric, &Settings::default()).ok()?;
+        let is_alive = |(id, c): (ChannelId, &Channel)| !gone.contains(&id) && !gone.contains(&c.reverse);
+        let alive: Vec<bool> = fabric.channels().iter().map(is_alive).collect();
+        let present: Vec<bool> = fabric.switch_ids().map(|s| Some(s) != switch).collect();
+        let is_there = |end: &&EndPort| end.attachment.is_some_and(|(s, _)| Some(s) != switch);
+        let lids: Vec<Lid> = fabric.endports().iter().filter(is_there).flat_map(|end| end.lids()).collect();
+        Some(f(&Mending {
             fabric,
             alive: &alive,
-            present: &vec![true; fabric.num_switches()],
+            present: &present,
             lids: &lids,
             lft: &routed.routes.lft,
             sl2vl: &routed.routes.sl2vl,
@@ -303,6 +324,6 @@ mod tests {
             may_stray: true,
             trees: &[],
             enough: 0,
-        });
+        }))
     }
 }

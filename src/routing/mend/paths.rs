@@ -17,20 +17,18 @@ impl Mending<'_> {
     /// room for their old entries. Where some still find none, all may move. Where that does not help and the destination
     /// may [stray](Mending::may_stray), the new paths have to fit into `ends` alone.
     ///
-    /// - `old`, `lost`: the next hops before, and the switches that have lost their paths.
-    /// - `load`: by channel, with the routes of all switches that keep their paths; the same again afterwards.
+    /// - `old`, `lost`, `kept`: the next hops before, the switches that have lost their paths, and the routes of the others.
+    /// - `load`: by channel, with these routes; the same again afterwards.
     pub(super) fn route(
         &self,
         lid: Lid,
-        (old, lost): (&[Option<ChannelId>], &[SwitchId]),
+        (old, lost, kept): (&[Option<ChannelId>], &[SwitchId], &Flows),
         graphs: &mut [Graph<'_>; 2],
         load: &mut [u64],
         choice: Choice,
         demand: &Demand<'_>,
     ) -> Option<Vec<Option<ChannelId>>> {
         let target = self.target(lid)?;
-        let is_lost = self.marked(lost);
-        let keeps = |s: SwitchId| self.present[s.index()] && !is_lost[s.index()];
         let present = |s: &SwitchId| self.present[s.index()];
         let all = || self.fabric.switch_ids().filter(present).filter(|&s| s != target).collect::<Vec<_>>();
         let owner = self.fabric.endport(self.fabric.owner_of(lid)?);
@@ -43,15 +41,18 @@ impl Mending<'_> {
             loop {
                 let lengths = Lengths::new(self, target, old, &moving);
                 let mut added = Vec::new();
-                let kept = all_move.then(|| Flows::new(self.fabric, lid, old, demand, keeps));
-                kept.iter().for_each(|kept| kept.take_from(load));
+                if all_move {
+                    kept.take_from(load);
+                }
                 let of_load = (&mut *load, &mut added);
                 let found =
                     self.search((&moving, &first), lengths, graphs, of_load, (choice, strays, routes));
                 for (channel, routes) in added {
                     load[channel.index()] = load[channel.index()].wrapping_sub(routes);
                 }
-                kept.iter().for_each(|kept| kept.add_to(load));
+                if all_move {
+                    kept.add_to(load);
+                }
                 let mut without = match found {
                     Ok(next) => return Some(next),
                     Err(without) => without,

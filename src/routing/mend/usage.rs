@@ -177,22 +177,24 @@ impl Usage {
     ///
     /// - `lost`: the destinations that have lost a path.
     ///
-    /// Cost: O(S) with S switches for each of these; where a switch is gone O(D S) with D LIDs.
+    /// Cost: O(S) with S switches for each of these; where a switch is gone, for each LID.
     pub(super) fn load_left(&self, tables: &Mending<'_>, lost: &[Lid], demand: &Demand<'_>) -> Load {
-        let fabric = tables.fabric;
-        if tables.present.contains(&false) {
-            return tables.load_left(lost, demand);
-        }
-        let mut load = self.load.clone();
-        let mut is_there = vec![false; tables.lft.lids()];
+        let all = tables.lft.lids();
+        let (mut is_there, mut has_lost) = (vec![false; all], vec![false; all]);
         tables.lids.iter().for_each(|lid| is_there[lid.index()] = true);
-        for lid in (1..is_there.len()).filter(|&lid| !is_there[lid]).filter_map(|lid| Lid::new(lid as u16)) {
-            load.take(&Flows::new(fabric, lid, &tables.all_next(lid), demand, |_| true));
-        }
-        for &lid in lost {
+        lost.iter().for_each(|lid| has_lost[lid.index()] = true);
+        let none_is_gone = !tables.present.contains(&false);
+        let stays = |lid: &Lid| is_there[lid.index()] && !has_lost[lid.index()] && none_is_gone;
+        let mut load = self.load.clone();
+        let lids = (1..all).filter_map(|lid| Lid::new(lid as u16));
+        for lid in lids.filter(|lid| tables.target(*lid).is_some() && !stays(lid)) {
             let old = tables.all_next(lid);
-            let without = tables.marked(&tables.without_path(lid, &old));
-            load.take(&Flows::new(fabric, lid, &old, demand, |s| without[s.index()]));
+            let without = match has_lost[lid.index()] {
+                true => tables.marked(&tables.without_path(lid, &old)),
+                false => vec![!is_there[lid.index()]; old.len()],
+            };
+            let is_left = |s: SwitchId| tables.present[s.index()] && !without[s.index()];
+            load.take(&Flows::new(tables.fabric, lid, &old, demand, |s| !is_left(s)));
         }
         load
     }
@@ -237,23 +239,6 @@ impl Mending<'_> {
             }
         }
         used
-    }
-
-    /// As [`Usage::load_left`], from the tables alone.
-    fn load_left(&self, lost: &[Lid], demand: &Demand<'_>) -> Load {
-        let mut load = Load::none(self.fabric);
-        let mut has_lost = vec![false; self.lft.lids()];
-        lost.iter().for_each(|lid| has_lost[lid.index()] = true);
-        for &lid in self.lids {
-            let old = self.all_next(lid);
-            let without = match has_lost[lid.index()] {
-                true => self.marked(&self.without_path(lid, &old)),
-                false => Vec::new(),
-            };
-            let has_path = |s: SwitchId| self.present[s.index()] && without.get(s.index()) != Some(&true);
-            load.add(&Flows::new(self.fabric, lid, &old, demand, has_path));
-        }
-        load
     }
 
     /// By switch: whether it is one of these.
