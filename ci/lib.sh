@@ -26,11 +26,19 @@ install_missing() {
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
-  echo "installing ${missing[*]}"
+  apt_install "${missing[@]}"
+}
+
+# apt_install PACKAGE...: installs them, after what another script installs at the moment.
+apt_install() {
+  echo "installing $*"
   local sudo=()
   [ "$(id -u)" = 0 ] || sudo=(sudo)
-  "${sudo[@]}" apt-get update -q
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+  {
+    flock "$installing"
+    "${sudo[@]}" apt-get update -q
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+  } {installing}>"${TMPDIR:-/tmp}/dfdn-apt.$(id -u)"
 }
 
 # The profile of Cargo.toml with which scripts build, and where that comes to lie. ci/test takes what its tests have built.
