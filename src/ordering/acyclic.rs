@@ -34,6 +34,29 @@ impl TopologicalOrder {
         Self { met: vec![0; place.len()], place, searches: 0, visited: 0 }
     }
 
+    /// Of a graph, those first that no edge leads to; `None` if it has a cycle.
+    ///
+    /// Cost: O(vertices and edges).
+    pub fn of(vertices: usize, edges: &impl Edges) -> Option<Self> {
+        let mut before = vec![0_u32; vertices];
+        let all = 0..vertices as u32;
+        all.clone().for_each(|v| edges.after(v, |w| before[w as usize] += 1));
+        let mut order: Vec<u32> = all.filter(|&v| before[v as usize] == 0).collect();
+        let mut place = vec![0; vertices];
+        let mut next = 0;
+        while let Some(&v) = order.get(next) {
+            place[v as usize] = next as u32;
+            next += 1;
+            edges.after(v, |w| {
+                before[w as usize] -= 1;
+                if before[w as usize] == 0 {
+                    order.push(w);
+                }
+            });
+        }
+        (order.len() == vertices).then(|| Self::by_place(place))
+    }
+
     /// Changes the order so that one more edge leads forward; returns whether there is such an order.
     ///
     /// - `edges`: those that lead forward now.
@@ -192,7 +215,7 @@ impl Acyclic {
 mod tests {
     use rand::{Rng, SeedableRng};
 
-    use super::Acyclic;
+    use super::{Acyclic, TopologicalOrder};
 
     #[test]
     fn refuses_exactly_the_edges_that_close_a_cycle() {
@@ -207,9 +230,17 @@ mod tests {
                 let cycle = a == b || reach[b][a];
                 assert_eq!(graph.add(a, b), !cycle);
                 if cycle {
+                    graph.lists.after[a].push(b as u32);
+                    assert!(TopologicalOrder::of(n, &graph.lists).is_none());
+                    graph.lists.after[a].pop();
                     refused += 1;
                     continue;
                 }
+                let order = TopologicalOrder::of(n, &graph.lists).unwrap();
+                let leads_forward = |(v, after): (usize, &Vec<u32>)| {
+                    after.iter().all(|&w| order.place(v) < order.place(w as usize))
+                };
+                assert!(graph.lists.after.iter().enumerate().all(leads_forward));
                 added += 1;
                 for x in 0..n {
                     for y in 0..n {

@@ -357,16 +357,16 @@ mod tests {
         assert!(mean < 18.5, "{mean}");
     }
 
-    /// Spines choose before the leaves that send. If the routes of these counted only then, all spines would send a
-    /// destination to the same core: up to 1920 routes instead of 1184. If routes of destinations that have their turn later
-    /// did not count, where they keep their paths, up to 1280.
+    /// 1016 routes before, and at least 1048 with new tables. Spines choose before the leaves that send; these move to other
+    /// spines afterwards, else there are 1152. Where a leaf loses a cable, the other seven carry 1161 at least.
     #[test]
-    fn spines_share_what_a_lost_cable_to_a_core_carried() {
+    fn spines_and_leaves_share_what_a_lost_cable_to_a_core_carried() {
         let settings = Settings::default();
         let whole = FatTree { k: 16, levels: 3, down: None, cas: None }.build().unwrap();
         let baseline = Baseline::new(&whole, &settings, &route(&whole, &settings).unwrap()).unwrap();
         let all: Vec<u64> = (1..=12).filter_map(|seed| largest_after(&baseline, &whole, seed)).collect();
-        assert!(all.len() >= 10 && all.iter().all(|&largest| largest < 1200), "{all:?}");
+        let of_cores = all.iter().filter(|&&largest| largest < 1048).count();
+        assert!(of_cores >= 7 && all.iter().all(|&largest| largest <= 1168), "{all:?}");
     }
 
     /// Without late entries, only 8 of 20 on the torus. By the sum of loads alone, 10 on the OFT.
@@ -375,7 +375,7 @@ mod tests {
         let settings = Settings::default();
         let torus = Torus { dims: vec![4, 4], cas: 1 }.build().unwrap();
         let oft = Oft { k: 4, cas: None }.build().unwrap();
-        for (whole, least) in [(torus, 20), (oft, 13)] {
+        for (whole, least) in [(torus, 20), (oft, 20)] {
             let baseline = Baseline::new(&whole, &settings, &route(&whole, &settings).unwrap()).unwrap();
             let is_as_good = |seed: &u64| {
                 let mended = mend(&baseline, &fail_links(&whole, 1, *seed).unwrap(), &settings);

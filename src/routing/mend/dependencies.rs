@@ -93,26 +93,28 @@ impl Dependencies {
         used: &[u16],
         most_vls: u8,
     ) -> Option<Self> {
-        let channels = fabric.channels();
-        let mut all = Self {
-            order: TopologicalOrder::new(channels.len() * usize::from(most_vls)),
-            waits: vec![0; turns.len * usize::from(most_vls)],
-            waiting: vec![0; turns.len],
-            vls_after: vec![0; turns.len],
-            descends: false,
-            most_vls,
-        };
+        let (channels, vls) = (fabric.channels(), usize::from(most_vls));
+        let mut waits = vec![0; turns.len * vls];
+        let mut vls_after = vec![0; turns.len];
+        let mut descends = false;
         for (first, c) in channels.iter() {
             for (second, _) in channels.out(c.to) {
                 let turn = turns.of(first, second);
-                all.vls_after[turn] = 1 << vl_after[turn];
-                let fits = vl_after[turn] < most_vls || used[turn] == 0;
-                if !fits || !all.depend((fabric, turns), first, used[turn], second, 0, |_| {}) {
+                let to = vl_after[turn];
+                vls_after[turn] = 1 << to;
+                // The row of a turn that nobody takes may have any VL.
+                if used[turn] != 0 && to >= most_vls {
                     return None;
+                }
+                for from in bits(used[turn]) {
+                    waits[place(turns, first, from, vls) + turns.port(second)] = 1 << to;
+                    descends |= from > usize::from(to);
                 }
             }
         }
-        Some(all)
+        let edges = Waits { net: (fabric, turns), waits: &waits, waiting: used, vls };
+        let order = TopologicalOrder::of(channels.len() * vls, &edges)?;
+        Some(Self { order, waits, waiting: used.to_vec(), vls_after, descends, most_vls })
     }
 
     /// What is left of these where fewer packets take the turns: any subset keeps its order.
@@ -155,7 +157,7 @@ impl Dependencies {
     ) -> bool {
         let (turn, vls_all) = (net.1.of(first, second), usize::from(self.most_vls));
         let after = self.vls_after[turn] | more;
-        // The row of a turn that nobody took may have any VL.
+        // As above.
         if vls != 0 && u32::from(after) >> self.most_vls != 0 {
             return false;
         }

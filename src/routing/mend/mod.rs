@@ -18,8 +18,8 @@
 //! it and find other ways: its entry is late, and goes with those over the channel. Until then its packets meet the new
 //! entries of the others, so these must fit to its old one.
 //!
-//! Lost paths crowd the channels around the failure. So other destinations leave the fullest channel, one entry at a
-//! time, where both graphs allow it (`relief.rs`).
+//! Lost paths crowd the channels around the failure. So routes leave the fullest channel, one entry at a time, where both
+//! graphs allow it (`relief.rs`).
 //!
 //! SL2VL rows stay, but for turns that no packet took: such a turn may get another VL. While `rest` changes it has either
 //! VL.
@@ -37,6 +37,7 @@ use std::cell::{Cell, OnceCell};
 use self::dependencies::Dependencies;
 use self::graph::Graph;
 use self::load::{Flows, Load};
+use self::paths::{NewPaths, Steps};
 use self::usage::union;
 use super::demand::Demand;
 use crate::fabric::{Lid, PortNum, SwitchId, Vl};
@@ -113,7 +114,7 @@ impl PreparedMending<'_> {
     ///
     /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
     /// cost of [`TopologicalOrder::admit`] for each new dependency; that again whenever further ones of these switches find
-    /// no path, and for each restart. Then that of relief: one pass over the tables at most.
+    /// no path, and for each restart. Then that of relief (`relief.rs`).
     ///
     /// - `most_visits`: with those of earlier calls.
     ///
@@ -149,6 +150,7 @@ impl PreparedMending<'_> {
         let mut before = visited(&graphs);
         let mut load = self.load.clone();
         let mut lft = mending.lft.clone();
+        let mut steps = vec![Steps::default(); lft.lids()];
         for (place, &lid) in order.iter().enumerate() {
             let old = mending.all_next(lid);
             let lost = mending.without_path(lid, &old);
@@ -162,9 +164,10 @@ impl PreparedMending<'_> {
             if self.visited.get() > most_visits {
                 return None;
             }
-            let Some(next) = found else {
+            let Some(NewPaths { next, steps: of_lid }) = found else {
                 return Some(Err(place));
             };
+            steps[lid.index()] = of_lid;
             load.take(&kept);
             load.add(&Flows::new(mending.fabric, lid, &next, demand, present));
             for ((s, channel), was) in mending.fabric.switch_ids().zip(next).zip(old) {
@@ -173,7 +176,7 @@ impl PreparedMending<'_> {
                 }
             }
         }
-        self.relieve(&mut graphs, &mut lft, &mut load.base);
+        self.relieve(&mut graphs, &mut lft, &mut load.base, &steps);
         let [ends, _] = graphs;
         let rows = mending.rows(usage, &ends.all);
         let places = ends.all.places(mending.fabric.channels().len());
@@ -273,7 +276,7 @@ mod tests {
                 let prepared = mending.prepare(&usage);
                 let mended = Choice::all().filter_map(|choice| prepared.mend(choice, u64::MAX));
                 let is_right = |found: Mended| {
-                    let tables = Mending { lft: &found.lft, ..*mending };
+                    let tables = mending.with(&found.lft);
                     let mut load = Load::none(&fabric);
                     for &lid in mending.lids {
                         let next = tables.all_next(lid);

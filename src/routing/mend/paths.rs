@@ -10,9 +10,25 @@ use super::tables::Mending;
 use crate::fabric::{ChannelId, Lid, SwitchId};
 use crate::routing::demand::Demand;
 
+/// New paths to a destination.
+pub(super) struct NewPaths {
+    /// By switch: the next hop; `None` at the target, and for switches that are gone what they had.
+    pub(super) next: Vec<Option<ChannelId>>,
+    pub(super) steps: Steps,
+}
+
+/// In which step the new entries to a destination go; by default all in that of `rest`.
+#[derive(Clone, Default)]
+pub(super) struct Steps {
+    /// The switches that have got new paths.
+    pub(super) moving: Vec<SwitchId>,
+    /// Those of them whose entries go with those over channels that are gone.
+    pub(super) late: Vec<SwitchId>,
+    /// Whether the others have to take further steps.
+    pub(super) strays: bool,
+}
+
 impl Mending<'_> {
-    /// The next hop of each switch to a destination; `None` at the target, and for switches that are gone what they
-    /// had.
     /// Where switches that have lost their paths find none, they may have to be late, so the others choose again and leave
     /// room for their old entries. Where some still find none, all may move. Where that does not help and the destination
     /// may [stray](Mending::may_stray), the new paths have to fit into `ends` alone.
@@ -27,7 +43,7 @@ impl Mending<'_> {
         load: &mut [u64],
         choice: Choice,
         demand: &Demand<'_>,
-    ) -> Option<Vec<Option<ChannelId>>> {
+    ) -> Option<NewPaths> {
         let target = self.target(lid)?;
         let present = |s: &SwitchId| self.present[s.index()];
         let all = || self.fabric.switch_ids().filter(present).filter(|&s| s != target).collect::<Vec<_>>();
@@ -54,7 +70,7 @@ impl Mending<'_> {
                     kept.add_to(load);
                 }
                 let mut without = match found {
-                    Ok(next) => return Some(next),
+                    Ok(paths) => return Some(paths),
                     Err(without) => without,
                 };
                 graphs.iter_mut().for_each(|graph| graph.back_to(0));
@@ -81,15 +97,15 @@ impl Mending<'_> {
         &self,
         (moving, first): (&[SwitchId], &[SwitchId]),
         mut hops: Lengths<'_>,
-        [ends, rest]: &mut [Graph<'_>; 2],
+        graphs: &mut [Graph<'_>; 2],
         (load, added): (&mut [u64], &mut Vec<(ChannelId, u64)>),
         (choice, strays, routes): (Choice, bool, Option<(&[u64], u64)>),
-    ) -> Result<Vec<Option<ChannelId>>, Vec<SwitchId>> {
+    ) -> Result<NewPaths, Vec<SwitchId>> {
         let old = hops.old;
         let channels = self.fabric.channels();
         let weights = self.fabric.weights().by_channel();
-        ends.begin(old, moving);
-        rest.begin(old, &[]);
+        begin(graphs, old, moving);
+        let [ends, _] = &mut *graphs;
         for &s in first {
             let before = ends.mark();
             if old[s.index()].is_some_and(|was| !ends.add(s, was, &[])) {
@@ -97,6 +113,7 @@ impl Mending<'_> {
             }
         }
         let mut next = old.to_vec();
+        let mut late = Vec::new();
         let mut passing = self.passing(old, moving, routes);
         let weighed = |channel: ChannelId, flow: u64| flow * u64::from(weights[channel.index()]);
         // The largest load on the way to the target, and the sum of all, with the routes of the switch.
@@ -130,32 +147,30 @@ impl Mending<'_> {
                 open.push(Reverse((length, first, now, is_new, from, channel)));
                 continue;
             }
-            let was = old[from.index()].filter(|_| is_new);
-            let is_left = was.is_some_and(|was| self.alive[was.index()]);
-            let (in_ends, in_rest) = (ends.mark(), rest.mark());
+            let was = old[from.index()];
+            let marks = graphs.each_ref().map(Graph::mark);
             let mut fits = |late: bool, vl: Option<u8>| {
                 if let Some(vl) = vl {
+                    let [ends, rest] = &mut *graphs;
                     ends.choose(channel, vl, &rest.all.waiting);
-                    if ends.mark() == in_ends {
+                    if ends.mark() == marks[0] {
                         return false;
                     }
                 }
-                let with_ends = was.filter(|_| late || !is_left);
-                let fits = ends.add(from, channel, &[])
-                    && match with_ends {
-                        Some(was) => ends.add(from, was, &[]),
-                        None => !is_new || strays || rest.add(from, channel, &ends.all.vls_after),
-                    };
+                let fits = self.add((from, channel), was, graphs, (late, strays));
                 if !fits {
-                    ends.back_to(in_ends);
-                    rest.back_to(in_rest);
+                    graphs.iter_mut().zip(marks).for_each(|(graph, mark)| graph.back_to(mark));
                 }
                 fits
             };
             let mut on_some_vl =
                 |late: bool| fits(late, None) || (0..self.most_vls).any(|vl| fits(late, Some(vl)));
-            if !(on_some_vl(false) || choice.late && is_left && on_some_vl(true)) {
-                continue;
+            let may_be_late = choice.late && is_new && was.is_some_and(|was| self.alive[was.index()]);
+            if !on_some_vl(false) {
+                if !(may_be_late && on_some_vl(true)) {
+                    continue;
+                }
+                late.push(from);
             }
             hops.set(from, length);
             next[from.index()] = Some(channel);
@@ -185,7 +200,31 @@ impl Mending<'_> {
             }
         }
         let without: Vec<SwitchId> = moving.iter().copied().filter(|&s| hops.of(s).is_none()).collect();
-        if without.is_empty() { Ok(next) } else { Err(without) }
+        match without.is_empty() {
+            true => Ok(NewPaths { next, steps: Steps { moving: moving.to_vec(), late, strays } }),
+            false => Err(without),
+        }
+    }
+
+    /// Adds an entry to both graphs. Returns whether they stay free of cycles; if not, what was added has to be taken
+    /// [back](Graph::back_to).
+    ///
+    /// - `was`: the earlier entry.
+    /// - `late`, `strays`: see [`Steps`].
+    pub(super) fn add(
+        &self,
+        (at, channel): (SwitchId, ChannelId),
+        was: Option<ChannelId>,
+        [ends, rest]: &mut [Graph<'_>; 2],
+        (late, strays): (bool, bool),
+    ) -> bool {
+        let is_new = was != Some(channel);
+        let with_ends = was.filter(|was| is_new && (late || !self.alive[was.index()]));
+        ends.add(at, channel, &[])
+            && match with_ends {
+                Some(was) => ends.add(at, was, &[]),
+                None => !is_new || strays || rest.add(at, channel, &ends.all.vls_after),
+            }
     }
 
     /// By switch: the routes that pass it on the way to a destination, of those of the switches that get new paths.
@@ -209,6 +248,15 @@ impl Mending<'_> {
         }
         passing
     }
+}
+
+/// The next destination.
+///
+/// - `old`: by switch, the next hop in the earlier tables.
+/// - `moving`: the switches that get new paths.
+pub(super) fn begin([ends, rest]: &mut [Graph<'_>; 2], old: &[Option<ChannelId>], moving: &[SwitchId]) {
+    ends.begin(old, moving);
+    rest.begin(old, &[]);
 }
 
 /// The lengths of paths to a destination.

@@ -1,12 +1,16 @@
-//! Paths to destinations that have lost nothing, moved off the fullest channels.
+//! Routes moved off the fullest channels.
 
 use std::cmp::Reverse;
 
 use super::PreparedMending;
 use super::graph::Graph;
-use super::paths::Lengths;
+use super::paths::{Lengths, Steps, begin};
+use super::tables::Mending;
 use crate::fabric::{ChannelId, Lid, SwitchId};
 use crate::tables::Lft;
+
+/// Entries, destinations times switches, that are looked at where the tables have fewer.
+const LEAST: usize = 25_000_000;
 
 /// An entry that may change.
 struct Move {
@@ -18,42 +22,58 @@ struct Move {
 }
 
 impl PreparedMending<'_> {
-    /// Moves routes off the fullest channel as long as it carries more than [`Mending::enough`], and some entry of
-    /// another destination fits both graphs. Paths stay as long as they are. At most as many destinations move as have
-    /// lost a path, each once.
+    /// Moves routes off the fullest channel as long as it carries more than [`Mending::enough`], and some entry fits both
+    /// graphs. Paths stay as long as they are. Of the destinations that have lost no path, at most as many move as have
+    /// lost one, each once.
     ///
-    /// Cost: O(S (H + d)) with S switches of d channels and paths of H for each destination that is looked at, and at
-    /// most as many are looked at as there are LIDs.
+    /// - `steps`: by LID.
+    ///
+    /// Cost: O(S (H + d)) with S switches of d channels and paths of H for each destination that is looked at. That is one
+    /// pass over the tables, or more where that is less than [`LEAST`] entries.
     ///
     /// [`Mending::enough`]: super::Mending::enough
-    pub(super) fn relieve(&self, graphs: &mut [Graph<'_>; 2], lft: &mut Lft, load: &mut [u64]) {
+    pub(super) fn relieve(
+        &self,
+        graphs: &mut [Graph<'_>; 2],
+        lft: &mut Lft,
+        load: &mut [u64],
+        steps: &[Steps],
+    ) {
         let mending = self.mending;
-        // What may move has its earlier entries still.
+        let mut has_lost = vec![false; lft.lids()];
+        self.lost.iter().for_each(|lid| has_lost[lid.index()] = true);
         let mut stays = vec![false; lft.lids()];
-        self.lost.iter().for_each(|lid| stays[lid.index()] = true);
-        let (mut looks, mut left) = (mending.lids.len(), self.lost.len());
+        let mut looks = mending.lids.len().max(LEAST / mending.present.len());
+        let mut left = self.lost.len();
         loop {
             let fullest = (0..load.len()).rev().max_by_key(|&channel| load[channel]).map(ChannelId::at);
             let Some(fullest) = fullest.filter(|c| load[c.index()] > mending.enough) else { return };
             let from = mending.fabric.channels().get(fullest).from;
-            let is_behind = |lid: &Lid| !stays[lid.index()] && mending.next(from, *lid) == Some(fullest);
+            let now = mending.with(lft);
+            let is_behind = |lid: &Lid| !stays[lid.index()] && now.next(from, *lid) == Some(fullest);
             let behind: Vec<Lid> = mending.lids.iter().copied().filter(is_behind).collect();
             let Some(fewer) = looks.checked_sub(behind.len()) else { return };
             looks = fewer;
             let mut moves: Vec<(u64, Move)> =
-                behind.into_iter().flat_map(|lid| self.moves(fullest, lid, load)).collect();
+                behind.into_iter().flat_map(|lid| self.moves(&now, fullest, lid, load)).collect();
             moves.sort_by_key(|(most, m)| (*most, Reverse(m.routes), m.lid, m.at));
             let before = load[fullest.index()];
+            // A move changes what the others of its destination would move.
+            let mut has_moved = vec![false; lft.lids()];
             for (_, m) in moves {
-                if left == 0 || load[fullest.index()] <= mending.enough {
+                if load[fullest.index()] <= mending.enough {
                     break;
                 }
                 let is_less = |c: ChannelId| load[c.index()] + self.carried(&m, c) < load[fullest.index()];
-                let lowers = !stays[m.lid.index()] && mending.path(Some(m.to), m.lid).all(is_less);
-                if lowers && self.fits(&m, graphs) {
+                let may = !has_moved[m.lid.index()] && (has_lost[m.lid.index()] || left > 0);
+                let lowers = may && mending.with(lft).path(Some(m.to), m.lid).all(is_less);
+                if lowers && self.fits(&m, graphs, lft, &steps[m.lid.index()]) {
                     self.apply(&m, lft, load);
-                    stays[m.lid.index()] = true;
-                    left -= 1;
+                    has_moved[m.lid.index()] = true;
+                    if !has_lost[m.lid.index()] {
+                        stays[m.lid.index()] = true;
+                        left -= 1;
+                    }
                 }
             }
             if load[fullest.index()] == before {
@@ -64,18 +84,19 @@ impl PreparedMending<'_> {
 
     /// The entries that take routes to a destination off a channel, each with the largest load on the new path before
     /// that.
-    fn moves(&self, fullest: ChannelId, lid: Lid, load: &[u64]) -> Vec<(u64, Move)> {
-        let mending = self.mending;
-        let (fabric, channels) = (mending.fabric, mending.fabric.channels());
+    ///
+    /// - `now`: the tables as they are so far.
+    fn moves(&self, now: &Mending<'_>, fullest: ChannelId, lid: Lid, load: &[u64]) -> Vec<(u64, Move)> {
+        let (fabric, channels) = (now.fabric, now.fabric.channels());
         let owner = fabric.owner_of(lid).map(|owner| fabric.endport(owner)).filter(|end| end.is_adapter());
-        let Some((owner, target)) = owner.zip(mending.target(lid)) else { return Vec::new() };
+        let Some((owner, target)) = owner.zip(now.target(lid)) else { return Vec::new() };
         let (routes, times) = self.demand.to(owner);
-        let old = mending.all_next(lid);
-        let mut hops = Lengths::new(mending, target, &old, &[]);
+        let next = now.all_next(lid);
+        let mut hops = Lengths::new(now, target, &next, &[]);
         // By switch: whether its path has the fullest channel, and the routes that pass the switch on their way there.
-        let (mut is_over, mut through) = (vec![false; old.len()], vec![0; old.len()]);
-        for s in fabric.switch_ids().filter(|s| mending.present[s.index()]) {
-            let path = || mending.path(mending.next(s, lid), lid);
+        let (mut is_over, mut through) = (vec![false; next.len()], vec![0; next.len()]);
+        for s in fabric.switch_ids().filter(|s| now.present[s.index()]) {
+            let path = || now.path(next[s.index()], lid);
             let Some(before) = path().position(|c| c == fullest) else { continue };
             is_over[s.index()] = true;
             let on_the_way = path().take(before + 1).map(|c| channels.get(c).from.index());
@@ -84,9 +105,9 @@ impl PreparedMending<'_> {
         let mut best = |at: SwitchId| {
             let others = channels.out(at).filter(|(id, c)| {
                 let mut is_as_long = || hops.of(c.to).map(|hops| hops + 1) == hops.of(at);
-                mending.alive[id.index()] && !is_over[c.to.index()] && is_as_long()
+                now.alive[id.index()] && !is_over[c.to.index()] && is_as_long()
             });
-            let most = |to| mending.path(Some(to), lid).map(|c| load[c.index()]).max().unwrap_or(0);
+            let most = |to| now.path(Some(to), lid).map(|c| load[c.index()]).max().unwrap_or(0);
             others.map(|(to, _)| (most(to), to)).min()
         };
         let passed = fabric.switch_ids().filter(|at| through[at.index()] > 0);
@@ -103,26 +124,32 @@ impl PreparedMending<'_> {
     }
 
     /// Whether both graphs stay free of cycles with a new entry. If so, they have it.
-    fn fits(&self, m: &Move, graphs: &mut [Graph<'_>; 2]) -> bool {
-        let old = self.mending.all_next(m.lid);
-        for graph in graphs.iter_mut() {
-            graph.begin(&old, &[]);
-        }
-        let [ends, rest] = graphs;
-        let fits = ends.add(m.at, m.to, &[]) && rest.add(m.at, m.to, &ends.all.vls_after);
+    ///
+    /// They have the other new entries to its destination already, and keep what a former one brought.
+    fn fits(&self, m: &Move, graphs: &mut [Graph<'_>; 2], lft: &Lft, steps: &Steps) -> bool {
+        let (mending, now) = (self.mending, self.mending.with(lft));
+        let old = mending.all_next(m.lid);
+        begin(graphs, &old, &steps.moving);
+        let mut is_moving = mending.marked(&steps.moving);
+        is_moving[m.at.index()] = true;
+        let is_late = mending.marked(&steps.late);
+        let fits = mending.fabric.switch_ids().zip(&old).all(|(s, &was)| {
+            let next = if s == m.at { Some(m.to) } else { now.next(s, m.lid) };
+            let Some(next) = next.filter(|_| is_moving[s.index()] || next != was) else { return true };
+            mending.add((s, next), was, graphs, (is_late[s.index()], steps.strays))
+        });
         if !fits {
-            ends.back_to(0);
-            rest.back_to(0);
+            graphs.iter_mut().for_each(|graph| graph.back_to(0));
         }
         fits
     }
 
     fn apply(&self, m: &Move, lft: &mut Lft, load: &mut [u64]) {
-        let mending = self.mending;
-        for c in mending.path(mending.next(m.at, m.lid), m.lid) {
+        let (mending, now) = (self.mending, self.mending.with(lft));
+        for c in now.path(now.next(m.at, m.lid), m.lid) {
             load[c.index()] -= self.carried(m, c);
         }
-        for c in mending.path(Some(m.to), m.lid) {
+        for c in now.path(Some(m.to), m.lid) {
             load[c.index()] += self.carried(m, c);
         }
         lft.set(m.at, m.lid, mending.fabric.channels().get(m.to).out_port);

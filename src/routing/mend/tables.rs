@@ -30,6 +30,11 @@ pub struct Mending<'a> {
 }
 
 impl Mending<'_> {
+    /// The same with other entries.
+    pub(super) fn with<'b>(&'b self, lft: &'b Lft) -> Mending<'b> {
+        Mending { lft, ..*self }
+    }
+
     pub(super) fn next(&self, s: SwitchId, lid: Lid) -> Option<ChannelId> {
         self.fabric.channels().at_port(s, PortNum(self.lft.to(lid)[s.index()]))
     }
