@@ -105,12 +105,11 @@ impl PreparedMending<'_> {
     /// Entries for the destinations that have lost a path, all others as they were. `None` where some switch finds no
     /// path, the earlier tables are not acyclic, or more would be [visited](Self::visited) than may be.
     ///
-    /// A switch with a lost path gets the shortest that closes no cycle. Where some find none and entries may be late,
-    /// the others choose anew and leave room for the old entries of these. Where some still find none, all switches may
-    /// get new paths to that destination. Destinations follow one another in the order of LIDs. One that finds no path
-    /// among the new paths of others goes before all of these, and all begin again, up to `RESTARTS` times. A turn that
-    /// was free gets its old VL if that closes no cycle, else the lowest that closes none. In the end the fullest channels
-    /// are relieved.
+    /// A switch with a lost path gets the shortest that closes no cycle. Where some find none and entries may be late, the
+    /// others choose anew and leave room for the old entries of these. Where some still find none, all switches may get new paths
+    /// to that destination. Destinations follow one another in the order of LIDs. One that finds no path among the new paths
+    /// of others goes before all of these, and all begin again, up to `RESTARTS` times. A turn that was free gets its old VL
+    /// if that closes no cycle, else the lowest that closes none. In the end the fullest channels are relieved.
     ///
     /// Cost: for each destination with lost paths O(C log C) with C channels of the switches that have lost theirs, and the
     /// cost of [`TopologicalOrder::admit`] for each new dependency; that again whenever further ones of these switches find

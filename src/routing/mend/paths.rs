@@ -149,6 +149,9 @@ impl Mending<'_> {
             }
             let was = old[from.index()];
             let marks = graphs.each_ref().map(Graph::mark);
+            // One VL that nobody uses is as good as any other.
+            let used = graphs.iter().map(|graph| graph.all.vls()).max().unwrap_or(0);
+            let vls = self.most_vls.min(used + 1);
             let mut fits = |late: bool, vl: Option<u8>| {
                 if let Some(vl) = vl {
                     let [ends, rest] = &mut *graphs;
@@ -163,8 +166,7 @@ impl Mending<'_> {
                 }
                 fits
             };
-            let mut on_some_vl =
-                |late: bool| fits(late, None) || (0..self.most_vls).any(|vl| fits(late, Some(vl)));
+            let mut on_some_vl = |late: bool| fits(late, None) || (0..vls).any(|vl| fits(late, Some(vl)));
             let may_be_late = choice.late && is_new && was.is_some_and(|was| self.alive[was.index()]);
             if !on_some_vl(false) {
                 if !(may_be_late && on_some_vl(true)) {
