@@ -10,7 +10,8 @@ use super::{Planner, Way};
 impl Planner<'_> {
     /// Rounds, at most two of them after what others prepare; and discards for what may neither move first nor stay
     /// until the last step. Of the ways to begin, the first without discards, or the one that drops the fewest
-    /// entries. Without discards it has at most `max_steps` steps.
+    /// entries. Without discards it has at most `max_steps` steps. Once all looks have been
+    /// [spent](Self::may_look_at), the best so far: at least the one that drops all that changes.
     pub(super) fn rounds(&self, max_steps: usize) -> Way {
         let mut best: Option<(usize, Way)> = None;
         // Without rows all begin alike.
@@ -28,7 +29,8 @@ impl Planner<'_> {
                         best = Some((dropped, way));
                     }
                 }
-                let next = if states.len() + 1 < max_steps { self.round(&states, parts) } else { None };
+                let may_go_on = states.len() + 1 < max_steps && self.may_look_at(0);
+                let next = if may_go_on { self.round(&states, parts) } else { None };
                 let Some(next) = next else { break };
                 states.push(next);
             }

@@ -29,6 +29,7 @@ mod rounds;
 mod tests;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use crate::fabric::Fabric;
@@ -158,12 +159,18 @@ pub fn senders<'a>(
     }
 }
 
+/// LIDs of dependencies that a plan may look at for what closes cycles: some ten seconds. A torus of 512 switches with 8
+/// SLs took several minutes where dimension order was out of reach.
+const LOOKS: usize = 8_000_000;
+
 /// What all strategies need.
 struct Planner<'a> {
     fabric: &'a Fabric,
     transition: &'a Transition,
     changes: Changes,
     common: Common<'a>,
+    /// LIDs of dependencies that may be looked at still.
+    looks: Cell<usize>,
 }
 
 /// A way from the old tables to the new ones.
@@ -185,7 +192,15 @@ impl<'a> Planner<'a> {
     fn new(fabric: &'a Fabric, transition: &'a Transition) -> Self {
         let changes = Changes::new(fabric, transition);
         let Transition { old, new, sls, .. } = transition;
-        Self { fabric, transition, changes, common: Common::new(fabric, sls, [old, new]) }
+        let common = Common::new(fabric, sls, [old, new]);
+        Self { fabric, transition, changes, common, looks: Cell::new(LOOKS) }
+    }
+
+    /// Whether so many LIDs of dependencies that close cycles may be looked at. If not, nothing may from then on.
+    fn may_look_at(&self, lids: usize) -> bool {
+        let left = self.looks.get().checked_sub(lids);
+        self.looks.set(left.unwrap_or(0));
+        left.is_some_and(|left| left > 0)
     }
 
     /// The mixture of some states.

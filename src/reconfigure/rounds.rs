@@ -138,6 +138,8 @@ impl Planner<'_> {
     /// of the state before, and those of the target if both together have an order, as tables under one rule do. Then
     /// those that most moves need are added as long as they close no cycle.
     ///
+    /// Nothing once all looks have been [spent](Self::may_look_at).
+    ///
     /// - `before`: the state before the step.
     /// - `start`: the state after it if nothing else changes.
     /// - `parts`: what may move.
@@ -163,8 +165,12 @@ impl Planner<'_> {
             if mixture.is_deadlock_free() {
                 break;
             }
+            if !self.may_look_at(0) {
+                return Moves::default();
+            }
             let components = mixture.cyclic_components();
             let arcs = mixture.within(&components);
+            self.may_look_at(arcs.iter().map(|d| d.lids.len()).sum());
             let alone = |state: &InForce| self.mixture(&[state]).arcs(&components);
             let ends = [alone(before), alone(target)];
             let reasons = Reasons { planner: self, before, target, taken: &taken };
@@ -276,7 +282,8 @@ impl Reasons<'_> {
                 entries.extend(of_lid);
             }
             culprits.entries.extend(entries);
-            culprits.rows.extend(self.taken.rows.iter().filter(|(at, _, _)| *at == c.from));
+            let of_switch = (c.from, PortNum(0), PortNum(0))..=(c.from, PortNum(u8::MAX), PortNum(u8::MAX));
+            culprits.rows.extend(self.taken.rows.range(of_switch));
             culprits.rows.extend(self.taken.rows.contains(&turn).then_some(turn));
         }
         culprits.rows.extend(rows);

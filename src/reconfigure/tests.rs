@@ -105,6 +105,23 @@ fn a_plan_of_no_steps_is_judged() {
     assert_eq!((judged.states.len(), judged.verdicts.len(), judged.dropped_entries), (1, 0, 0));
 }
 
+/// What drops all that changes needs no look.
+#[test]
+fn once_all_looks_are_spent_discards_are_left() {
+    let whole = Mesh { dims: vec![5, 5], cas: 1 }.build().unwrap();
+    let damaged = fail_links(&whole, 1, 1).unwrap();
+    let t = Transition::between(&whole, &routes(&whole), &damaged, &routes(&damaged));
+    let planned = |looks: usize| {
+        let planner = Planner::new(&damaged, &t);
+        planner.looks.set(looks);
+        let way = planner.search(Options { strategy: Strategy::Rounds, ..Options::default() });
+        planner.judged(Plan::between(&damaged, &t, &way.states), way)
+    };
+    let (all, none) = (planned(LOOKS), planned(0));
+    assert!(all.is_proven() && none.is_proven(), "{}, {}", all.how, none.how);
+    assert!(all.dropped_entries < none.dropped_entries, "{}, {}", all.how, none.how);
+}
+
 #[test]
 fn discards_are_always_proven() {
     let mut dropped = 0;
