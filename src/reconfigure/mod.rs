@@ -161,7 +161,7 @@ pub fn senders<'a>(
 
 /// LIDs of dependencies that a plan may look at for what closes cycles: some ten seconds. A torus of 512 switches with 8
 /// SLs took several minutes where dimension order was out of reach.
-const LOOKS: usize = 8_000_000;
+const MOST_LOOKS: usize = 8_000_000;
 
 /// What all strategies need.
 struct Planner<'a> {
@@ -193,7 +193,7 @@ impl<'a> Planner<'a> {
         let changes = Changes::new(fabric, transition);
         let Transition { old, new, sls, .. } = transition;
         let common = Common::new(fabric, sls, [old, new]);
-        Self { fabric, transition, changes, common, looks: Cell::new(LOOKS) }
+        Self { fabric, transition, changes, common, looks: Cell::new(MOST_LOOKS) }
     }
 
     /// Whether so many LIDs of dependencies that close cycles may be looked at. If not, nothing may from then on.
