@@ -33,8 +33,8 @@ impl VirtualChannelOrder {
         Self { ranks: vec![rank], places }
     }
 
-    /// How many VLs mix.
-    fn mixed_vls(&self) -> usize {
+    /// How many VLs mix. Not all need be in use.
+    pub fn mixed_vls(&self) -> usize {
         self.places.len().checked_div(self.ranks[0].positions().len()).unwrap_or(0)
     }
 

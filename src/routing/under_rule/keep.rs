@@ -135,7 +135,7 @@ pub fn raise_unused(
         Rule::FirstTurnFree(rank) => (vec![rank.clone(), rank.clone()], Labels::ones(fabric)),
         Rule::Labelled { ranks, labels } => (ranks.clone(), labels.clone()),
         Rule::Ordered { order, labels } => {
-            let most = rule.vls();
+            let most = rule.vls().max(order.mixed_vls() as u8);
             let labels = raised(fabric, labels, lft, lost, most);
             return Some(Rule::Ordered { order: order.with_highest(most, rank), labels });
         }
@@ -240,9 +240,9 @@ impl AddAssign for Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ordering::up_down_rank;
+    use crate::ordering::{VirtualChannelOrder, up_down_rank};
     use crate::routing::ranked_sssp;
-    use crate::topology::{fail_links, small_members};
+    use crate::topology::{Ring, fail_links, small_members};
 
     #[test]
     fn tables_of_the_same_fabric_stay_as_they_are() {
@@ -258,6 +258,20 @@ mod tests {
             assert!(kept.lft == before.lft && kept.load == before.load && kept.complete, "{name}");
             assert_eq!((kept.pairs, kept.detours), (before.pairs, before.detours), "{name}");
         }
+    }
+
+    /// An order may mix more VLs than labels use.
+    #[test]
+    fn unused_turns_get_a_vl_above_all_that_mix() {
+        let f = Ring { switches: 5, cas: 1 }.build().unwrap();
+        let hops = Hops::new(&f).unwrap();
+        let rank = up_down_rank(&f, SwitchId(0));
+        let lft = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break).lft;
+        let places = (0..3 * f.channels().len() as u32).collect();
+        let order = VirtualChannelOrder::mixed(places, rank.clone());
+        let rule = Rule::Ordered { order, labels: Labels::ones(&f) };
+        let raised = raise_unused(&f, &rule, rank, &lft, &[]).unwrap();
+        assert_eq!((rule.vls(), raised.vls()), (2, 4));
     }
 
     /// Switches and LIDs keep their numbers where only links fail.
