@@ -79,11 +79,11 @@ impl TopologicalOrder {
                 return false;
             }
         }
-        while !behind.is_done() {
-            self.go_on(edges, &mut behind, ahead.number);
-        }
-        while !ahead.is_done() {
-            self.go_on(edges, &mut ahead, behind.number);
+        // They meet no more.
+        for search in [&mut behind, &mut ahead] {
+            while !search.is_done() {
+                self.go_on(edges, search, 0);
+            }
         }
         let [mut behind, mut ahead] = [behind, ahead].map(|search| search.found);
         behind.sort_unstable_by_key(|&v| self.place[v as usize]);

@@ -28,7 +28,7 @@ pub(super) struct Dependencies {
     /// Whether packets may go on to a lower VL.
     descends: bool,
     /// By VL: dependencies from and to it.
-    ends: [u32; 16],
+    at_vl: [u32; 16],
     most_vls: u8,
 }
 
@@ -98,7 +98,7 @@ impl Dependencies {
         let (channels, vls) = (fabric.channels(), usize::from(most_vls));
         let mut waits = vec![0; turns.len * vls];
         let mut vls_after = vec![0; turns.len];
-        let (mut descends, mut ends) = (false, [0; 16]);
+        let (mut descends, mut at_vl) = (false, [0; 16]);
         for (first, c) in channels.iter() {
             for (second, _) in channels.out(c.to) {
                 let turn = turns.of(first, second);
@@ -111,13 +111,13 @@ impl Dependencies {
                 for from in bits(used[turn]) {
                     waits[place(turns, first, from, vls) + turns.port(second)] = 1 << to;
                     descends |= from > usize::from(to);
-                    [from, usize::from(to)].into_iter().for_each(|vl| ends[vl] += 1);
+                    [from, usize::from(to)].into_iter().for_each(|vl| at_vl[vl] += 1);
                 }
             }
         }
         let edges = Waits { net: (fabric, turns), waits: &waits, waiting: used, vls };
         let order = TopologicalOrder::of(channels.len() * vls, &edges)?;
-        Some(Self { order, waits, waiting: used.to_vec(), vls_after, descends, ends, most_vls })
+        Some(Self { order, waits, waiting: used.to_vec(), vls_after, descends, at_vl, most_vls })
     }
 
     /// What is left of these where fewer packets take the turns: any subset keeps its order.
@@ -160,7 +160,7 @@ impl Dependencies {
     ) -> bool {
         let (turn, vls_all) = (net.1.of(first, second), usize::from(self.most_vls));
         let after = self.vls_after[turn] | more;
-        // As above.
+        // The row of a turn that nobody took may have any VL.
         if vls != 0 && u32::from(after) >> self.most_vls != 0 {
             return false;
         }
@@ -177,7 +177,7 @@ impl Dependencies {
             self.waits[place] |= 1 << to;
             self.waiting[turn] |= 1 << from;
             self.descends |= from > to;
-            [from, to].into_iter().for_each(|vl| self.ends[vl] += 1);
+            [from, to].into_iter().for_each(|vl| self.at_vl[vl] += 1);
             changed(Added { turn, place, from, to });
         }
         true
@@ -186,7 +186,7 @@ impl Dependencies {
     /// Takes back something that was added; the order stays.
     pub(super) fn take_back(&mut self, Added { turn, place, from, to }: Added) {
         self.waits[place] &= !(1 << to);
-        [from, to].into_iter().for_each(|vl| self.ends[vl] -= 1);
+        [from, to].into_iter().for_each(|vl| self.at_vl[vl] -= 1);
         if self.waits[place] == 0 {
             self.waiting[turn] &= !(1 << from);
         }
@@ -194,7 +194,7 @@ impl Dependencies {
 
     /// The highest VL with a dependency, and one more.
     pub(super) fn vls(&self) -> u8 {
-        self.ends.iter().rposition(|&ends| ends > 0).map_or(0, |highest| highest as u8 + 1)
+        self.at_vl.iter().rposition(|&dependencies| dependencies > 0).map_or(0, |highest| highest as u8 + 1)
     }
 
     /// Virtual channels that were visited to keep the order.

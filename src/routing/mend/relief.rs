@@ -40,8 +40,7 @@ impl PreparedMending<'_> {
         steps: &[Steps],
     ) {
         let mending = self.mending;
-        let mut has_lost = vec![false; lft.lids()];
-        self.lost.iter().for_each(|lid| has_lost[lid.index()] = true);
+        let has_lost = mending.marked_lids(&self.lost);
         let mut stays = vec![false; lft.lids()];
         let mut looks = mending.lids.len().max(LEAST / mending.present.len());
         let mut left = self.lost.len();

@@ -180,9 +180,7 @@ impl Usage {
     /// Cost: O(S) with S switches for each of these; where a switch is gone, for each LID.
     pub(super) fn load_left(&self, tables: &Mending<'_>, lost: &[Lid], demand: &Demand<'_>) -> Load {
         let all = tables.lft.lids();
-        let (mut is_there, mut has_lost) = (vec![false; all], vec![false; all]);
-        tables.lids.iter().for_each(|lid| is_there[lid.index()] = true);
-        lost.iter().for_each(|lid| has_lost[lid.index()] = true);
+        let (is_there, has_lost) = (tables.marked_lids(tables.lids), tables.marked_lids(lost));
         let none_is_gone = !tables.present.contains(&false);
         let stays = |lid: &Lid| is_there[lid.index()] && !has_lost[lid.index()] && none_is_gone;
         let mut load = self.load.clone();
@@ -239,6 +237,13 @@ impl Mending<'_> {
             }
         }
         used
+    }
+
+    /// By LID: whether it is one of these.
+    pub(super) fn marked_lids(&self, some: &[Lid]) -> Vec<bool> {
+        let mut marked = vec![false; self.lft.lids()];
+        some.iter().for_each(|lid| marked[lid.index()] = true);
+        marked
     }
 
     /// By switch: whether it is one of these.
