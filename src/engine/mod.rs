@@ -36,7 +36,7 @@ pub use bare::{Pairs, Weights};
 pub use config::{KEYS, Key, Values};
 pub use config_error::ConfigError;
 pub use config_file::template;
-pub use dfdn::{Baseline, Keepable};
+pub use dfdn::{Baseline, Keepable, MAX_MENDED, max_counts};
 pub use fitting::{Fitted, route_fitting};
 pub use hold_file::parse as parse_holds;
 pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
@@ -442,8 +442,6 @@ pub enum Lineage {
     Single,
     /// They were made anew, and later ones may keep to them: see [`Baseline::new`].
     First(Box<Keepable>),
-    /// They are in dimension order on a torus, and later ones may stay so: see [`Baseline::new`].
-    DimensionOrder,
     /// They keep to the baseline that they were made with.
     Kept,
 }

@@ -70,7 +70,10 @@ impl Plan {
         self.find_trees(fabric, hops, None);
     }
 
-    fn find_trees(&mut self, fabric: &Fabric, hops: &Hops, known: Option<&KnownOrder>) {
+    /// Adds trees; no SL is reserved for them.
+    ///
+    /// - `known`: the order in which all unicast paths ascend, if there is one.
+    pub(super) fn find_trees(&mut self, fabric: &Fabric, hops: &Hops, known: Option<&KnownOrder>) {
         self.trees = Some(mcast_trees(fabric, hops, &self.lft, &mut self.sl2vl, &self.path_sl, known));
     }
 

@@ -1,9 +1,9 @@
 //! Dependencies that ascend in a known order of the virtual channels.
 
-use super::dependencies::{Graph, SlClasses, bits, data_bit};
+use super::dependencies::{Graph, bits, data_bit, injected_vls};
 use crate::fabric::{ChannelId, Fabric, Vl};
 use crate::ordering::VirtualChannelOrder;
-use crate::tables::Sl2Vl;
+use crate::tables::{Sl2Vl, SlClasses};
 
 /// Allows exactly the dependencies that ascend in an order. If all unicast paths ascend in it too, unicast
 /// and multicast close no cycle together. So it needs no knowledge of unicast.
@@ -31,7 +31,7 @@ impl<'a> Ascending<'a> {
 impl Graph for Ascending<'_> {
     fn injected(&mut self, channel: ChannelId, class: usize) -> u16 {
         let known = &mut self.injected[channel.index() * self.classes.len() + class];
-        *known.get_or_insert_with(|| self.classes.injected(self.fabric, self.sl2vl, channel, class))
+        *known.get_or_insert_with(|| injected_vls(self.fabric, self.sl2vl, self.classes, channel, class))
     }
 
     fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {

@@ -5,69 +5,25 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rayon::prelude::*;
 
 use super::adjacent::{Adjacent, Way};
-use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, SwitchId, Vl};
 use crate::ordering::VirtualChannelOrder;
-use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
+use crate::tables::{Lft, PathSl, Sl2Vl, SlClasses};
 
 /// No channel.
 const NONE: u32 = u32::MAX;
 
-/// Classes of SLs: all SL2VL rows map the SLs of a class alike.
-#[derive(Clone, Debug)]
-pub(super) struct SlClasses {
-    /// The SLs of each class, in ascending order of the lowest.
-    pub(super) members: Vec<u16>,
-}
-
-impl SlClasses {
-    pub(super) fn new(sl2vl: &Sl2Vl) -> Self {
-        let mut alike = [u16::MAX; Sl::COUNT];
-        let mut last = SlVlRow::default();
-        for &row in sl2vl.rows() {
-            if row == last || row == SlVlRow::uniform(row.get(Sl(0))) {
-                continue;
-            }
-            last = row;
-            let vls = row.vls();
-            for (sl, vl) in vls.iter().enumerate() {
-                let same = (0..Sl::COUNT).filter(|&other| vls[other] == *vl);
-                alike[sl] &= same.fold(0, |set, other| set | 1 << other);
-            }
-        }
-        let mut members: Vec<u16> = alike.to_vec();
-        members.dedup();
-        let mut seen = 0;
-        members.retain(|&set| {
-            let new = seen & set == 0;
-            seen |= set;
-            new
-        });
-        Self { members }
-    }
-
-    /// The number of classes.
-    pub(super) fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    /// An SL of a class.
-    pub(super) fn sl(&self, class: usize) -> Sl {
-        Sl(self.members[class].trailing_zeros() as u8)
-    }
-
-    /// The VLs, as bits, with which end ports of a class send into a channel.
-    pub(super) fn injected(&self, fabric: &Fabric, sl2vl: &Sl2Vl, channel: ChannelId, class: usize) -> u16 {
-        let c = fabric.channels().get(channel);
-        let ports = fabric.endports_on(c.from).iter().filter_map(|&e| fabric.endport(e).attachment);
-        let vls = ports.map(|(_, port)| sl2vl.row(c.from, port, c.out_port).get(self.sl(class)));
-        vls.fold(0, |all, vl| all | data_bit(vl))
-    }
-
-    /// The classes, bit `n` = class `n`, of some SLs.
-    fn of(&self, sls: u16) -> u16 {
-        let met = |&(_, &set): &(usize, &u16)| set & sls != 0;
-        self.members.iter().enumerate().filter(met).fold(0, |all, (class, _)| all | 1 << class)
-    }
+/// The VLs, as bits, with which end ports of a class of SLs send into a channel.
+pub(super) fn injected_vls(
+    fabric: &Fabric,
+    sl2vl: &Sl2Vl,
+    classes: &SlClasses,
+    channel: ChannelId,
+    class: usize,
+) -> u16 {
+    let c = fabric.channels().get(channel);
+    let ports = fabric.endports_on(c.from).iter().filter_map(|&e| fabric.endport(e).attachment);
+    let vls = ports.map(|(_, port)| sl2vl.row(c.from, port, c.out_port).get(classes.sl(class)));
+    vls.fold(0, |all, vl| all | data_bit(vl))
 }
 
 /// The dependencies that a growing tree has to check.
@@ -169,7 +125,7 @@ impl<'a> Dependencies<'a> {
         }
         let mut injected = Vec::with_capacity(channels.len() * classes.len());
         for (id, _) in channels.iter() {
-            injected.extend((0..classes.len()).map(|class| classes.injected(fabric, sl2vl, id, class)));
+            injected.extend((0..classes.len()).map(|class| injected_vls(fabric, sl2vl, classes, id, class)));
         }
         let sent: u16 = injected.iter().fold(0, |all, vls| all | vls);
         highest = highest.max(sent.checked_ilog2().unwrap_or(0) as u8);
@@ -407,9 +363,9 @@ impl<'a> Dependencies<'a> {
         for (first, c) in self.fabric.channels().iter() {
             for (second, d) in self.fabric.channels().out(c.to) {
                 let mut row = sl2vl.row(c.to, c.in_port, d.out_port);
-                for (class, &sls) in self.classes.members.iter().enumerate() {
+                for class in 0..self.classes.len() {
                     let vl = Vl(self.vls[self.turn(first, second) * self.classes.len() + class]);
-                    row = bits(sls).fold(row, |row, sl| row.with(Sl(sl as u8), vl));
+                    row = self.classes.with(row, class, vl);
                 }
                 sl2vl.set(c.to, c.in_port, d.out_port, row);
             }

@@ -21,11 +21,11 @@ mod grid;
 pub use self::grid::{given_tree, grid_trees, staggered_tree};
 
 use self::ascending::Ascending;
-use self::dependencies::{Dependencies, Graph, SlClasses};
+use self::dependencies::{Dependencies, Graph};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::{Tree, VirtualChannelOrder};
 use crate::routing::Hops;
-use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl};
+use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl, SlClasses};
 
 /// The most roots that are tried for a tree, and the most switches that their trees may have together.
 const MAX_ROOTS: usize = 64;
@@ -262,7 +262,7 @@ impl Forest<'_> {
     /// The trees as groups with every end port as a member, that of SL 0 first.
     fn finish(mut self) -> McastTrees {
         self.trees.sort_by_key(|(_, served)| served.iter().copied().min());
-        let sls = |served: &[usize]| served.iter().fold(0, |all, &class| all | self.classes.members[class]);
+        let sls = |served: &[usize]| served.iter().fold(0, |all, &class| all | self.classes.members(class));
         let groups = self.trees.iter().zip(McastGroup::FIRST_MLID..);
         let trees: Vec<McastGroup> =
             groups.map(|((edges, served), mlid)| everyone(self.fabric, edges, mlid, sls(served))).collect();

@@ -9,6 +9,7 @@
 use super::cgroup;
 use super::host::{self, Host};
 use super::threads;
+use crate::engine::{MAX_MENDED, max_counts};
 
 /// What the memory of a run depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,14 +50,19 @@ impl Size {
     /// switches for hop counts, 8 bytes per SL2VL row), 512 bytes per port for the fabric, what
     /// mending needs, stacks, and 16 MiB.
     ///
-    /// Mending has 2 bytes per turn and data VL for each thread that counts who uses them and for
-    /// each of five graphs of dependencies: two that all attempts begin with for new paths, one for
-    /// old ones, and a copy of two of them.
+    /// Mending, where tables are not too large for it, has its counts for each thread, their sum and a copy; and 2 bytes
+    /// per turn and data VL and 4 per turn and class of SLs for each of five graphs of dependencies: two that all attempts
+    /// begin with for new paths, one for old ones, and a copy of two of them.
     fn bytes(self) -> usize {
         const MIB: usize = 1 << 20;
         const DATA_VLS: usize = 15;
+        const CLASSES: usize = 16;
         let threads = threads::wanted();
-        let mending = 2 * DATA_VLS * self.turns * (threads + 6);
+        let graphs = 5 * (2 * DATA_VLS + 4 * CLASSES) * self.turns;
+        let mending = match self.switches * self.lids <= MAX_MENDED {
+            true => 2 * max_counts(self.turns) * (threads + 2) + graphs,
+            false => 0,
+        };
         16 * MIB
             + 8 * self.switches * self.lids
             + 8 * self.switches * self.switches

@@ -38,7 +38,7 @@ pub use grid::{
 };
 pub use hops::Hops;
 pub use layers::{Stretch, layered};
-pub use mend::{Choice, Mended, Mending, PreparedMending, Usage};
+pub use mend::{Choice, Mended, Mending, PreparedMending, Senders, Usage};
 pub use stable::{even_split_load, has_core_switches, stable_sssp};
 pub use textbook::{
     Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,

@@ -11,6 +11,7 @@ mod plan;
 mod port_sets;
 mod programmed;
 mod sl2vl;
+mod sl_classes;
 mod vlarb;
 
 pub use classes::Classes;
@@ -22,6 +23,7 @@ pub use path_sl::{ClassSl, PathSl, SwitchPairs};
 pub use plan::{Plan, PlanError, Step};
 pub use port_sets::PortSets;
 pub use programmed::Programmed;
+pub use sl_classes::SlClasses;
 pub use sl2vl::{Sl2Vl, SlVlRow};
 pub use vlarb::VlArb;
 

@@ -4,7 +4,8 @@
 //! entry changes, and between old and new entries credit loops may close. Here a path moves only where it has lost a
 //! channel, or where such paths crowd its own: first without regard to the rule of the baseline, among the dependencies
 //! that its tables really have (`mended.rs`), then under that rule. Where that costs too much, the rule is new, and the
-//! paths that it allows stay. The tables are a function of the fabric, the settings and one baseline, so links that
+//! paths that it allows stay. Tables with several SLs have no rule that later ones could keep: they are mended, or made
+//! anew. The tables are a function of the fabric, the settings and one baseline, so links that
 //! fail and come back end in the tables of the baseline, byte for byte.
 
 use std::collections::HashMap;
@@ -49,29 +50,22 @@ pub struct Baseline {
     fabric: Fabric,
     settings: Settings,
     lft: Lft,
-    /// `None` for tables in dimension order on a torus: what later ones keep is that order.
-    one_sl: Option<Keepable>,
+    keepable: Keepable,
     /// What packets use in the tables, once a link has failed.
     usage: Arc<OnceLock<Usage>>,
 }
 
 impl Baseline {
-    /// `None` where the tables have no rule that can be kept: those of other engines, with several SLs, and those
-    /// that keep to a baseline already.
+    /// `None` where later tables cannot keep to them: those of other engines, and those that keep to a baseline already.
     ///
     /// Cost: O(S D) bytes with S switches and D LIDs.
     pub fn new(fabric: &Fabric, settings: &Settings, routed: &Routed) -> Option<Self> {
-        let one_sl = match &routed.lineage {
-            Lineage::First(one_sl) => Some(one_sl.as_ref()),
-            Lineage::DimensionOrder => None,
-            Lineage::Single | Lineage::Kept => return None,
-        };
-        let links = one_sl.and_then(|one_sl| one_sl.links.as_ref());
+        let Lineage::First(keepable) = &routed.lineage else { return None };
         Some(Self {
-            fabric: links.unwrap_or(fabric).clone(),
+            fabric: keepable.links.as_ref().unwrap_or(fabric).clone(),
             settings: settings.clone(),
             lft: routed.routes.lft.clone(),
-            one_sl: one_sl.cloned(),
+            keepable: keepable.as_ref().clone(),
             usage: Arc::default(),
         })
     }
@@ -85,12 +79,12 @@ impl Baseline {
 
     /// Whether every SL is safe for every pair in its tables.
     pub(super) fn has_one_sl(&self) -> bool {
-        self.one_sl.is_some()
+        self.keepable.lanes.sls == 1
     }
 
     /// Whether its tables are in dimension order, and tables of now may be so too.
     pub(super) fn in_dimension_order(&self, task: Task<'_>) -> bool {
-        self.one_sl.is_none() && self.matching(task).is_some()
+        self.keepable.in_order && self.matching(task).is_some()
     }
 
     /// Tables of a fabric in which lost paths move, and few others: see [`mended`].
@@ -100,12 +94,8 @@ impl Baseline {
         objective: &dyn Fn() -> Objective<'a>,
         fabric: &Fabric,
     ) -> Option<Priced> {
-        let before = Before {
-            fabric: &self.fabric,
-            lft: &self.lft,
-            one_sl: self.one_sl.as_ref()?,
-            usage: &self.usage,
-        };
+        let before =
+            Before { fabric: &self.fabric, lft: &self.lft, keepable: &self.keepable, usage: &self.usage };
         mended(&before, task, objective, fabric, &self.matching(task)?)
     }
 
@@ -207,7 +197,7 @@ impl Baseline {
         if !fits || !forwarding.complete || forwarding.nonminimal_share() > limit(task.settings) {
             return None;
         }
-        let goal = self.one_sl.as_ref()?.largest;
+        let goal = self.keepable.worth?.largest;
         objective.relieve_to(goal, &candidate.rule, &mut forwarding);
         let measured = objective.measure(&forwarding);
         let (forwarding, measured) = objective.relieve_few(&candidate.rule, forwarding, measured, goal);
@@ -221,7 +211,7 @@ impl Baseline {
 
     /// Whether tables are nearly as good as those of the baseline.
     pub(super) fn matched_by(&self, kept: &Priced) -> bool {
-        self.one_sl.as_ref().is_some_and(|before| before.matched_by(kept))
+        self.keepable.matched_by(kept)
     }
 
     /// What switches and channels of now were. `None` where there are some that the baseline does not know.
@@ -251,7 +241,7 @@ impl Baseline {
     /// Cost: O(S D) with S switches and D LIDs, and O(C log C) with C channels.
     fn onto(&self, task: Task<'_>) -> Option<(Candidate, Lft)> {
         let (old, new) = (&self.fabric, task.fabric);
-        let kept = self.one_sl.as_ref()?.candidate.as_ref()?;
+        let kept = self.keepable.candidate.as_ref()?;
         let Onto { switches, channels } = &self.matching(task)?;
         let was = |s: SwitchId| switches[s.index()];
         let Candidate { order, rule, lookahead, tree_reserved, probe, price, .. } = kept;

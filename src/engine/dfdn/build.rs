@@ -51,8 +51,8 @@ pub(super) fn one_sl(
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
     let largest = forwarding.largest_load();
     let multicast = trees.map_or(Multicast::ToFind(Some(candidate)), Multicast::Given);
-    let mut priced = plan(objective, (forwarding.lft, measured), lanes, multicast, remark, remarks);
-    let keepable = Keepable::of(objective, &priced, Some(candidate), largest);
+    let mut priced = plan(objective, (forwarding.lft, measured, largest), lanes, multicast, remark, remarks);
+    let keepable = Keepable::of(objective, &priced, Some(candidate), 1, largest);
     priced.plan.lineage = Lineage::First(Box::new(keepable));
     Priced { legal: Some(legal), ..priced }
 }
@@ -80,7 +80,8 @@ pub(super) fn several_sls(
         candidate.name()
     );
     let multicast = Multicast::ToFind(Some(candidate));
-    plan(objective, (forwarding.lft, measured), lanes, multicast, remark, Vec::new())
+    let largest = forwarding.largest_load();
+    plan(objective, (forwarding.lft, measured, largest), lanes, multicast, remark, Vec::new())
 }
 
 /// The lanes of [`several_sls`].
@@ -108,7 +109,7 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
     // Where rates are unlike, the reference is relieved, and these tables are not.
     let figures = Figures::of_tables(task.fabric, &lft, 0.0).expect("P-SSSP reaches every adapter");
     let measured = objective.reference.compare(&figures);
-    Ok(plan(objective, (lft, measured), lanes, multicast, remark, Vec::new()))
+    Ok(plan(objective, (lft, measured, figures.load), lanes, multicast, remark, Vec::new()))
 }
 
 /// The multicast trees of a plan.
@@ -118,12 +119,13 @@ pub(super) enum Multicast<'a> {
     ToFind(Option<&'a Candidate>),
 }
 
-/// Tables with their multicast trees.
+/// Tables with their multicast trees. With several SLs, later ones may keep to them.
 ///
+/// - `largest`: routes on the hottest channel.
 /// - `remark`, `more`: what an administrator should know of them.
 pub(super) fn plan(
     objective: &Objective<'_>,
-    (lft, measured): (Lft, Measured),
+    (lft, measured, largest): (Lft, Measured, u64),
     lanes: Lanes,
     multicast: Multicast<'_>,
     remark: String,
@@ -146,5 +148,9 @@ pub(super) fn plan(
             Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
         }
     };
-    Priced::new(plan, sls, objective, &measured)
+    let mut priced = Priced::new(plan, sls, objective, &measured);
+    if sls > 1 {
+        priced.plan.lineage = Lineage::First(Box::new(Keepable::of(objective, &priced, None, sls, largest)));
+    }
+    priced
 }

@@ -9,18 +9,29 @@ use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
 use super::tuning::VL;
 use super::{Priced, limit};
-use crate::engine::plan::{Parts, Plan};
+use crate::engine::plan::Plan;
 use crate::engine::{Lineage, Task};
-use crate::evaluate::quick_bisection;
+use crate::evaluate::{largest_load, quick_bisection};
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId};
 use crate::lanes::Lanes;
 use crate::multicast::{KnownOrder, McastTrees};
 use crate::ordering::{Rank, Rule, VirtualChannelOrder};
-use crate::routing::{Choice, Lookahead, Mended, Mending, NoLegalPath, Usage, detours_to, keep_paths};
-use crate::tables::{Lft, Sl2Vl, SlVlRow};
+use crate::routing::{
+    Choice, Lookahead, Mended, Mending, NoLegalPath, Senders, Usage, detours_to, keep_paths,
+};
+use crate::tables::{Lft, PathSl, Sl2Vl};
 
 /// Entries (LIDs times switches) up to which tables are mended, as one thread looks at the lost ones.
-const MOST: usize = 10_000_000;
+pub const MAX_MENDED: usize = 10_000_000;
+
+/// Counts of packets, by turn, VL and class of SLs, up to which tables are mended: one for each data VL, and more on small
+/// fabrics. Each takes two bytes for each thread.
+///
+/// - `turns`: of all switches, from each port to each.
+pub fn max_counts(turns: usize) -> usize {
+    const DATA_VLS: usize = 15;
+    (DATA_VLS * turns).max(1 << 24).min(4 * DATA_VLS * turns)
+}
 
 /// Virtual channels that mending may visit: about a second. A cable between a core and a spine of a fat tree takes most:
 /// with k = 16, eleven million; with k = 20 it failed after two thousand million.
@@ -33,7 +44,7 @@ const LEAST_BESIDE: u64 = 1_000_000;
 pub(super) struct Before<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lft: &'a Lft,
-    pub(super) one_sl: &'a Keepable,
+    pub(super) keepable: &'a Keepable,
     /// What packets use in them, when that is known.
     pub(super) usage: &'a OnceLock<Usage>,
 }
@@ -57,7 +68,7 @@ pub(super) struct Onto {
 /// - `new`: the fabric of now.
 ///
 /// Cost: that of [`Mending::prepare`], and eight times that of `mend` at most; not tried where there are more than
-/// [`MOST`] entries.
+/// [`MAX_MENDED`] entries or [`max_counts`].
 pub(super) fn mended<'a>(
     before: &Before<'_>,
     task: Task<'a>,
@@ -65,10 +76,15 @@ pub(super) fn mended<'a>(
     new: &Fabric,
     onto: &Onto,
 ) -> Option<Priced> {
-    let &Before { fabric: old, lft, one_sl, usage } = before;
-    let trees = one_sl.trees.as_ref()?;
-    let sl = Sl(one_sl.lanes.path_sl.any()?.trailing_zeros() as u8);
-    if old.num_switches() * lft.lids() > MOST {
+    let &Before { fabric: old, lft, keepable, usage } = before;
+    let trees = keepable.trees.as_ref()?;
+    if old.num_switches() * lft.lids() > MAX_MENDED {
+        return None;
+    }
+    let Lanes { sl2vl, path_sl, vls, sls } = &keepable.lanes;
+    let senders = Senders::new(old, sl2vl, path_sl, &trees.trees)?;
+    let turns = old.switch_ids().map(|s| old.channels().slots_of(s).pow(2)).sum();
+    if turns * senders.classes().len() * usize::from(*vls) > max_counts(turns) {
         return None;
     }
     let (mut alive, mut present) = (vec![false; old.channels().len()], vec![false; old.num_switches()]);
@@ -76,27 +92,40 @@ pub(super) fn mended<'a>(
     onto.switches.iter().for_each(|s| present[s.index()] = true);
     let lids = same_lids(old, new, onto)?;
     let has_layers = new.adapters().any(|(_, end)| end.lmc.lids() > 1);
+    let largest = || largest_load(old, lft).unwrap_or(u64::MAX);
     let mending = Mending {
         fabric: old,
         alive: &alive,
         present: &present,
         lids: &lids,
         lft,
-        sl2vl: &one_sl.lanes.sl2vl,
-        sl,
-        most_vls: task.limits.vls.max(one_sl.lanes.vls),
-        // The paths of further LIDs leave little room, and so do those that obey no rule.
-        may_stray: has_layers || one_sl.candidate.is_none(),
+        sl2vl,
+        senders: &senders,
+        most_vls: task.limits.vls.max(*vls),
         trees: &trees.trees,
         // Nor are they to share links again.
-        enough: if has_layers { u64::MAX } else { one_sl.largest },
+        enough: if has_layers {
+            u64::MAX
+        } else {
+            keepable.worth.map_or_else(largest, |worth| worth.largest)
+        },
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
-    let then = Objective { task, reference: one_sl.reference, one_sl_alone: false };
+    let then =
+        keepable.worth.map(|worth| Objective { task, reference: worth.reference, one_sl_alone: false });
     let mut best: Option<Priced> = None;
     let mut tried: Vec<(bool, Mended)> = Vec::new();
-    for choice in Choice::all() {
-        let is_enough = best.as_ref().is_some_and(|best| one_sl.matched_by(best));
+    // The paths of further LIDs leave little room, and so do some that obey no rule.
+    let strays: &[bool] = match (has_layers, &keepable.candidate) {
+        (true, _) => &[true],
+        (false, None) => &[false, true],
+        (false, Some(_)) => &[false],
+    };
+    for choice in strays.iter().flat_map(|&may_stray| Choice::all(may_stray)) {
+        if choice.may_stray && best.is_some() && !has_layers {
+            break;
+        }
+        let is_enough = best.as_ref().is_some_and(|best| keepable.matched_by(best));
         if is_enough && !choice.by_load {
             break;
         }
@@ -109,19 +138,22 @@ pub(super) fn mended<'a>(
         if tried.contains(&found) {
             continue;
         }
-        let kept_trees = if choice.trees_stay { trees_over(new, trees, onto) } else { None };
+        let kept_trees = found.1.trees.as_ref().and_then(|joined| {
+            trees_over(new, &McastTrees { trees: joined.clone(), unserved: trees.unserved }, onto)
+        });
         let plan = plan(before, task, (new, onto), &lids, &found.1, kept_trees);
         tried.push(found);
         let Some((plan, figures)) = plan else { continue };
         let by = |objective: Objective<'_>, plan| {
-            Priced::new(plan, 1, &objective, &objective.reference.compare(&figures))
+            Priced::new(plan, *sls, &objective, &objective.reference.compare(&figures))
         };
-        let priced = by(then, plan);
-        if one_sl.matched_by(&priced) {
-            return Some(priced);
-        }
-        let priced = by(objective(), priced.plan);
-        let is_better = |best: &Priced| match one_sl.matched_by(best) {
+        let first = by(then.unwrap_or_else(objective), plan);
+        let priced = match then {
+            Some(_) if keepable.matched_by(&first) => return Some(first),
+            Some(_) => by(objective(), first.plan),
+            None => first,
+        };
+        let is_better = |best: &Priced| match keepable.matched_by(best) {
             true => priced.price + VL < best.price,
             false => priced.lost < best.lost,
         };
@@ -158,7 +190,7 @@ fn plan(
     mended: &Mended,
     trees: Option<McastTrees>,
 ) -> Option<(Plan, Figures)> {
-    let one_sl = before.one_sl;
+    let keepable = before.keepable;
     let mut lft = Lft::new(new);
     for &lid in lids {
         let entries = lft.to_mut(lid).iter_mut().zip(&onto.switches);
@@ -171,15 +203,15 @@ fn plan(
     let known = mended.places.as_ref().map(|by_vl| {
         let rank = |places: &Vec<u32>| Rank::by_key(new, |c, _| places[onto.channels[c.index()].index()]);
         let ranks: Vec<Rank> = by_vl.iter().map(rank).collect();
-        let tree = one_sl.candidate.as_ref().map(Candidate::tree);
+        let tree = keepable.candidate.as_ref().map(Candidate::tree);
         let trees = tree.map(|tree| tree.onto(new, &ranks[0], &onto.switches, &onto.channels));
         let trees = trees.into_iter().collect();
         KnownOrder { lanes: VirtualChannelOrder::new(ranks), trees, suffices: false }
     });
-    let Lanes { sl2vl: rows, path_sl, vls, .. } = &one_sl.lanes;
+    let Lanes { sl2vl: rows, path_sl, vls, sls } = &keepable.lanes;
     let mut rows = rows.clone();
-    mended.rows.iter().for_each(|&(s, i, o, vl)| rows.set(s, i, o, SlVlRow::uniform(vl)));
-    let vls = mended.rows.iter().map(|&(.., vl)| vl.0 + 1).fold(*vls, u8::max);
+    mended.rows.iter().for_each(|&(s, i, o, row)| rows.set(s, i, o, row));
+    let vls = mended.vls.max(*vls);
     let mut sl2vl = Sl2Vl::new(new);
     for (s, &was) in new.switch_ids().zip(&onto.switches) {
         if sl2vl.ports_of(s) == rows.ports_of(was) {
@@ -193,21 +225,38 @@ fn plan(
     }
     sl2vl.set_adapters(rows.adapters());
     let detours = 100.0 * figures.detours;
-    let remarks = vec![
-        format!("one SL, {vls} VLs, {detours:.2} % of the adapter pairs on detours"),
-        ONE_SL_SUFFICES.to_owned(),
-        "paths stay as they were, but for those that failed links took".to_owned(),
-    ];
-    let path_sl = path_sl.clone();
-    let mut plan = match trees {
-        Some(trees) => Plan { lft, sl2vl, path_sl, vls, remarks, trees: Some(trees), lineage: Lineage::Kept },
-        None => {
-            let lanes = Lanes { sl2vl, path_sl, vls, sls: 1 };
-            Plan::new(new, task.hops, task.limits, Parts { lft, lanes, known, remarks })
-        }
-    };
-    plan.lineage = Lineage::Kept;
+    let number = if *sls == 1 { "one SL".to_owned() } else { format!("{sls} SLs") };
+    let mut remarks = vec![format!("{number}, {vls} VLs, {detours:.2} % of the adapter pairs on detours")];
+    remarks.extend((*sls == 1).then(|| ONE_SL_SUFFICES.to_owned()));
+    remarks.push("paths stay as they were, but for those that failed links took".to_owned());
+    let path_sl = same_sls(before.fabric, path_sl, (new, onto), lids);
+    // With several SLs, a group whose SL had another tree would not be free of cycles with the tree of before.
+    let to_find = trees.is_none();
+    if to_find && *sls > 1 {
+        return None;
+    }
+    let mut plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Kept };
+    if to_find {
+        plan.find_trees(new, task.hops, known.as_ref());
+    }
     plan.serves_multicast().then_some((plan, figures))
+}
+
+/// The SLs of a fabric on that of now.
+fn same_sls(old: &Fabric, path_sl: &PathSl, (new, onto): (&Fabric, &Onto), lids: &[Lid]) -> PathSl {
+    let switches = || new.switch_ids().zip(&onto.switches);
+    let are_all_there = old.num_switches() == new.num_switches() && switches().all(|(s, &was)| s == was);
+    if path_sl.any().is_some() || are_all_there && old.lid_table_len() == new.lid_table_len() {
+        return path_sl.clone();
+    }
+    let mut sls = vec![0; new.num_switches() * new.lid_table_len()];
+    for &lid in lids {
+        for (s, &was) in switches() {
+            let sl = path_sl.path_record_sl(old.num_switches(), was, lid, Sl(0));
+            sls[lid.index() * new.num_switches() + s.index()] = sl.map_or(PathSl::UNKNOWN, |sl| sl.0);
+        }
+    }
+    PathSl::BySwitch(sls)
 }
 
 /// What mended tables come to. `None` where some switch has no path.
@@ -225,7 +274,7 @@ fn figures(
     let Task { fabric, hops, .. } = task;
     let equal = before.fabric.weights().equal() && fabric.weights().equal();
     // The known load is that of all LIDs. Paths that stay are as short as they were.
-    if !equal || before.one_sl.detours > 0.0 || !std::ptr::eq(fabric, new) {
+    if !equal || before.keepable.detours > 0.0 || !std::ptr::eq(fabric, new) {
         let anything = (&Rule::Any, Lookahead::Every, NoLegalPath::Break);
         let (forwarding, lost) =
             keep_paths(fabric, hops, anything.0, anything.1, anything.2, lft.clone(), false);
@@ -273,12 +322,12 @@ fn trees_over(new: &Fabric, trees: &McastTrees, onto: &Onto) -> Option<McastTree
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Baseline, Settings, Task, route};
+    use crate::engine::{Baseline, Prefer, Settings, Task, route};
     use crate::evaluate::largest_load;
     use crate::lanes::LaneLimits;
     use crate::reconfigure::{Options, plan};
     use crate::routing::Hops;
-    use crate::tables::{Routes, Transition};
+    use crate::tables::{McastGroup, Routes, Transition};
     use crate::topology::{
         Candidates, FatTree, Kautz, Oft, Random, Torus, fail_links, fail_switches, small_members,
     };
@@ -299,12 +348,15 @@ mod tests {
         Some(largest_load(&damaged, &mended.plan.lft).unwrap())
     }
 
-    /// Whatever the family, and whatever bandwidth that costs.
+    /// Whatever the family, and whatever bandwidth that costs; with one SL and with several.
     #[test]
     fn two_steps_lead_to_mended_tables_and_back() {
-        let settings = Settings::default();
-        let mut ways = 0;
-        for (name, whole) in small_members() {
+        let (mut ways, mut with_several_sls) = (0, 0);
+        let minimal = Settings { prefer: Prefer::Minimal, ..Settings::default() };
+        let all = small_members().into_iter().flat_map(|(name, whole)| {
+            [(name, whole.clone(), Settings::default()), (name, whole, minimal.clone())]
+        });
+        for (name, whole, settings) in all {
             let Ok(routed) = route(&whole, &settings) else { continue };
             let Some(baseline) = Baseline::new(&whole, &settings, &routed) else { continue };
             let links = (1..=2).filter_map(|seed| fail_links(&whole, 1, seed).ok());
@@ -312,24 +364,61 @@ mod tests {
             for damaged in links.chain(switch) {
                 let Some(mended) = mend(&baseline, &damaged, &settings) else { continue };
                 // The trees are left out: they change in the same steps.
-                let unicast = |lft: &Lft, sl2vl: &Sl2Vl, fabric: &Fabric| Routes {
+                let unicast = |lft: &Lft, sl2vl: &Sl2Vl, path_sl: &PathSl, fabric: &Fabric| Routes {
                     sl2vl: sl2vl.clone(),
-                    path_sl: routed.routes.path_sl.clone(),
+                    path_sl: path_sl.clone(),
                     ..Routes::on_one_vl("unicast", fabric, lft.clone())
                 };
-                let before = unicast(&routed.routes.lft, &routed.routes.sl2vl, &whole);
-                let after = unicast(&mended.plan.lft, &mended.plan.sl2vl, &damaged);
+                let before = &routed.routes;
+                let before = unicast(&before.lft, &before.sl2vl, &before.path_sl, &whole);
+                let after = &mended.plan;
+                let after = unicast(&after.lft, &after.sl2vl, &after.path_sl, &damaged);
                 let fails = Transition::between(&whole, &before, &damaged, &after);
                 let returns = Transition::between(&damaged, &after, &whole, &before);
-                for (fabric, t) in [(&damaged, fails), (&whole, returns)] {
+                for (fabric, t, is_repair) in [(&damaged, fails, false), (&whole, returns, true)] {
                     let p = plan(fabric, &t, Options::default());
                     assert!(p.is_proven(), "{name}: {}", p.how);
                     ways += 1;
-                    assert!(p.dropped_entries == 0 && p.plan.steps.len() <= 2, "{name}: {}", p.how);
+                    let several_sls = before.path_sl.any().is_none();
+                    with_several_sls += usize::from(several_sls);
+                    let in_two = p.dropped_entries == 0 && p.plan.steps.len() <= 2;
+                    // With several SLs a destination may stray; the way back may discard some packets then.
+                    assert!(several_sls || in_two, "{name}: {}", p.how);
+                    assert!(in_two || p.dropped_entries == 0 || is_repair, "{name}: {}", p.how);
                 }
             }
         }
-        assert!(ways > 100);
+        assert!(ways > 100 && with_several_sls > 10, "{ways} {with_several_sls}");
+    }
+
+    /// One other link for the one that failed.
+    #[test]
+    fn a_tree_that_has_lost_a_link_is_joined_again() {
+        let settings = Settings::default();
+        let (mut hit, mut joined) = (0, 0);
+        for (_, whole) in small_members() {
+            let Ok(routed) = route(&whole, &settings) else { continue };
+            let Some(baseline) = Baseline::new(&whole, &settings, &routed) else { continue };
+            let Some(before) = routed.routes.multicast.first() else { continue };
+            for damaged in (1..=4).filter_map(|seed| fail_links(&whole, 1, seed).ok()) {
+                let Some(mended) = mend(&baseline, &damaged, &settings) else { continue };
+                let trees = mended.plan.trees.expect("mended tables have trees").trees;
+                let links = |of: &Fabric, group: &McastGroup| {
+                    let ports = of.switch_ids().flat_map(|s| group.at(s).iter().map(move |port| (s, port)));
+                    let links = ports.filter(|&(s, port)| of.channels().at_port(s, port).is_some());
+                    links.map(|(s, port)| (of.switch(s).guid, port)).collect::<HashSet<_>>()
+                };
+                let (was, is) = (links(&whole, before), links(&damaged, &trees[0]));
+                assert_eq!(is.len(), 2 * (damaged.num_switches() - 1));
+                let is_hit = was.iter().any(|&(guid, port)| {
+                    let s = damaged.switch_ids().find(|&s| damaged.switch(s).guid == guid);
+                    damaged.channels().at_port(s.expect("no switch failed"), port).is_none()
+                });
+                hit += usize::from(is_hit);
+                joined += usize::from(is_hit && is.difference(&was).count() == 2);
+            }
+        }
+        assert!(hit > 10 && 10 * joined > 8 * hit, "{joined} of {hit}");
     }
 
     /// In the order of LIDs alone, fewer failures of these leave each destination a path.

@@ -49,6 +49,7 @@ use super::{Balance, EngineError, Prefer, Settings, Task};
 
 pub use baseline::Baseline;
 pub use keepable::Keepable;
+pub use mended::{MAX_MENDED, max_counts};
 
 use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
@@ -87,8 +88,9 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 ///
 /// The baseline is kept to as long as that takes at most [`KEPT`] of the bandwidth, compared with the baseline itself
 /// or with new tables: first so that the way is free of credit loops, then under the rule of the baseline. Where it
-/// takes more, paths of the baseline are kept as far as the rule of the new tables allows them. On a torus dimension
-/// order is kept to as long as every ring is in one part, whatever that takes.
+/// takes more, paths of the baseline are kept as far as the rule of the new tables allows them. On a torus in dimension
+/// order, that order is kept to where that takes less, and always with `balance stable`, as it changes fewer blocks; also
+/// where no such way is found. It needs every ring in one part.
 ///
 /// One SL stays one SL, whatever that takes, unless the settings limit it: hosts go on with the SL that they know, and
 /// no way to tables with several SLs is free of credit loops then.
@@ -97,11 +99,6 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 /// Those of [`searched_plan`].
 fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     let Some(baseline) = task.baseline else { return torus_or_anew(task, None) };
-    if baseline.in_dimension_order(task) {
-        if let Some(kept) = torus_in_order(task) {
-            return Ok(kept);
-        }
-    }
     let mut settings = task.settings.clone();
     if baseline.has_one_sl() && settings.prefer == Prefer::Default {
         settings.prefer = Prefer::OneSl;
@@ -109,12 +106,29 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     let task = Task { settings: &settings, ..task };
     let known = OnceCell::new();
     let objective = || *known.get_or_init(|| Objective::new(task));
+    let in_order = |objective| {
+        let stays = baseline.in_dimension_order(task);
+        stays.then(|| torus_in_order(task, objective)).flatten()
+    };
+    if task.settings.balance == Balance::Stable {
+        if let Some(in_order) = in_order(None) {
+            return Ok(in_order);
+        }
+    }
+    let mended = match baseline.mend(task, &objective, task.fabric) {
+        Some(mended) if baseline.matched_by(&mended) => return Ok(mended),
+        mended => mended,
+    };
+    if let Some(in_order) = in_order(mended.is_some().then(&objective)) {
+        return Ok(mended.filter(|mended| mended.lost <= in_order.lost).unwrap_or(in_order));
+    }
     let mut new = None;
-    if let Some(mended) = baseline.mend(task, &objective, task.fabric) {
-        let costs_little = |lost: f64| mended.lost <= lost + KEPT;
-        if baseline.matched_by(&mended)
-            || new.insert(anew(task, Some(objective()))).as_ref().is_ok_and(|new| costs_little(new.lost))
-        {
+    if let Some(mended) = mended {
+        let made = new.insert(match baseline.has_one_sl() {
+            true => anew(task, Some(objective())),
+            false => torus_or_anew(task, Some(objective())),
+        });
+        if made.as_ref().is_ok_and(|new| mended.lost <= new.lost + KEPT) {
             return Ok(mended);
         }
     }
@@ -126,7 +140,11 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
             Ok(new) if new.lost + KEPT < kept.lost => Ok(under(new)),
             _ => Ok(kept),
         },
-        None => torus_or_anew(task, Some(objective)).map(under),
+        None => match new {
+            Some(new) if !baseline.has_one_sl() => new,
+            _ => torus_or_anew(task, Some(objective)),
+        }
+        .map(under),
     }
 }
 

@@ -40,6 +40,8 @@ struct Candidate {
     plan: Plan,
     sls: u8,
     detours: f64,
+    /// Whether all paths are in dimension order.
+    in_order: bool,
 }
 
 /// Tables for tori with long rings; `None` where the fabric is no such torus, or VLs or SLs do not suffice. A failed link
@@ -68,7 +70,7 @@ pub(super) fn torus_plan<'a>(
             return torus.one_sl(objective).map(Ok);
         }
         let whole = torus.around_broken_rings().and_then(|routes| torus.in_order(routes))?;
-        return whole.suffices(task).then(|| Ok(Priced::free(whole.plan)));
+        return whole.suffices(task).then(|| Ok(whole.free()));
     }
     let objective = objective.unwrap_or_else(|| Objective::new(task));
     let limits = LaneLimits { vls: task.limits.vls.min(LabelledRoutes::VLS), ..task.limits };
@@ -100,12 +102,19 @@ pub(super) fn damaged_grid_plan<'a>(task: Task<'a>, objective: Option<Objective<
 /// Tables in dimension order, where packets go around a broken ring the other way. They share SLs, rows and most paths
 /// with those of the whole torus, so the way there is short. `None` where some ring is in parts.
 ///
+/// - `objective`: of the task, to tell what they are worth; `None` where they are taken anyway.
+///
 /// Cost: that of [`grid_routes`]; a search for multicast trees where links are missing.
-pub(super) fn torus_in_order(task: Task<'_>) -> Option<Priced> {
+pub(super) fn torus_in_order(task: Task<'_>, objective: Option<Objective<'_>>) -> Option<Priced> {
     let torus = Torus::find(task)?;
     let candidate = torus.in_order(torus.around_broken_rings()?)?;
-    let plan = Plan { lineage: Lineage::Kept, ..candidate.suffices(task).then_some(candidate.plan)? };
-    Some(Priced::free(plan))
+    let found = candidate.suffices(task).then_some(candidate)?;
+    let mut priced = match objective {
+        Some(objective) => found.priced(&objective)?,
+        None => found.free(),
+    };
+    priced.plan.lineage = Lineage::Kept;
+    Some(priced)
 }
 
 /// On some damaged grids: the limits with at most three VLs, and whether one SL within these is enough whatever it costs.
@@ -133,11 +142,22 @@ impl Candidate {
         self.detours <= allowed && (task.settings.prefer != Prefer::OneSl || self.sls == 1)
     }
 
-    /// `None` where paths are not complete.
+    /// Taken whatever it costs. Later tables may keep to it.
+    fn free(mut self) -> Priced {
+        let keepable = Keepable::by_plan(&self.plan, self.sls, self.detours, None);
+        let keepable = Keepable { in_order: self.in_order, ..keepable };
+        self.plan.lineage = Lineage::First(Box::new(keepable));
+        Priced::free(self.plan)
+    }
+
+    /// Later tables may keep to these. `None` where paths are not complete.
     fn priced(self, objective: &Objective<'_>) -> Option<Priced> {
         let figures = Figures::of_tables(objective.task.fabric, &self.plan.lft, self.detours)?;
         let measured = objective.reference.compare(&figures);
-        Some(Priced::new(self.plan, self.sls, objective, &measured))
+        let mut priced = Priced::new(self.plan, self.sls, objective, &measured);
+        let keepable = Keepable::of(objective, &priced, None, self.sls, figures.load);
+        priced.plan.lineage = Lineage::First(Box::new(Keepable { in_order: self.in_order, ..keepable }));
+        Some(priced)
     }
 }
 
@@ -271,8 +291,9 @@ impl<'a> Torus<'a> {
         let remark = self.in_words((1, rule.vls()), routes.nonminimal_share(), how);
         let lanes = one_sl_lanes(fabric, rule, limits);
         let multicast = Multicast::Given(trees.clone());
-        let mut priced = plan(objective, (routes.lft, measured), lanes, multicast, remark, Vec::new());
-        let keepable = Keepable::of(objective, &priced, None, largest);
+        let mut priced =
+            plan(objective, (routes.lft, measured, largest), lanes, multicast, remark, Vec::new());
+        let keepable = Keepable::of(objective, &priced, None, 1, largest);
         priced.plan.lineage = Lineage::First(Box::new(keepable));
         priced
     }
@@ -350,7 +371,7 @@ impl<'a> Torus<'a> {
         if plan.trees.is_none() {
             plan.find_any_trees(fabric, hops);
         }
-        Candidate { plan, sls, detours }
+        Candidate { plan, sls, detours, in_order: false }
     }
 
     /// Paths in dimension order, or after a first channel on a third VL. Paths that escape have an SL of their own.
@@ -366,8 +387,9 @@ impl<'a> Torus<'a> {
         }
         remarks.extend(starts_in_words(&routes));
         let trees = grid_trees(fabric, grid, lines);
-        let lineage = if routes.starts.is_empty() { Lineage::DimensionOrder } else { Lineage::Single };
-        let mut plan = Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage };
+        let in_order = routes.starts.is_empty();
+        let mut plan =
+            Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
         if plan.trees.is_none() {
             plan.find_any_trees(fabric, hops);
         }
@@ -378,7 +400,7 @@ impl<'a> Torus<'a> {
             let tree = Tree::new(fabric, &up_down_rank(fabric, root), root);
             plan.trees = Some(given_tree(fabric, &tree.channels_down(fabric), 1));
         }
-        Some(Candidate { plan, sls, detours })
+        Some(Candidate { plan, sls, detours, in_order })
     }
 
     /// What an administrator should know of the tables.

@@ -23,13 +23,20 @@
 //!
 //! SL2VL rows stay, but for turns that no packet took: such a turn may get another VL. While `rest` changes it has either
 //! VL.
+//!
+//! Every packet keeps its SL. With several SLs, those that all rows map alike are a class, and each class has turns of its own:
+//! the VLs before and after them, and their users. The classes share one graph of virtual channels.
+//!
+//! A multicast tree that has lost a link gets another one, if that closes no cycle in `ends` (`trees.rs`).
 
 mod dependencies;
 mod graph;
 mod load;
 mod paths;
 mod relief;
+mod senders;
 mod tables;
+mod trees;
 mod usage;
 
 use std::cell::{Cell, OnceCell};
@@ -41,8 +48,9 @@ use self::paths::{NewPaths, Steps};
 use self::usage::union;
 use super::demand::Demand;
 use crate::fabric::{Lid, PortNum, SwitchId, Vl};
-use crate::tables::Lft;
+use crate::tables::{Lft, McastGroup, SlVlRow};
 
+pub use senders::Senders;
 pub use tables::Mending;
 pub use usage::Usage;
 
@@ -55,11 +63,15 @@ const RESTARTS: usize = 4;
 pub struct Mended {
     /// The entries, by numbers of the earlier fabric.
     pub lft: Lft,
-    /// Rows that differ: (switch, in port, out port), and the VL.
-    pub rows: Vec<(SwitchId, PortNum, PortNum, Vl)>,
+    /// Rows that differ: (switch, in port, out port), and the row.
+    pub rows: Vec<(SwitchId, PortNum, PortNum, SlVlRow)>,
+    /// The VLs that these rows need.
+    pub vls: u8,
     /// By VL, by channel of the earlier fabric: a place in an order in which all packets ascend, lower VLs first.
     /// `None` where some packets go on to a lower VL.
     pub places: Option<Vec<Vec<u32>>>,
+    /// Multicast trees that span what is left, with as many links of those before as may stay; `None` where there are none.
+    pub trees: Option<Vec<McastGroup>>,
     /// By channel of the earlier fabric: routes to the base LIDs of all adapters, over its rate.
     pub load: Vec<u64>,
 }
@@ -75,12 +87,14 @@ pub struct Choice {
     pub by_load: bool,
     /// Whether entries may be late.
     pub late: bool,
+    /// Whether a destination that finds no new paths in both graphs may have others, which take steps of their own.
+    pub may_stray: bool,
 }
 
 impl Choice {
     /// All of them, those first that change the least.
-    pub fn all() -> impl Iterator<Item = Self> {
-        (0..8).map(|n| Self { late: n & 4 != 0, trees_stay: n & 2 == 0, by_load: n & 1 != 0 })
+    pub fn all(may_stray: bool) -> impl Iterator<Item = Self> {
+        (0..8).map(move |n| Self { late: n & 4 != 0, trees_stay: n & 2 == 0, by_load: n & 1 != 0, may_stray })
     }
 }
 
@@ -91,7 +105,7 @@ pub struct PreparedMending<'a> {
     demand: Demand<'a>,
     /// Destinations that have lost a path.
     lost: Vec<Lid>,
-    /// By turn, VLs of packets that take it in what is left of the tables.
+    /// By turn of a class, VLs of packets that take it in what is left of the tables.
     left: Vec<u16>,
     /// The routes over what is left of the tables.
     load: Load,
@@ -141,7 +155,7 @@ impl PreparedMending<'_> {
     fn mend_in(&self, choice: Choice, order: &[Lid], most_visits: u64) -> Option<Result<Mended, usize>> {
         let &Self { mending, usage, ref demand, .. } = self;
         let left = most_visits.saturating_sub(self.visited.get());
-        let graph = |all: Dependencies| Graph::new(mending.fabric, usage, all, left);
+        let graph = |all: Dependencies| Graph::new(mending, usage, all, left);
         let rest = graph(usage.all(mending)?);
         let ends = graph(self.ends(choice.trees_stay)?);
         let mut graphs = [ends, rest];
@@ -175,11 +189,12 @@ impl PreparedMending<'_> {
                 }
             }
         }
+        let trees = self.joined_trees(&mut graphs, choice.trees_stay);
         self.relieve(&mut graphs, &mut lft, &mut load.base, &steps);
         let [ends, _] = graphs;
-        let rows = mending.rows(usage, &ends.all);
+        let (rows, vls) = mending.rows(usage, &ends.all);
         let places = ends.all.places(mending.fabric.channels().len());
-        Some(Ok(Mended { lft, rows, places, load: load.base }))
+        Some(Ok(Mended { lft, rows, vls, places, trees, load: load.base }))
     }
 
     /// The dependencies of what is left; `None` if those of all tables have a cycle.
@@ -218,20 +233,27 @@ impl Mending<'_> {
         }
     }
 
-    /// The rows of turns that have another VL now.
-    fn rows(&self, usage: &Usage, ends: &Dependencies) -> Vec<(SwitchId, PortNum, PortNum, Vl)> {
-        let channels = self.fabric.channels();
-        let mut rows = Vec::new();
+    /// The rows of turns that have another VL now, and how many VLs they need.
+    fn rows(&self, usage: &Usage, ends: &Dependencies) -> (Vec<(SwitchId, PortNum, PortNum, SlVlRow)>, u8) {
+        let (channels, classes) = (self.fabric.channels(), self.senders.classes());
+        let (mut rows, mut vls) = (Vec::new(), 0);
         for (first, c) in channels.iter() {
             for (second, d) in channels.out(c.to) {
-                let turn = usage.turns.of(first, second);
-                let vls = ends.vls_after[turn];
-                if vls != 1 << usage.vl_after[turn] {
-                    rows.push((c.to, c.in_port, d.out_port, Vl(vls.trailing_zeros() as u8)));
+                let was = self.sl2vl.row(c.to, c.in_port, d.out_port);
+                let row = usage.turns.all(first, second).enumerate().fold(was, |row, (class, turn)| {
+                    let vl = Vl(ends.vls_after[turn].trailing_zeros() as u8);
+                    if vl.0 == usage.vl_after[turn] {
+                        return row;
+                    }
+                    vls = vls.max(vl.0 + 1);
+                    classes.with(row, class, vl)
+                });
+                if row != was {
+                    rows.push((c.to, c.in_port, d.out_port, row));
                 }
             }
         }
-        rows
+        (rows, vls)
     }
 }
 
@@ -239,7 +261,7 @@ impl Mending<'_> {
 mod tests {
     use super::*;
     use crate::engine::{Settings, route};
-    use crate::fabric::{Channel, ChannelId, EndPort, Fabric, Sl};
+    use crate::fabric::{Channel, ChannelId, EndPort, Fabric};
     use crate::topology::{FatTree, small_members};
 
     /// A cable between a core and a spine: the core has to go down and up again.
@@ -253,7 +275,7 @@ mod tests {
             let usage = Usage::of(mending);
             let with = |most: u64| {
                 let prepared = mending.prepare(&usage);
-                let choice = Choice { trees_stay: true, by_load: false, late: true };
+                let choice = Choice { trees_stay: true, by_load: false, late: true, may_stray: true };
                 (prepared.mend(choice, most).is_some(), prepared.visited())
             };
             let (found, visited) = with(u64::MAX);
@@ -273,7 +295,7 @@ mod tests {
             let check = |mending: &Mending<'_>| {
                 let usage = Usage::of(mending);
                 let prepared = mending.prepare(&usage);
-                let mended = Choice::all().filter_map(|choice| prepared.mend(choice, u64::MAX));
+                let mended = Choice::all(true).filter_map(|choice| prepared.mend(choice, u64::MAX));
                 let is_right = |found: Mended| {
                     let tables = mending.with(&found.lft);
                     let mut load = Load::none(&fabric);
@@ -314,16 +336,17 @@ mod tests {
         let present: Vec<bool> = fabric.switch_ids().map(|s| Some(s) != switch).collect();
         let is_there = |end: &&EndPort| end.attachment.is_some_and(|(s, _)| Some(s) != switch);
         let lids: Vec<Lid> = fabric.endports().iter().filter(is_there).flat_map(|end| end.lids()).collect();
+        let routes = &routed.routes;
+        let senders = Senders::new(fabric, &routes.sl2vl, &routes.path_sl, &[])?;
         Some(f(&Mending {
             fabric,
             alive: &alive,
             present: &present,
             lids: &lids,
-            lft: &routed.routes.lft,
-            sl2vl: &routed.routes.sl2vl,
-            sl: Sl(0),
+            lft: &routes.lft,
+            sl2vl: &routes.sl2vl,
+            senders: &senders,
             most_vls: 8,
-            may_stray: true,
             trees: &[],
             enough: 0,
         }))

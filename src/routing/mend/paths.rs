@@ -31,7 +31,7 @@ pub(super) struct Steps {
 impl Mending<'_> {
     /// Where switches that have lost their paths find none, they may have to be late, so the others choose again and leave
     /// room for their old entries. Where some still find none, all may move. Where that does not help and the destination
-    /// may [stray](Mending::may_stray), the new paths have to fit into `ends` alone.
+    /// may [stray](Choice::may_stray), the new paths have to fit into `ends` alone.
     ///
     /// - `old`, `lost`, `kept`: the next hops before, the switches that have lost their paths, and the routes of the others.
     /// - `load`: by channel, with these routes; the same again afterwards.
@@ -49,7 +49,7 @@ impl Mending<'_> {
         let all = || self.fabric.switch_ids().filter(present).filter(|&s| s != target).collect::<Vec<_>>();
         let owner = self.fabric.endport(self.fabric.owner_of(lid)?);
         let routes = if owner.is_adapter() { Some(demand.to(owner)) } else { None };
-        let strays = if self.may_stray { &[false, true][..] } else { &[false] };
+        let strays = if choice.may_stray { &[false, true][..] } else { &[false] };
         let attempts = strays.iter().flat_map(|&strays| [(false, strays), (true, strays)]);
         attempts.into_iter().find_map(|(all_move, strays)| {
             let moving = if all_move { all() } else { lost.to_vec() };
@@ -62,7 +62,7 @@ impl Mending<'_> {
                 }
                 let of_load = (&mut *load, &mut added);
                 let found =
-                    self.search((&moving, &first), lengths, graphs, of_load, (choice, strays, routes));
+                    self.search((lid, &moving, &first), lengths, graphs, of_load, (choice, strays, routes));
                 for (channel, routes) in added {
                     load[channel.index()] = load[channel.index()].wrapping_sub(routes);
                 }
@@ -95,7 +95,7 @@ impl Mending<'_> {
     /// - `routes`: from each switch, and how often they count.
     fn search(
         &self,
-        (moving, first): (&[SwitchId], &[SwitchId]),
+        (lid, moving, first): (Lid, &[SwitchId], &[SwitchId]),
         mut hops: Lengths<'_>,
         graphs: &mut [Graph<'_>; 2],
         (load, added): (&mut [u64], &mut Vec<(ChannelId, u64)>),
@@ -104,7 +104,7 @@ impl Mending<'_> {
         let old = hops.old;
         let channels = self.fabric.channels();
         let weights = self.fabric.weights().by_channel();
-        begin(graphs, old, moving);
+        begin(graphs, lid, old, moving);
         let [ends, _] = &mut *graphs;
         for &s in first {
             let before = ends.mark();
@@ -256,9 +256,14 @@ impl Mending<'_> {
 ///
 /// - `old`: by switch, the next hop in the earlier tables.
 /// - `moving`: the switches that get new paths.
-pub(super) fn begin([ends, rest]: &mut [Graph<'_>; 2], old: &[Option<ChannelId>], moving: &[SwitchId]) {
-    ends.begin(old, moving);
-    rest.begin(old, &[]);
+pub(super) fn begin(
+    [ends, rest]: &mut [Graph<'_>; 2],
+    lid: Lid,
+    old: &[Option<ChannelId>],
+    moving: &[SwitchId],
+) {
+    ends.begin(lid, old, moving);
+    rest.begin(lid, old, &[]);
 }
 
 /// The lengths of paths to a destination.

@@ -128,7 +128,7 @@ impl PreparedMending<'_> {
     fn fits(&self, m: &Move, graphs: &mut [Graph<'_>; 2], lft: &Lft, steps: &Steps) -> bool {
         let (mending, now) = (self.mending, self.mending.with(lft));
         let old = mending.all_next(m.lid);
-        begin(graphs, &old, &steps.moving);
+        begin(graphs, m.lid, &old, &steps.moving);
         let mut is_moving = mending.marked(&steps.moving);
         is_moving[m.at.index()] = true;
         let is_late = mending.marked(&steps.late);

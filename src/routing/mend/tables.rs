@@ -1,9 +1,12 @@
 //! The earlier tables, and what is left of their fabric.
 
-use crate::fabric::{ChannelId, Fabric, Lid, PortNum, Sl, SwitchId};
+use std::ops::Range;
+
+use super::senders::Senders;
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId};
 use crate::tables::{Lft, McastGroup, Sl2Vl};
 
-/// Earlier tables with one SL, and what is left of their fabric.
+/// Earlier tables, and what is left of their fabric.
 pub struct Mending<'a> {
     /// The fabric of the tables; all numbers here are of this one.
     pub fabric: &'a Fabric,
@@ -15,14 +18,12 @@ pub struct Mending<'a> {
     pub lids: &'a [Lid],
     /// Entries; all paths are complete.
     pub lft: &'a Lft,
-    /// Rows, alike for all SLs that senders may use.
+    /// Rows.
     pub sl2vl: &'a Sl2Vl,
-    /// One of these SLs.
-    pub sl: Sl,
+    /// The SLs of senders and of multicast trees.
+    pub senders: &'a Senders<'a>,
     /// VLs that they may have, from 0 on.
     pub most_vls: u8,
-    /// Whether a destination that finds no new paths in both graphs may have others, which take steps of their own.
-    pub may_stray: bool,
     /// Multicast trees.
     pub trees: &'a [McastGroup],
     /// Routes on a channel, over its rate, above which it is relieved of other destinations.
@@ -70,21 +71,22 @@ impl Mending<'_> {
         Some(s)
     }
 
-    pub(super) fn vl(&self, s: SwitchId, inp: PortNum, out: PortNum) -> u8 {
-        self.sl2vl.row(s, inp, out).get(self.sl).0
+    fn vl(&self, s: SwitchId, inp: PortNum, out: PortNum, class: usize) -> u8 {
+        self.sl2vl.row(s, inp, out).get(self.senders.classes().sl(class)).0
     }
 
-    pub(super) fn vl_after(&self, first: ChannelId, second: ChannelId) -> u8 {
+    /// The VL of packets of a class after a turn.
+    pub(super) fn vl_after(&self, first: ChannelId, second: ChannelId, class: usize) -> u8 {
         let channels = self.fabric.channels();
         let c = channels.get(first);
-        self.vl(c.to, c.in_port, channels.get(second).out_port)
+        self.vl(c.to, c.in_port, channels.get(second).out_port, class)
     }
 
-    /// The VLs on which end ports of a switch send over a channel.
-    pub(super) fn injected(&self, channel: ChannelId) -> u16 {
+    /// The VLs on which end ports of a switch send packets of a class over a channel.
+    pub(super) fn injected(&self, channel: ChannelId, class: usize) -> u16 {
         let c = self.fabric.channels().get(channel);
         let ends = self.fabric.endports_on(c.from).iter().filter_map(|&e| self.fabric.endport(e).attachment);
-        ends.fold(0, |vls, (_, port)| vls | 1 << self.vl(c.from, port, c.out_port))
+        ends.fold(0, |vls, (_, port)| vls | 1 << self.vl(c.from, port, c.out_port, class))
     }
 
     /// The switches whose path to a destination leads over one of some switches, these included.
@@ -159,11 +161,12 @@ pub(super) struct Turns {
     /// By channel: the turn to port 0 of the switch that it leads to; then the number of turns.
     after: Vec<u32>,
     out_port: Vec<u8>,
-    pub(super) len: usize,
+    /// Classes of SLs.
+    pub(super) classes: usize,
 }
 
 impl Turns {
-    pub(super) fn new(fabric: &Fabric) -> Self {
+    pub(super) fn new(fabric: &Fabric, classes: usize) -> Self {
         let channels = fabric.channels();
         let mut after = vec![0];
         let mut len = 0;
@@ -171,11 +174,28 @@ impl Turns {
             len += channels.slots_of(c.to);
             after.push(len as u32);
         }
-        Self { after, out_port: channels.as_slice().iter().map(|c| c.out_port.0).collect(), len }
+        Self { after, out_port: channels.as_slice().iter().map(|c| c.out_port.0).collect(), classes }
     }
 
-    pub(super) fn of(&self, first: ChannelId, second: ChannelId) -> usize {
-        self.first(first) + self.port(second)
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.after.last().map_or(0, |&len| len as usize)
+    }
+
+    /// How many there are of all classes: what [`Turns::of`] counts.
+    pub(super) fn of_all_classes(&self) -> usize {
+        self.len() * self.classes
+    }
+
+    /// The turn of packets of a class.
+    pub(super) fn of(&self, first: ChannelId, second: ChannelId, class: usize) -> usize {
+        (self.first(first) + self.port(second)) * self.classes + class
+    }
+
+    /// The same turn for all classes.
+    pub(super) fn all(&self, first: ChannelId, second: ChannelId) -> Range<usize> {
+        let at = self.of(first, second, 0);
+        at..at + self.classes
     }
 
     /// The turn to port 0.
