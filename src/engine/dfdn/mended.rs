@@ -230,11 +230,7 @@ fn plan(
     remarks.extend((*sls == 1).then(|| ONE_SL_SUFFICES.to_owned()));
     remarks.push("paths stay as they were, but for those that failed links took".to_owned());
     let path_sl = same_sls(before.fabric, path_sl, (new, onto), lids);
-    // With several SLs, a group whose SL had another tree would not be free of cycles with the tree of before.
     let to_find = trees.is_none();
-    if to_find && *sls > 1 {
-        return None;
-    }
     let mut plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Kept };
     if to_find {
         plan.find_trees(new, task.hops, known.as_ref());

@@ -70,7 +70,8 @@ pub struct Mended {
     /// By VL, by channel of the earlier fabric: a place in an order in which all packets ascend, lower VLs first.
     /// `None` where some packets go on to a lower VL.
     pub places: Option<Vec<Vec<u32>>>,
-    /// Multicast trees that span what is left, with as many links of those before as may stay; `None` where there are none.
+    /// Multicast trees that span what is left, with as many links of those before as may stay. `None`
+    /// where there are none, and all SLs are alike.
     pub trees: Option<Vec<McastGroup>>,
     /// By channel of the earlier fabric: routes to the base LIDs of all adapters, over its rate.
     pub load: Vec<u64>,
@@ -117,7 +118,8 @@ pub struct PreparedMending<'a> {
 
 impl PreparedMending<'_> {
     /// Entries for the destinations that have lost a path, all others as they were. `None` where some switch finds no
-    /// path, the earlier tables are not acyclic, or more would be [visited](Self::visited) than may be.
+    /// path, with unlike SLs also where a tree is not joined again, the earlier tables are not acyclic, or more would be
+    /// [visited](Self::visited) than may be.
     ///
     /// A switch with a lost path gets the shortest that closes no cycle. Where some find none and entries may be late, the
     /// others choose anew and leave room for the old entries of these. Where some still find none, all switches may get new paths
@@ -150,8 +152,8 @@ impl PreparedMending<'_> {
         self.visited.get()
     }
 
-    /// Destinations in an order. The error is the place of one that finds no path; `None` where the earlier tables are
-    /// not acyclic, or it takes too long.
+    /// Destinations in an order. The error is the place of one that finds no path; `None` as for [`mend`](Self::mend)
+    /// otherwise.
     fn mend_in(&self, choice: Choice, order: &[Lid], most_visits: u64) -> Option<Result<Mended, usize>> {
         let &Self { mending, usage, ref demand, .. } = self;
         let left = most_visits.saturating_sub(self.visited.get());
@@ -190,6 +192,10 @@ impl PreparedMending<'_> {
             }
         }
         let trees = self.joined_trees(&mut graphs, choice.trees_stay);
+        if trees.is_none() && mending.senders.classes().len() > 1 {
+            // Other trees would serve other SLs, and those of before would not fit to a group with these.
+            return None;
+        }
         self.relieve(&mut graphs, &mut lft, &mut load.base, &steps);
         let [ends, _] = graphs;
         let (rows, vls) = mending.rows(usage, &ends.all);
