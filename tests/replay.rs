@@ -122,6 +122,8 @@ fn cases() -> Vec<(&'static str, Fabric)> {
         ("dragonfly p=2", Dragonfly::balanced(2).build().expect("a Dragonfly")),
         ("fat tree", FatTree { k: 4, levels: 3, down: None, cas: None }.build().expect("a fat tree")),
         ("random", Random { switches: 12, degree: 4, cas: 1, seed: 5 }.build().expect("a random fabric")),
+        // Several SLs.
+        ("torus 7x5", Torus { dims: vec![7, 5], cas: 1 }.build().expect("a torus")),
     ]
 }
 
