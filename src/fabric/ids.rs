@@ -105,6 +105,11 @@ pub struct Vl(pub u8);
 impl Vl {
     /// The largest number of data VLs of a port.
     pub const MAX_DATA: u8 = 15;
+
+    /// The VL as a bit; none for VL 15, which carries no data.
+    pub fn data_bit(self) -> u16 {
+        if self.0 < Self::MAX_DATA { 1 << self.0 } else { 0 }
+    }
 }
 
 macro_rules! dense_index {

@@ -1,6 +1,6 @@
 //! Dependencies that ascend in a known order of the virtual channels.
 
-use super::dependencies::{Graph, bits, data_bit, injected_vls};
+use super::dependencies::{Graph, bits};
 use crate::fabric::{ChannelId, Fabric, Vl};
 use crate::ordering::VirtualChannelOrder;
 use crate::tables::{Sl2Vl, SlClasses};
@@ -31,12 +31,12 @@ impl<'a> Ascending<'a> {
 impl Graph for Ascending<'_> {
     fn injected(&mut self, channel: ChannelId, class: usize) -> u16 {
         let known = &mut self.injected[channel.index() * self.classes.len() + class];
-        *known.get_or_insert_with(|| injected_vls(self.fabric, self.sl2vl, self.classes, channel, class))
+        *known.get_or_insert_with(|| self.classes.injected(self.fabric, self.sl2vl, channel, class))
     }
 
     fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
         let (c, d) = (self.fabric.channels().get(first), self.fabric.channels().get(second));
-        data_bit(self.sl2vl.row(c.to, c.in_port, d.out_port).get(self.classes.sl(class)))
+        self.sl2vl.row(c.to, c.in_port, d.out_port).get(self.classes.sl(class)).data_bit()
     }
 
     fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool {

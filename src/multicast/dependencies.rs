@@ -12,20 +12,6 @@ use crate::tables::{Lft, PathSl, Sl2Vl, SlClasses};
 /// No channel.
 const NONE: u32 = u32::MAX;
 
-/// The VLs, as bits, with which end ports of a class of SLs send into a channel.
-pub(super) fn injected_vls(
-    fabric: &Fabric,
-    sl2vl: &Sl2Vl,
-    classes: &SlClasses,
-    channel: ChannelId,
-    class: usize,
-) -> u16 {
-    let c = fabric.channels().get(channel);
-    let ports = fabric.endports_on(c.from).iter().filter_map(|&e| fabric.endport(e).attachment);
-    let vls = ports.map(|(_, port)| sl2vl.row(c.from, port, c.out_port).get(classes.sl(class)));
-    vls.fold(0, |all, vl| all | data_bit(vl))
-}
-
 /// The dependencies that a growing tree has to check.
 pub(super) trait Graph {
     /// The VLs, as bits, with which end ports of a class send into a channel.
@@ -118,14 +104,14 @@ impl<'a> Dependencies<'a> {
                 for (class, entered) in entered.iter_mut().enumerate() {
                     let vl = row.get(classes.sl(class));
                     highest = highest.max(vl.0 % Vl::MAX_DATA);
-                    *entered |= data_bit(vl);
+                    *entered |= vl.data_bit();
                     vls.push(vl.0);
                 }
             }
         }
         let mut injected = Vec::with_capacity(channels.len() * classes.len());
         for (id, _) in channels.iter() {
-            injected.extend((0..classes.len()).map(|class| injected_vls(fabric, sl2vl, classes, id, class)));
+            injected.extend((0..classes.len()).map(|class| classes.injected(fabric, sl2vl, id, class)));
         }
         let sent: u16 = injected.iter().fold(0, |all, vls| all | vls);
         highest = highest.max(sent.checked_ilog2().unwrap_or(0) as u8);
@@ -163,7 +149,7 @@ impl<'a> Dependencies<'a> {
         let mut held = self.injected.clone();
         self.for_turns(|turn, _, second| {
             for (class, &vl) in self.vls[turn * classes..][..classes].iter().enumerate() {
-                held[second.index() * classes + class] |= data_bit(Vl(vl));
+                held[second.index() * classes + class] |= Vl(vl).data_bit();
             }
         });
         let entered = self.entered_by_any();
@@ -419,7 +405,7 @@ impl Graph for Dependencies<'_> {
     }
 
     fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
-        data_bit(Vl(self.vls[self.turn(first, second) * self.classes.len() + class]))
+        Vl(self.vls[self.turn(first, second) * self.classes.len() + class]).data_bit()
     }
 
     /// All VLs in use, if it is known that no unicast packet of the class takes the turn.
@@ -489,11 +475,6 @@ fn set(mask: &AtomicU16, bits: u16) {
     if mask.load(Ordering::Relaxed) & bits != bits {
         mask.fetch_or(bits, Ordering::Relaxed);
     }
-}
-
-/// A VL as a bit; none for VL 15.
-pub(super) fn data_bit(vl: Vl) -> u16 {
-    if vl.0 < Vl::MAX_DATA { 1 << vl.0 } else { 0 }
 }
 
 /// The positions of the bits in a set, ascending.

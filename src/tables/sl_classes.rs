@@ -1,7 +1,7 @@
 //! SLs that all switches treat alike.
 
 use super::{Sl2Vl, SlVlRow};
-use crate::fabric::{Sl, Vl};
+use crate::fabric::{ChannelId, Fabric, Sl, Vl};
 
 /// Classes of SLs: all SL2VL rows map the SLs of a class alike.
 #[derive(Clone, Debug)]
@@ -46,6 +46,14 @@ impl SlClasses {
     /// The SLs of a class, bit `n` = SL `n`.
     pub fn members(&self, class: usize) -> u16 {
         self.members[class]
+    }
+
+    /// The data VLs, bit `n` = VL `n`, with which end ports of a switch send packets of a class over a channel.
+    pub fn injected(&self, fabric: &Fabric, sl2vl: &Sl2Vl, channel: ChannelId, class: usize) -> u16 {
+        let c = fabric.channels().get(channel);
+        let ports = fabric.endports_on(c.from).iter().filter_map(|&e| fabric.endport(e).attachment);
+        let vls = ports.map(|(_, port)| sl2vl.row(c.from, port, c.out_port).get(self.sl(class)));
+        vls.fold(0, |all, vl| all | vl.data_bit())
     }
 
     /// A row in which the SLs of a class have a VL.

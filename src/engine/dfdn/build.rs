@@ -3,7 +3,6 @@
 use super::Legal;
 use super::Priced;
 use super::candidates::Candidate;
-use super::keepable::Keepable;
 use super::objective::{Figures, Measured, Objective};
 use crate::engine::Lineage;
 use crate::engine::Task;
@@ -51,10 +50,8 @@ pub(super) fn one_sl(
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
     let largest = forwarding.largest_load();
     let multicast = trees.map_or(Multicast::ToFind(Some(candidate)), Multicast::Given);
-    let mut priced = plan(objective, (forwarding.lft, measured, largest), lanes, multicast, remark, remarks);
-    let keepable = Keepable::of(objective, &priced, Some(candidate), 1, largest);
-    priced.plan.lineage = Lineage::First(Box::new(keepable));
-    Priced { legal: Some(legal), ..priced }
+    let priced = plan(objective, (forwarding.lft, measured, largest), lanes, multicast, remark, remarks);
+    Priced { legal: Some(legal), ..priced.keepable(objective, Some(candidate), 1, largest) }
 }
 
 /// The lanes of a rule that serves all pairs with one SL: any that may be used.
@@ -148,9 +145,6 @@ pub(super) fn plan(
             Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
         }
     };
-    let mut priced = Priced::new(plan, sls, objective, &measured);
-    if sls > 1 {
-        priced.plan.lineage = Lineage::First(Box::new(Keepable::of(objective, &priced, None, sls, largest)));
-    }
-    priced
+    let priced = Priced::new(plan, sls, objective, &measured);
+    if sls > 1 { priced.keepable(objective, None, sls, largest) } else { priced }
 }

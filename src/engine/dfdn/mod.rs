@@ -37,7 +37,7 @@ mod tuning;
 use std::cell::OnceCell;
 use std::sync::OnceLock;
 
-use self::candidates::BalanceBy;
+use self::candidates::{BalanceBy, Candidate};
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
 use self::searched::searched_plan;
@@ -45,7 +45,7 @@ use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_pla
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{DETOURS, KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
-use super::{Balance, EngineError, Prefer, Settings, Task};
+use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
 
 pub use baseline::Baseline;
 pub use keepable::Keepable;
@@ -110,16 +110,16 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
         let stays = baseline.in_dimension_order(task);
         stays.then(|| torus_in_order(task, objective)).flatten()
     };
-    if task.settings.balance == Balance::Stable {
-        if let Some(in_order) = in_order(None) {
-            return Ok(in_order);
-        }
+    let is_first = task.settings.balance == Balance::Stable;
+    if let Some(in_order) = is_first.then(|| in_order(None)).flatten() {
+        return Ok(in_order);
     }
     let mended = match baseline.mend(task, &objective, task.fabric) {
         Some(mended) if baseline.matched_by(&mended) => return Ok(mended),
         mended => mended,
     };
-    if let Some(in_order) = in_order(mended.is_some().then(&objective)) {
+    let in_order = (!is_first).then(|| in_order(mended.is_some().then(&objective))).flatten();
+    if let Some(in_order) = in_order {
         return Ok(mended.filter(|mended| mended.lost <= in_order.lost).unwrap_or(in_order));
     }
     let mut new = None;
@@ -140,11 +140,10 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
             Ok(new) if new.lost + KEPT < kept.lost => Ok(under(new)),
             _ => Ok(kept),
         },
-        None => match new {
-            Some(new) if !baseline.has_one_sl() => new,
-            _ => torus_or_anew(task, Some(objective)),
+        None => {
+            let made = new.filter(|_| !baseline.has_one_sl());
+            made.unwrap_or_else(|| torus_or_anew(task, Some(objective))).map(under)
         }
-        .map(under),
     }
 }
 
@@ -329,6 +328,19 @@ impl Priced {
         let price = objective.price(measured, plan.vls, sls);
         let detours = measured.detours;
         Self { plan, price, lost: objective.lost(measured) + detours, detours, levelled: 0.0, legal: None }
+    }
+
+    /// The same, for later tables to keep to: see [`Keepable::of`].
+    fn keepable(
+        mut self,
+        objective: &Objective<'_>,
+        candidate: Option<&Candidate>,
+        sls: u8,
+        largest: u64,
+    ) -> Self {
+        let keepable = Keepable::of(objective, &self, candidate, sls, largest);
+        self.plan.lineage = Lineage::First(Box::new(keepable));
+        self
     }
 
     /// Tables that are taken whatever they cost.

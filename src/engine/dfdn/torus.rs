@@ -291,11 +291,9 @@ impl<'a> Torus<'a> {
         let remark = self.in_words((1, rule.vls()), routes.nonminimal_share(), how);
         let lanes = one_sl_lanes(fabric, rule, limits);
         let multicast = Multicast::Given(trees.clone());
-        let mut priced =
-            plan(objective, (routes.lft, measured, largest), lanes, multicast, remark, Vec::new());
-        let keepable = Keepable::of(objective, &priced, None, 1, largest);
-        priced.plan.lineage = Lineage::First(Box::new(keepable));
-        priced
+        let tables = (routes.lft, measured, largest);
+        let priced = plan(objective, tables, lanes, multicast, remark, Vec::new());
+        priced.keepable(objective, None, 1, largest)
     }
 
     /// Paths that start on a third VL as they need it. Where some pair fits into no SL, or no multicast tree is found among

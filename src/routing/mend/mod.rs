@@ -268,6 +268,7 @@ mod tests {
     use super::*;
     use crate::engine::{Settings, route};
     use crate::fabric::{Channel, ChannelId, EndPort, Fabric};
+    use crate::tables::Routes;
     use crate::topology::{FatTree, small_members};
 
     /// A cable between a core and a spine: the core has to go down and up again.
@@ -318,43 +319,44 @@ mod tests {
             links += without_a_link(&fabric, link, check).unwrap_or(0);
             let switch = SwitchId::at(fabric.num_switches() / 2);
             let of_switch: Vec<ChannelId> = fabric.channels().out(switch).map(|(id, _)| id).collect();
-            switches += without(&fabric, &of_switch, Some(switch), check).unwrap_or(0);
+            if let Ok(routed) = route(&fabric, &Settings::default()) {
+                switches += without(&fabric, &routed.routes, &of_switch, Some(switch), check);
+            }
         }
         assert!(links > 100 && switches > 50, "{links} {switches}");
     }
 
-    /// As [`without`].
+    /// As [`without`], with the tables of a fabric by default. `None` where it cannot be routed.
     fn without_a_link<R>(fabric: &Fabric, gone: ChannelId, f: impl FnOnce(&Mending<'_>) -> R) -> Option<R> {
-        without(fabric, &[gone], None, f)
+        let routed = route(fabric, &Settings::default()).ok()?;
+        Some(without(fabric, &routed.routes, &[gone], None, f))
     }
 
-    /// Calls `f` with the tables of a fabric by default, without some links and perhaps a switch. `None` where it cannot be
-    /// routed.
-    fn without<R>(
+    /// Calls `f` with tables of a fabric, without some links and perhaps a switch.
+    pub(super) fn without<R>(
         fabric: &Fabric,
+        routes: &Routes,
         gone: &[ChannelId],
         switch: Option<SwitchId>,
         f: impl FnOnce(&Mending<'_>) -> R,
-    ) -> Option<R> {
-        let routed = route(fabric, &Settings::default()).ok()?;
+    ) -> R {
         let is_alive = |(id, c): (ChannelId, &Channel)| !gone.contains(&id) && !gone.contains(&c.reverse);
         let alive: Vec<bool> = fabric.channels().iter().map(is_alive).collect();
         let present: Vec<bool> = fabric.switch_ids().map(|s| Some(s) != switch).collect();
         let is_there = |end: &&EndPort| end.attachment.is_some_and(|(s, _)| Some(s) != switch);
         let lids: Vec<Lid> = fabric.endports().iter().filter(is_there).flat_map(|end| end.lids()).collect();
-        let routes = &routed.routes;
-        let senders = Senders::new(fabric, &routes.sl2vl, &routes.path_sl, &[])?;
-        Some(f(&Mending {
+        let senders = Senders::new(fabric, &routes.sl2vl, &routes.path_sl, &[]);
+        f(&Mending {
             fabric,
             alive: &alive,
             present: &present,
             lids: &lids,
             lft: &routes.lft,
             sl2vl: &routes.sl2vl,
-            senders: &senders,
+            senders: &senders.expect("SLs by switch"),
             most_vls: 8,
             trees: &[],
             enough: 0,
-        }))
+        })
     }
 }

@@ -52,35 +52,12 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// By switch: the classes of packets to a LID that it forwards, its own and those of others.
-    ///
-    /// - `switches`: how many there are.
-    /// - `next`: by switch, the next one.
-    /// - `counts`: whether packets from a switch do; those from a switch behind one that does count, too.
-    ///
-    /// Cost: O(S) with S switches, times the classes.
-    pub(super) fn forwarded(
-        &self,
-        lid: Lid,
-        switches: usize,
-        next: impl Fn(SwitchId) -> Option<SwitchId>,
-        counts: impl Fn(SwitchId) -> bool,
-    ) -> Vec<u16> {
-        let mut all = vec![0; switches];
-        if let Of::All(classes) = self.of {
-            // Each switch has end ports of its own: at least its port 0.
-            (0..switches).filter(|&s| counts(SwitchId::at(s))).for_each(|s| all[s] = classes);
-            return all;
+    /// The classes of packets from any end port to any LID, if they are the same everywhere.
+    pub(super) fn same(&self) -> Option<u16> {
+        match self.of {
+            Of::All(classes) => Some(classes),
+            Of::BySwitch(..) => None,
         }
-        for s in (0..switches).map(SwitchId::at).filter(|&s| counts(s)) {
-            let classes = self.of(s, lid);
-            let mut at = Some(s);
-            while let Some(here) = at.filter(|here| classes & !all[here.index()] != 0) {
-                all[here.index()] |= classes;
-                at = next(here);
-            }
-        }
-        all
     }
 }
 

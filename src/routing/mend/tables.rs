@@ -71,22 +71,17 @@ impl Mending<'_> {
         Some(s)
     }
 
-    fn vl(&self, s: SwitchId, inp: PortNum, out: PortNum, class: usize) -> u8 {
-        self.sl2vl.row(s, inp, out).get(self.senders.classes().sl(class)).0
-    }
-
     /// The VL of packets of a class after a turn.
     pub(super) fn vl_after(&self, first: ChannelId, second: ChannelId, class: usize) -> u8 {
         let channels = self.fabric.channels();
         let c = channels.get(first);
-        self.vl(c.to, c.in_port, channels.get(second).out_port, class)
+        let row = self.sl2vl.row(c.to, c.in_port, channels.get(second).out_port);
+        row.get(self.senders.classes().sl(class)).0
     }
 
     /// The VLs on which end ports of a switch send packets of a class over a channel.
     pub(super) fn injected(&self, channel: ChannelId, class: usize) -> u16 {
-        let c = self.fabric.channels().get(channel);
-        let ends = self.fabric.endports_on(c.from).iter().filter_map(|&e| self.fabric.endport(e).attachment);
-        ends.fold(0, |vls, (_, port)| vls | 1 << self.vl(c.from, port, c.out_port, class))
+        self.senders.classes().injected(self.fabric, self.sl2vl, channel, class)
     }
 
     /// The switches whose path to a destination leads over one of some switches, these included.

@@ -244,18 +244,34 @@ pub(super) fn union(a: &[u16], b: &[u16]) -> Vec<u16> {
 }
 
 impl Mending<'_> {
-    /// By switch: the classes of packets to a LID that it forwards.
+    /// By switch: the classes of packets to a LID that it forwards, its own and those of others.
     ///
     /// - `next`: by switch, the next hop.
-    /// - `counts`: whether packets from a switch do.
+    /// - `counts`: whether packets from a switch do; those from a switch behind one that does count, too.
+    ///
+    /// Cost: O(S) with S switches, times the classes.
     fn forwarded(
         &self,
         lid: Lid,
         next: impl Fn(SwitchId) -> Option<ChannelId>,
         counts: impl Fn(SwitchId) -> bool,
     ) -> Vec<u16> {
-        let next = |s: SwitchId| next(s).map(|hop| self.fabric.channels().get(hop).to);
-        self.senders.forwarded(lid, self.fabric.num_switches(), next, counts)
+        let mut all = vec![0; self.present.len()];
+        let senders = self.fabric.switch_ids().filter(|&s| counts(s));
+        if let Some(classes) = self.senders.same() {
+            // Each switch has end ports of its own: at least its port 0.
+            senders.for_each(|s| all[s.index()] = classes);
+            return all;
+        }
+        for s in senders {
+            let classes = self.senders.of(s, lid);
+            let mut at = Some(s);
+            while let Some(here) = at.filter(|here| classes & !all[here.index()] != 0) {
+                all[here.index()] |= classes;
+                at = next(here).map(|hop| self.fabric.channels().get(hop).to);
+            }
+        }
+        all
     }
 
     /// By turn of a class: the VLs of multicast packets that take it.
@@ -305,7 +321,7 @@ impl Mending<'_> {
 mod tests {
     use super::*;
     use crate::engine::{Prefer, Settings, route};
-    use crate::routing::Senders;
+    use crate::routing::mend::tests::without;
     use crate::topology::small_members;
 
     /// The same by all turns of all packets that still arrive.
@@ -317,45 +333,27 @@ mod tests {
                 let settings = Settings { prefer, ..Settings::default() };
                 let Ok(routed) = route(&fabric, &settings) else { continue };
                 let routes = &routed.routes;
-                let senders = Senders::new(&fabric, &routes.sl2vl, &routes.path_sl, &[]).unwrap();
-                several += usize::from(senders.classes().len() > 1);
                 let channels = fabric.channels();
-                let fails_link = |c: ChannelId| [c, channels.get(c).reverse];
-                let of_switch = |s: SwitchId| channels.out(s).flat_map(|(c, _)| fails_link(c)).collect();
+                let link = |c: ChannelId| vec![c, channels.get(c).reverse];
                 let middle = SwitchId::at(fabric.num_switches() / 2);
+                let of_middle = channels.out(middle).map(|(c, _)| c).collect();
                 let failures: [(Vec<ChannelId>, Option<SwitchId>); 3] = [
-                    (fails_link(ChannelId(0)).to_vec(), None),
-                    (fails_link(ChannelId::at(channels.len() / 2)).to_vec(), None),
-                    (of_switch(middle), Some(middle)),
+                    (link(ChannelId(0)), None),
+                    (link(ChannelId::at(channels.len() / 2)), None),
+                    (of_middle, Some(middle)),
                 ];
-                for (gone, without) in failures {
-                    let alive: Vec<bool> = channels.iter().map(|(c, _)| !gone.contains(&c)).collect();
-                    let present: Vec<bool> = fabric.switch_ids().map(|s| Some(s) != without).collect();
-                    let attached = fabric
-                        .endports()
-                        .iter()
-                        .filter(|end| end.attachment.is_some_and(|(s, _)| Some(s) != without));
-                    let lids: Vec<Lid> = attached.flat_map(|end| end.lids()).collect();
-                    let tables = Mending {
-                        fabric: &fabric,
-                        alive: &alive,
-                        present: &present,
-                        lids: &lids,
-                        lft: &routes.lft,
-                        sl2vl: &routes.sl2vl,
-                        senders: &senders,
-                        most_vls: 8,
-                        trees: &[],
-                        enough: u64::MAX,
-                    };
-                    let usage = Usage::of(&tables);
-                    let lost = tables.lost();
-                    lost_some += usize::from(!lost.is_empty());
-                    assert!(usage.left(&tables, &lost) == walked(&tables, &usage, &lost), "{name}");
+                for (gone, switch) in failures {
+                    without(&fabric, routes, &gone, switch, |tables| {
+                        several += usize::from(tables.senders.classes().len() > 1);
+                        let usage = Usage::of(tables);
+                        let lost = tables.lost();
+                        lost_some += usize::from(!lost.is_empty());
+                        assert!(usage.left(tables, &lost) == walked(tables, &usage, &lost), "{name}");
+                    });
                 }
             }
         }
-        assert!(lost_some > 100 && several > 3, "{lost_some} {several}");
+        assert!(lost_some > 100 && several > 3 * 3, "{lost_some} {several}");
     }
 
     /// By turn of a class: the VLs before it, of each packet on its path.
