@@ -26,6 +26,7 @@ mod stable;
 #[cfg(test)]
 mod tests;
 mod textbook;
+mod turn_pairs;
 mod under_rule;
 
 use thiserror::Error;

@@ -1,14 +1,13 @@
 //! A rule made of an order of the links, and tables by it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use super::estimate::{Budget, spread, thrifty};
+use super::estimate::{Budget, thrifty};
 use super::orders::LinkOrder;
 use super::tuning::{DETOURS, VL};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
-use crate::ordering::{Rank, Rule, Tree, late_turns};
+use crate::ordering::{Rule, Tree, late_turns};
 use crate::routing::{
     Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, ranked_sssp, search_labels, search_rank,
     stable_sssp,
@@ -119,12 +118,12 @@ impl Candidate {
         }
     }
 
-    /// Changes the rule so that the paths of the tree are legal, and searches it again around them.
-    ///
-    /// - `needless`: set once nobody needs that.
-    pub(super) fn reserve_tree(&mut self, task: Task<'_>, needless: Option<&AtomicBool>) {
+    /// Changes the rule so that the paths of the tree are legal, and searches it again around them, if they are not yet.
+    pub(super) fn reserve_tree(&mut self, task: Task<'_>) {
         let Task { fabric, hops, .. } = task;
-        self.tree_reserved = true;
+        if std::mem::replace(&mut self.tree_reserved, true) {
+            return;
+        }
         let tree = &self.order.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
         let rounds = Budget::tree_rounds(fabric);
@@ -141,29 +140,12 @@ impl Candidate {
                     search_rank(fabric, hops, &outermost, self.lookahead, &all, rounds, Some(tree));
                 Rule::FirstTurnFree(rank)
             }
-            Rule::Labelled { ranks, labels } => {
+            Rule::Labelled { ranks, .. } => {
                 let most = (self.rule.vls() - 1).max(1);
-                let with_tree = |mut ranks: Vec<Rank>| {
-                    ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
-                    ranks
-                };
-                let found = with_tree(ranks.clone());
-                let before = with_tree(vec![self.order.rank.clone(); 2]);
-                let mut search = LabelSearch::new(&found, most, self.lookahead, &all, rounds);
-                (search.pinned, search.needless) = (Some(tree), needless);
-                if !Budget::searches_are_cheap(fabric) {
-                    // What was found goes on, or the order as it was before, where the tree is less in the way.
-                    search.labels = Some(labels);
-                    let some = spread(fabric, all.len() / rounds);
-                    let broken = |ranks| {
-                        let search = LabelSearch { ranks, targets: &some, rounds: 1, ..search };
-                        search_labels(fabric, hops, search).1.broken
-                    };
-                    let (of_found, of_before) = rayon::join(|| broken(&found), || broken(&before));
-                    if of_before < of_found {
-                        search.ranks = &before;
-                    }
-                }
+                let mut ranks = ranks.clone();
+                ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
+                let search = LabelSearch::new(&ranks, most, self.lookahead, &all, rounds);
+                let search = LabelSearch { pinned: Some(tree), ..search };
                 search_labels(fabric, hops, thrifty(task, search)).0
             }
         };

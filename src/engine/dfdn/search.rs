@@ -15,7 +15,7 @@ use super::tuning::{
 use crate::engine::{Settings, Task};
 use crate::fabric::SwitchId;
 use crate::lanes::LaneLimits;
-use crate::ordering::Rule;
+use crate::ordering::{Rank, Rule, Tree};
 use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
 
 /// A search for a rule, and what it found so far.
@@ -349,10 +349,40 @@ struct Labelling {
     around_tree: bool,
 }
 
+impl Labelling {
+    fn tree(&self) -> Option<&Tree> {
+        self.around_tree.then_some(&self.first.tree)
+    }
+
+    /// The ranks to begin with.
+    ///
+    /// - `rank`: that of the first order, whose channels may have moved.
+    fn ranks(&self, task: Task<'_>, rank: &Rank) -> [Rank; 3] {
+        let lowest =
+            self.tree().map_or_else(|| rank.clone(), |tree| tree.with_tree_outermost(task.fabric, rank));
+        let highest = if Arc::ptr_eq(&self.first, &self.higher) { rank } else { &self.higher.rank };
+        [rank.clone(), lowest, highest.clone()]
+    }
+
+    fn search<'a>(&'a self, ranks: &'a [Rank], targets: &'a [SwitchId], rounds: usize) -> LabelSearch<'a> {
+        let search = LabelSearch::new(ranks, self.most, self.lookahead, targets, rounds);
+        LabelSearch { pinned: self.tree(), ..search }
+    }
+
+    /// The candidate that a search finds.
+    fn found(self, task: Task<'_>, judged: &Judged, search: LabelSearch<'_>) -> Candidate {
+        let (rule, probe) = search_labels(task.fabric, task.hops, search);
+        let price = judged.price(&rule, &probe);
+        let Self { first: order, higher, lookahead, around_tree: tree_reserved, .. } = self;
+        let refinement = Refinement::Labels(higher);
+        Candidate { order, refinement, rule, lookahead, tree_reserved, probe, price }
+    }
+}
+
 /// Searches labels for one order after the other: a few rounds for as many orders as the budget affords. The best
 /// get all rounds, also with another order for the higher labels, and the best of these fewer labels as well. Where it
-/// affords a single order, that is the one that labels serve best on a sample of the destinations; its channels are where
-/// they were [moved](improve) to, if that helped.
+/// affords a single order, that is the one that labels serve best on a sample of the destinations: free and around its tree,
+/// on a large fabric around the tree alone, from where its channels [moved](improve) to if that helped.
 ///
 /// - `tried`: candidates without labels, the best first.
 fn label(
@@ -366,14 +396,9 @@ fn label(
     let targets = &judged.targets;
     let run = |searches: &[Labelling], rounds: usize| -> Vec<(Labelling, Candidate)> {
         let found = searches.par_iter().map(|labelling| {
-            let &Labelling { ref first, ref higher, lookahead, most, around_tree } = labelling;
-            let (pinned, lowest) = match around_tree {
-                true => (Some(&first.tree), first.tree.with_tree_outermost(task.fabric, &first.rank)),
-                false => (None, first.rank.clone()),
-            };
-            let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
-            let search = LabelSearch { pinned, ..LabelSearch::new(&ranks, most, lookahead, targets, rounds) };
-            (labelling.clone(), labelled(task, judged, labelling, search))
+            let ranks = labelling.ranks(task, &labelling.first.rank);
+            let search = labelling.search(&ranks, targets, rounds);
+            (labelling.clone(), labelling.clone().found(task, judged, search))
         });
         let mut found: Vec<_> = found.collect();
         sort_labelled(&mut found);
@@ -392,9 +417,8 @@ fn label(
     if affordable == 1 {
         // On so few destinations that all searches together take as long as one round on all of them.
         let some = spread(task.fabric, (targets.len() / (LEAST_ROUNDS * searches.len())).max(TELLING));
-        let broken = searches.par_iter().map(|Labelling { first, lookahead, .. }| {
-            let ranks = std::slice::from_ref(&first.rank);
-            let search = LabelSearch::new(ranks, most, *lookahead, &some, LEAST_ROUNDS);
+        let broken = searches.par_iter().map(|labelling| {
+            let search = labelling.search(std::slice::from_ref(&labelling.first.rank), &some, LEAST_ROUNDS);
             search_labels(task.fabric, task.hops, search).1.price()
         });
         let broken: Vec<f64> = broken.collect();
@@ -402,19 +426,20 @@ fn label(
         let least = broken.iter().copied().fold(f64::INFINITY, f64::min);
         let best = broken.iter().position(|&broken| broken <= least + VL_PRICE).unwrap_or(0);
         let best = searches.swap_remove(best);
+        let around = Labelling { around_tree: true, ..best.clone() };
         let rounds = Budget::tree_rounds(task.fabric);
         if Budget::searches_are_cheap(task.fabric) {
             // There is no time to search around the tree once it turns out that multicast needs that.
-            let around = Labelling { around_tree: true, ..best.clone() };
             return run(&[best, around], rounds).into_iter().map(|(_, candidate)| candidate).collect();
         }
-        let mut of_order = tried.iter().filter(|c| Arc::ptr_eq(&c.order, &best.first));
+        let mut of_order = tried.iter().filter(|c| Arc::ptr_eq(&c.order, &around.first));
         let rank = match of_order.next().map(|best| (&best.refinement, &best.rule)) {
             Some((Refinement::Improved, Rule::FirstTurnFree(rank))) => rank,
-            _ => &best.first.rank,
+            _ => &around.first.rank,
         };
-        let search = LabelSearch::new(std::slice::from_ref(rank), most, best.lookahead, targets, rounds);
-        return vec![labelled(task, judged, &best, thrifty(task, search))];
+        let ranks = around.ranks(task, rank);
+        let search = thrifty(task, around.search(&ranks, targets, rounds));
+        return vec![around.clone().found(task, judged, search)];
     }
     budget.spend(affordable * round * LEAST_ROUNDS);
     let mut found = run(&searches[..affordable], LEAST_ROUNDS);
@@ -433,14 +458,6 @@ fn label(
         found.extend(run(&fewer, rounds));
     }
     found.into_iter().map(|(_, candidate)| candidate).collect()
-}
-
-/// The candidate that a search for labels finds.
-fn labelled(task: Task<'_>, judged: &Judged, labelling: &Labelling, search: LabelSearch<'_>) -> Candidate {
-    let (rule, probe) = search_labels(task.fabric, task.hops, search);
-    let price = judged.price(&rule, &probe);
-    let Labelling { first: order, higher, lookahead, around_tree: tree_reserved, .. } = labelling.clone();
-    Candidate { order, refinement: Refinement::Labels(higher), rule, lookahead, tree_reserved, probe, price }
 }
 
 fn sort_labelled(found: &mut [(Labelling, Candidate)]) {

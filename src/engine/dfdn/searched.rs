@@ -3,8 +3,6 @@
 use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use rayon::prelude::*;
 
@@ -205,11 +203,7 @@ fn one_sl_plan(
     by: BalanceBy,
     candidates: &[&Candidate],
 ) -> Result<Priced, Box<Rejected>> {
-    let is_cheap = Budget::searches_are_cheap(objective.task.fabric);
-    let open = match candidates {
-        [candidate] if !is_cheap && candidate.has_labels() => with_tree_in_time(objective, by, candidate),
-        _ => opened(objective, trials(objective, by, candidates)),
-    };
+    let open = opened(objective, trials(objective, by, candidates));
     let mut settled = settle(objective, by, open).into_iter();
     let Some(best) = settled.next() else {
         return Err(Box::new(Rejected { least: None, without_tree: None }));
@@ -225,34 +219,6 @@ fn one_sl_plan(
             Err(Box::new(Rejected { least, without_tree: None }))
         }
     }
-}
-
-/// The plan of a candidate with labels. Where it has no multicast tree, or too many detours, a plan with the tree reserved is
-/// beside it: it is made meanwhile.
-fn with_tree_in_time(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Vec<Judged> {
-    let serves = AtomicBool::new(false);
-    let order = std::slice::from_ref(&candidate.order);
-    let planned = |judged: Judged, serves: Option<&AtomicBool>| match judged.exceeds {
-        true => vec![judged],
-        false => judged.planned(objective, by, order, serves),
-    };
-    let plain = || {
-        let trial = Trial::new(objective, by, candidate);
-        if !trial.forwarding.complete {
-            return Vec::new();
-        }
-        planned(Judged::open(trial, objective), Some(&serves))
-    };
-    let with_tree = || {
-        let trial = Trial::with_tree_unless(Some(&serves), objective, by, candidate.clone())?;
-        let needless = serves.load(Relaxed);
-        (!needless).then(|| planned(Judged::open(trial, objective), None))
-    };
-    let (mut all, with_tree) = rayon::join(plain, with_tree);
-    if !serves.into_inner() {
-        all.extend(with_tree.into_iter().flatten());
-    }
-    all
 }
 
 fn opened(objective: &Objective<'_>, trials: Vec<Trial>) -> Vec<Judged> {
@@ -303,7 +269,7 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec
         let reserved = all.iter().filter(may_serve).filter_map(|judged| judged.reserved.clone());
         let reserved: Vec<Arc<LinkOrder>> = reserved.collect();
         let next: Vec<Judged> = next.into_iter().rev().map(|i| all.remove(i)).collect();
-        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved, None));
+        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved));
         all.extend(planned.collect::<Vec<_>>());
     }
 }
@@ -361,7 +327,7 @@ fn several_sls_plan(
     let tried = search.for_several_sls().into_par_iter().map(|candidate| {
         let mut candidate = candidate.clone();
         if with_tree {
-            candidate.reserve_tree(task, None);
+            candidate.reserve_tree(task);
         }
         candidate.lookahead = Lookahead::LastOption;
         let mut forwarding = candidate.route(task, by, NoLegalPath::Break);
@@ -407,26 +373,9 @@ impl Trial {
         Some(Self { trees: Some(trees), ..Self::finish(objective, by, candidate, forwarding) })
     }
 
-    fn with_tree(objective: &Objective<'_>, by: BalanceBy, candidate: Candidate) -> Self {
-        Self::with_tree_unless(None, objective, by, candidate).expect("it is needed")
-    }
-
-    /// `None` once nobody needs it.
-    ///
-    /// - `needless`: set then.
-    fn with_tree_unless(
-        needless: Option<&AtomicBool>,
-        objective: &Objective<'_>,
-        by: BalanceBy,
-        mut candidate: Candidate,
-    ) -> Option<Self> {
-        let is_needless = || needless.is_some_and(|needless| needless.load(Relaxed));
-        candidate.reserve_tree(objective.task, needless);
-        if is_needless() {
-            return None;
-        }
-        let forwarding = candidate.route(objective.task, by, candidate.detours());
-        (!is_needless()).then(|| Self::finish(objective, by, candidate, forwarding))
+    fn with_tree(objective: &Objective<'_>, by: BalanceBy, mut candidate: Candidate) -> Self {
+        candidate.reserve_tree(objective.task);
+        Self::new(objective, by, &candidate)
     }
 
     fn finish(
@@ -479,20 +428,9 @@ impl Judged {
 
     /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of
     /// its order is not among those that are `reserved` elsewhere.
-    ///
-    /// - `serves`: set as soon as there is a multicast tree.
-    fn planned(
-        self,
-        objective: &Objective<'_>,
-        by: BalanceBy,
-        reserved: &[Arc<LinkOrder>],
-        serves: Option<&AtomicBool>,
-    ) -> Vec<Self> {
+    fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
         let Ok(Trial { candidate, forwarding, measured, trees }) = self.trial else { return vec![self] };
         let under_rule = UnderRule::new(objective, by, &candidate, forwarding, measured, trees);
-        if let Some(serves) = serves {
-            serves.store(under_rule.plan.plan.serves_multicast(), Relaxed);
-        }
         let plan = under_rule.beyond(objective, by);
         let has_tree = plan.plan.serves_multicast();
         let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
@@ -508,7 +446,7 @@ impl Judged {
 
     /// The plan, with a multicast tree if that may be had.
     fn whatever_it_takes(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
-        let planned = |judged: Self| judged.planned(objective, by, &[], None);
+        let planned = |judged: Self| judged.planned(objective, by, &[]);
         let plans = planned(self).into_iter().flat_map(planned);
         let best = plans.min_by(Self::by_worth);
         best.and_then(|best| best.trial.err()).expect("there is a plan")

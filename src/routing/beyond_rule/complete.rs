@@ -44,7 +44,7 @@ pub fn complete(
         without.get(&to.lid).into_iter().flatten().for_each(|s| next[s.index()] = None);
         next
     };
-    let mut graph = Graph::of_paths(fabric, ascent, leaders.iter().map(legal))?;
+    let mut graph = Graph::of_paths(fabric, ascent, &leaders, legal)?;
     if !ascent.trees.iter().all(|tree| graph.take_tree(tree)) {
         return None;
     }

@@ -1,8 +1,11 @@
 //! The dependencies between virtual channels, by the turns that packets take one after the other.
 
+use rayon::prelude::*;
+
 use super::Ascent;
 use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
 use crate::ordering::{Edges, Labels, Rank, Rule, TopologicalOrder, VirtualChannelOrder};
+use crate::routing::turn_pairs::{Found, Pair, Pairs, by_other_number};
 use crate::tables::McastGroup;
 
 /// The next hop of each switch to one destination; `None` at the target.
@@ -13,6 +16,10 @@ type Start = (Option<u32>, Option<u32>);
 
 /// Labels that are tried for a change: those of all turns of a short cycle.
 const LABELS: usize = 24;
+/// Turns of packets that are counted at a time, as they take memory.
+const PAIRS: usize = 2_000_000;
+/// Shares of the destinations that are counted side by side.
+const SHARES: usize = 8;
 
 /// A turn of a multicast tree, and those that its packets take next.
 type Branch = (u32, Vec<u32>);
@@ -104,18 +111,45 @@ pub(super) struct Graph<'a> {
 impl<'a> Graph<'a> {
     /// Of the packets to some destinations; `None` where these close a cycle.
     ///
-    /// - `paths`: by destination, then by switch, the next hop.
-    pub(super) fn of_paths(
+    /// - `ends`: the destinations.
+    /// - `paths`: to a destination, by switch, the next hop.
+    ///
+    /// Cost: O(D S + T log d) on all cores, with D destinations, S switches, and T turns, of which d lead to the same one; that
+    /// of [`TopologicalOrder::admit`] for each dependency that does not ascend in the order.
+    pub(super) fn of_paths<T: Sync>(
         fabric: &'a Fabric,
         ascent: Ascent<'a>,
-        paths: impl Iterator<Item = Vec<Option<ChannelId>>>,
+        ends: &[T],
+        paths: impl Fn(&T) -> Vec<Option<ChannelId>> + Sync,
     ) -> Option<Self> {
         let mut graph = Self::new(fabric, ascent.order, ascent.labels, ascent.vls);
-        for next in paths {
-            graph.add(&next);
-            graph.settle().ok()?;
+        let turns = graph.labels.len();
+        let counted = |ends: &[T]| {
+            let (mut found, mut uses) = (Found::new(turns), vec![0; turns]);
+            for next in ends.iter().map(&paths) {
+                for (turn, second) in (0..next.len()).map(|s| graph.start(&next, s)) {
+                    let Some(first) = turn else { continue };
+                    uses[first as usize] += 1;
+                    second.into_iter().for_each(|second| found.push(Pair { first, second, weight: 1 }));
+                }
+            }
+            (found, uses)
+        };
+        let mut pairs = Pairs::none(turns);
+        let mut uses = vec![0; turns];
+        for some in ends.chunks((PAIRS / fabric.num_switches()).max(1)) {
+            let counted = some.par_chunks(some.len().div_ceil(SHARES)).map(counted);
+            let (found, used): (Vec<Found>, Vec<Vec<u32>>) = counted.unzip();
+            pairs = pairs.joined(&found, |weight| weight);
+            used.iter().for_each(|used| uses.iter_mut().zip(used).for_each(|(all, some)| *all += some));
         }
-        Some(graph)
+        graph.uses = uses;
+        let turned = pairs.map(|&Pair { first, second, weight }| (second, (first, weight as u32)));
+        for (second, from) in by_other_number(&turned, |&(second, _)| second).into_iter().flatten() {
+            graph.from[second as usize].push(from);
+        }
+        let all: Vec<u32> = (0..turns as u32).collect();
+        graph.update(&all, Memory::None).is_none().then_some(graph)
     }
 
     /// Without packets.
@@ -155,11 +189,6 @@ impl<'a> Graph<'a> {
 
     fn vls(&self) -> u8 {
         self.waits.vls as u8
-    }
-
-    /// Adds the packets to a destination.
-    fn add(&mut self, next: &NextHops) {
-        (0..next.len()).for_each(|s| self.count(self.start(next, s), 1));
     }
 
     /// Adds the packets of a multicast tree.

@@ -72,7 +72,7 @@ pub fn refit(
     let adapters = adapters_by_switch(fabric);
     let (leaders, followers) = destinations(fabric);
     let tables = Tables { fabric, hops, adapters: &adapters, demand: Demand::new(fabric) };
-    let mut graph = Graph::of_paths(fabric, ascent, leaders.iter().map(|to| tables.read(forwarding, to)))?;
+    let mut graph = Graph::of_paths(fabric, ascent, &leaders, |to| tables.read(forwarding, to))?;
     for tree in ascent.trees {
         graph.add_tree(tree);
         graph.settle().ok()?;
