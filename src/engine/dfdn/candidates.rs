@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::estimate::{Budget, thrifty};
 use super::orders::LinkOrder;
-use super::tuning::{DETOURS, VL};
+use super::tuning::{DETOURS, ONE_SL_VLS, VL};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
-use crate::ordering::{Rule, Tree, late_turns};
+use crate::ordering::{Rank, Rule, Tree, late_turns};
 use crate::routing::{
     Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, ranked_sssp, search_labels, search_rank,
     stable_sssp,
@@ -142,12 +142,27 @@ impl Candidate {
             }
             Rule::Labelled { ranks, .. } => {
                 let most = (self.rule.vls() - 1).max(1);
-                let mut ranks = ranks.clone();
-                ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
-                let search = LabelSearch::new(&ranks, most, self.lookahead, &all, rounds);
-                let search = LabelSearch { pinned: Some(tree), ..search };
-                search_labels(fabric, hops, thrifty(task, search)).0
+                self.labels_around_tree(task, ranks.clone(), most)
             }
         };
+    }
+
+    /// The same order with its tree [reserved](Self::reserve_tree), where it has no labels yet and there are VLs for that.
+    pub(super) fn with_labels_around_tree(&self, task: Task<'_>) -> Option<Self> {
+        let Rule::FirstTurnFree(rank) = &self.rule else { return None };
+        let most = task.limits.vls.min(ONE_SL_VLS) - 1;
+        let refinement = Refinement::Labels(self.order.clone());
+        let rule = (most > 1).then(|| self.labels_around_tree(task, vec![rank.clone(); 3], most))?;
+        Some(Self { rule, refinement, tree_reserved: true, ..self.clone() })
+    }
+
+    fn labels_around_tree(&self, task: Task<'_>, mut ranks: Vec<Rank>, most: u8) -> Rule {
+        let Task { fabric, hops, .. } = task;
+        let tree = &self.order.tree;
+        let all: Vec<SwitchId> = fabric.switch_ids().collect();
+        ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
+        let search = LabelSearch::new(&ranks, most, self.lookahead, &all, Budget::tree_rounds(fabric));
+        let search = LabelSearch { pinned: Some(tree), ..search };
+        search_labels(fabric, hops, thrifty(task, search)).0
     }
 }

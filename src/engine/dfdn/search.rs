@@ -2,6 +2,7 @@
 //!
 //! Each step takes candidates and a budget and returns candidates.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -76,8 +77,8 @@ impl Search<'_> {
         self.budget.compared(self.task.fabric)
     }
 
-    /// The candidates to route with: the first ones that differ in more than some labels, the best one with labels for each
-    /// number of VLs, as more VLs shall not end worse, and those that were taken up.
+    /// The candidates to route with: the first ones that differ in more than some labels, the one that breaks the fewest pairs,
+    /// the best one with labels for each number of VLs, as more VLs shall not end worse, and those that were taken up.
     pub(super) fn compared(&self) -> Vec<&Candidate> {
         let use_of = |c: &Candidate| (c.rule.vls(), c.tree_reserved);
         let mut different: Vec<&Candidate> = Vec::new();
@@ -90,6 +91,7 @@ impl Search<'_> {
             }
         }
         let rest = different.split_off(self.compare().min(different.len()));
+        take_least_broken(&mut different, rest.iter().copied());
         for candidate in rest.into_iter().filter(|c| c.has_labels()) {
             if different.iter().all(|other| use_of(other) != use_of(candidate)) {
                 different.push(candidate);
@@ -274,7 +276,7 @@ fn screen(
     (tried, judged)
 }
 
-/// Keeps some of the candidates of a sample for the next round.
+/// Keeps some of the candidates of a sample for the next round, and the one that breaks the fewest pairs.
 ///
 /// Small samples concentrate load near their targets and hide congestion in the core. There P-SSSP also evens out
 /// what it cannot even out on all destinations. So gains of bandwidth are ignored.
@@ -287,6 +289,7 @@ fn narrow(mut tried: Vec<Candidate>, judged: &Judged, keep: usize) -> Vec<Candid
     tried.sort_by(|a, b| known(a).total_cmp(&known(b)));
     let telling = judged.targets.len() >= TELLING;
     let mut kept: Vec<Candidate> = Vec::new();
+    let mut rest: Vec<Candidate> = Vec::new();
     for candidate in tried {
         // Of candidates that are equal on many destinations one is enough: the later one, because under up*/down*
         // cost alone decides more.
@@ -299,10 +302,20 @@ fn narrow(mut tried: Vec<Candidate>, judged: &Judged, keep: usize) -> Vec<Candid
             _ if candidate.order.one_path && candidate.lookahead == Lookahead::Every => kept.push(candidate),
             Some(same) if !same_order(&kept[same]) => kept[same] = candidate,
             None if kept.len() < keep => kept.push(candidate),
+            None => rest.push(candidate),
             _ => {}
         }
     }
+    take_least_broken(&mut kept, rest.into_iter());
     kept
+}
+
+/// Takes the candidate that breaks the fewest pairs, if it breaks fewer than all that are kept: its load may be bad now, but
+/// gets [level](super::beyond_rule) later.
+fn take_least_broken<C: Borrow<Candidate>>(kept: &mut Vec<C>, rest: impl Iterator<Item = C>) {
+    let broken = |candidate: &C| candidate.borrow().probe.price();
+    let least = rest.min_by(|a, b| broken(a).total_cmp(&broken(b)));
+    kept.extend(least.filter(|least| kept.iter().all(|other| broken(least) < broken(other))));
 }
 
 /// Moves channels within the best orders so that the turns in use ascend.

@@ -173,8 +173,7 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
 }
 
 /// On a large fabric, the candidates that may keep to the [limit] on detours with one SL: labels or moved channels. Where the
-/// search came to labels, it found plain orders wanting on a sample. Labels that promise most are compared with nothing but
-/// the same with the tree reserved.
+/// search came to labels, it found plain orders wanting on a sample. Labels that promise most are compared with nothing.
 fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candidate> {
     let has_labels = candidates.iter().any(|candidate| candidate.has_labels());
     if !has_labels || Budget::searches_are_cheap(task.fabric) {
@@ -232,8 +231,8 @@ fn opened(objective: &Objective<'_>, trials: Vec<Trial>) -> Vec<Judged> {
 /// On small fabrics those that might be better get their plans, in the order of what they are worth as they are: with nothing
 /// lost and no detours, or with as little lost as by any other. Those with too many detours do once one is within the limit;
 /// the smaller a fabric, the more of them ([`Budget::plans`]). On others only two get a plan: the one that is worth most as it
-/// is, and the one that might be worth most; on large ones only the first. More do as long as these have no multicast tree, and
-/// none where all have too many detours as they are.
+/// is, and the one that would be with a level load; on large ones only the first. More do as long as these have no multicast
+/// tree, and none where all have too many detours as they are.
 ///
 /// Cost: that of [`UnderRule`] for each plan, two at once.
 fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec<Judged> {
@@ -258,9 +257,9 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec
             };
             next.extend(others().filter(|(_, other)| may_win(other)).map(|(i, _)| i).take(2 - next.len()));
         } else if is_open && is_cheap && !is_settled {
-            let promise = |(_, other): &(usize, &Judged)| other.at_best(0.0);
             let within = others().filter(|(_, other)| !other.exceeds);
-            next.extend(within.min_by(|a, b| promise(a).total_cmp(&promise(b))).map(|(i, _)| i));
+            let promising = within.min_by(|(_, a), (_, b)| a.levelled().total_cmp(&b.levelled()));
+            next.extend(promising.map(|(i, _)| i));
         }
         if next.is_empty() {
             return all;
@@ -397,10 +396,10 @@ struct Judged {
     exceeds: bool,
     has_tree: bool,
     price: f64,
-    /// The price with nothing lost and no detours.
-    bare: f64,
     /// The bandwidth that is lost, without what detours take.
     lost: f64,
+    /// The price of the detours of a trial.
+    detours: f64,
     trial: Result<Trial, Priced>,
 }
 
@@ -410,15 +409,21 @@ impl Judged {
         let measured = &trial.measured;
         let price = objective.price(measured, trial.candidate.rule.vls(), 1);
         let lost = objective.lost(measured);
-        let bare = price - objective.detours(measured) - lost;
         let exceeds = measured.detours > limit(objective.task.settings);
         let reserved = trial.candidate.tree_reserved.then(|| trial.candidate.order.clone());
-        Self { reserved, exceeds, has_tree: true, price, bare, lost, trial: Ok(trial) }
+        let detours = objective.detours(measured);
+        Self { reserved, exceeds, has_tree: true, price, lost, detours, trial: Ok(trial) }
     }
 
     /// The price that paths beyond the rule may bring, where they lose at least so much.
     fn at_best(&self, least_lost: f64) -> f64 {
-        if self.trial.is_ok() { self.bare + self.lost.min(least_lost) } else { self.price }
+        let gain = self.detours + (self.lost - least_lost).max(0.0);
+        if self.trial.is_ok() { self.price - gain } else { self.price }
+    }
+
+    /// The price with a level load, and detours as they are.
+    fn levelled(&self) -> f64 {
+        if self.trial.is_ok() { self.price - self.lost.max(0.0) } else { self.price }
     }
 
     /// Whether it has a plan that may be had, with a multicast tree.
@@ -427,20 +432,27 @@ impl Judged {
     }
 
     /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of
-    /// its order is not among those that are `reserved` elsewhere.
+    /// its order is not among those that are `reserved` elsewhere. On large fabrics another one gets labels around the tree
+    /// meanwhile, as no search has done that.
     fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
         let Ok(Trial { candidate, forwarding, measured, trees }) = self.trial else { return vec![self] };
         let under_rule = UnderRule::new(objective, by, &candidate, forwarding, measured, trees);
         let plan = under_rule.beyond(objective, by);
         let has_tree = plan.plan.serves_multicast();
         let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
+        let with_labels = || {
+            let is_large = !Budget::searches_are_cheap(objective.task.fabric);
+            let candidate = is_large.then(|| candidate.with_labels_around_tree(objective.task))??;
+            Some(Self::open(Trial::new(objective, by, &candidate), objective))
+        };
         let is_wanted = !candidate.tree_reserved
             && reserved.iter().all(|elsewhere| !Arc::ptr_eq(elsewhere, &candidate.order));
-        let beside = (!has_tree && is_wanted).then(with_tree);
+        let beside = (!has_tree && is_wanted).then(|| rayon::join(with_tree, with_labels));
         let exceeds = plan.detours > limit(objective.task.settings);
         let (price, lost) = (plan.price, plan.lost - plan.detours);
         let planned =
             Self { reserved: self.reserved, exceeds, has_tree, price, lost, trial: Err(plan), ..self };
+        let beside = beside.into_iter().flat_map(|(tree, labels)| std::iter::once(tree).chain(labels));
         std::iter::once(planned).chain(beside).collect()
     }
 
