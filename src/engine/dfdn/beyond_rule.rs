@@ -142,15 +142,19 @@ fn worth_trying(
 /// stays as it is, as a failed link would change many of them; detours have to cost more than a VL then. `None` where nothing
 /// is worth it, or with more than [`MOST`] entries.
 fn effort(objective: &Objective<'_>, by: BalanceBy, measured: &Measured) -> Option<(Effort, f64)> {
-    let fabric = objective.task.fabric;
-    let looks = fabric.endports().len() * fabric.channels().len();
-    let levels = matches!(by, BalanceBy::Load) && looks <= LEVEL_LOOKS;
+    let (fabric, levels) = (objective.task.fabric, levels(objective.task, by));
     let detours = objective.detours(measured);
     let (effort, gain) = match levels {
         true => (for_all(), detours + objective.lost(measured).max(0.0)),
         false => (for_detours(), detours),
     };
     (is_small_enough(fabric) && (gain > VL || levels)).then_some((effort, gain))
+}
+
+/// Whether the load gets level.
+pub(super) fn levels(Task { fabric, .. }: Task<'_>, by: BalanceBy) -> bool {
+    let looks = fabric.endports().len() * fabric.channels().len();
+    matches!(by, BalanceBy::Load) && looks <= LEVEL_LOOKS
 }
 
 /// Whether tables of a fabric are small enough.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::beyond_rule::{UnderRule, completed};
+use super::beyond_rule::{UnderRule, completed, levels};
 use super::build::{df_dn_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
@@ -231,8 +231,8 @@ fn opened(objective: &Objective<'_>, trials: Vec<Trial>) -> Vec<Judged> {
 /// On small fabrics those that might be better get their plans, in the order of what they are worth as they are: with nothing
 /// lost and no detours, or with as little lost as by any other. Those with too many detours do once one is within the limit;
 /// the smaller a fabric, the more of them ([`Budget::plans`]). On others only two get a plan: the one that is worth most as it
-/// is, and the one that would be with a level load; on large ones only the first. More do as long as these have no multicast
-/// tree, and none where all have too many detours as they are.
+/// is, and the one that might be worth most, with a level load where it [gets level](levels). On large ones only the first
+/// does. More do as long as these have no multicast tree, and none where all have too many detours as they are.
 ///
 /// Cost: that of [`UnderRule`] for each plan, two at once.
 fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec<Judged> {
@@ -241,7 +241,7 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec
     }
     let fabric = objective.task.fabric;
     let (is_small, is_cheap) = (Budget::is_small(fabric), Budget::searches_are_cheap(fabric));
-    let plans = Budget::plans(fabric);
+    let (plans, levels) = (Budget::plans(fabric), levels(objective.task, by));
     loop {
         all.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then_with(|| a.by_worth(b)));
         let is_settled = all.iter().any(Judged::is_settled);
@@ -258,7 +258,8 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec
             next.extend(others().filter(|(_, other)| may_win(other)).map(|(i, _)| i).take(2 - next.len()));
         } else if is_open && is_cheap && !is_settled {
             let within = others().filter(|(_, other)| !other.exceeds);
-            let promising = within.min_by(|(_, a), (_, b)| a.levelled().total_cmp(&b.levelled()));
+            let promise = |judged: &Judged| if levels { judged.levelled() } else { judged.at_best(0.0) };
+            let promising = within.min_by(|(_, a), (_, b)| promise(a).total_cmp(&promise(b)));
             next.extend(promising.map(|(i, _)| i));
         }
         if next.is_empty() {
