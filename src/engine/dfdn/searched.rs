@@ -330,12 +330,17 @@ fn several_sls_plan(
             candidate.reserve_tree(task);
         }
         candidate.lookahead = Lookahead::LastOption;
-        let mut forwarding = candidate.route(task, by, NoLegalPath::Break);
-        objective.relieve(&candidate.rule, by, &mut forwarding);
-        let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
-        let measured = objective.measure(&forwarding);
-        let price = objective.price(&measured, lanes.vls, lanes.sls);
-        Ok((price, lanes, forwarding, candidate, measured))
+        let plain = candidate.route(task, by, NoLegalPath::Break);
+        let mut relieved = plain.clone();
+        objective.relieve(&candidate.rule, by, &mut relieved);
+        let tables = |forwarding: Forwarding| {
+            let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
+            let measured = objective.measure(&forwarding);
+            let price = objective.price(&measured, lanes.vls, lanes.sls);
+            Ok((price, lanes, forwarding, candidate.clone(), measured))
+        };
+        // Paths that moved may need more VLs or SLs than there are.
+        tables(relieved).or_else(|_: LanesError| tables(plain))
     });
     type Tried = Result<(f64, Lanes, Forwarding, Candidate, Measured), LanesError>;
     let tried: Vec<Tried> = tried.collect();
