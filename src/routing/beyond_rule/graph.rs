@@ -137,7 +137,7 @@ impl<'a> Graph<'a> {
         };
         let mut pairs = Pairs::none(turns);
         let mut uses = vec![0; turns];
-        for some in ends.chunks((PAIRS / fabric.num_switches()).max(1)) {
+        for some in ends.chunks((PAIRS / fabric.num_switches().max(1)).max(1)) {
             let counted = some.par_chunks(some.len().div_ceil(SHARES)).map(counted);
             let (found, used): (Vec<Found>, Vec<Vec<u32>>) = counted.unzip();
             pairs = pairs.joined(&found, |weight| weight);
