@@ -112,6 +112,15 @@ impl Vl {
     }
 }
 
+/// The positions of the bits in a set of VLs, or of other small numbers, ascending.
+pub fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
+        set &= set.wrapping_sub(1);
+        lowest
+    })
+}
+
 macro_rules! dense_index {
     ($(#[$doc:meta] $name:ident;)*) => {$(
         #[$doc]

@@ -20,7 +20,7 @@ pub use builder::{FabricBuilder, FabricError};
 pub use channels::{Channel, Channels};
 pub use duty::{Duty, Role};
 pub use hold::{HeldOut, Hold, HoldNote, Measure, Nodes, hold_out};
-pub use ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl};
+pub use ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl, bits};
 pub use node::{LinkSpeed, LinkState, Node, NodeKind, Port, PortRef};
 pub(crate) use rates::common_divisor;
 pub use rates::{Weights, most_common};

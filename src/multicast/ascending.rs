@@ -1,7 +1,7 @@
 //! Dependencies that ascend in a known order of the virtual channels.
 
-use super::dependencies::{Graph, bits};
-use crate::fabric::{ChannelId, Fabric, Vl};
+use super::dependencies::Graph;
+use crate::fabric::{ChannelId, Fabric, Vl, bits};
 use crate::ordering::VirtualChannelOrder;
 use crate::tables::{Sl2Vl, SlClasses};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rayon::prelude::*;
 
 use super::adjacent::{Adjacent, Way};
-use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, SwitchId, Vl};
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, SwitchId, Vl, bits};
 use crate::ordering::VirtualChannelOrder;
 use crate::tables::{Lft, PathSl, Sl2Vl, SlClasses};
 
@@ -475,17 +475,6 @@ fn set(mask: &AtomicU16, bits: u16) {
     if mask.load(Ordering::Relaxed) & bits != bits {
         mask.fetch_or(bits, Ordering::Relaxed);
     }
-}
-
-/// The positions of the bits in a set, ascending.
-pub(super) fn bits(mut set: u16) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = set.trailing_zeros() as usize;
-        (set != 0).then(|| {
-            set &= set - 1;
-            bit
-        })
-    })
 }
 
 #[cfg(test)]

@@ -45,6 +45,18 @@ impl Labels {
         self.after[first.index()] as usize + usize::from(self.out_port[second.index()])
     }
 
+    /// By turn: the channels before it and after it; what numbers without a turn have means nothing.
+    ///
+    /// Cost: O(turns).
+    pub fn ends(&self, fabric: &Fabric) -> Vec<(ChannelId, ChannelId)> {
+        let mut ends = vec![(ChannelId(0), ChannelId(0)); self.labels.len()];
+        let channels = fabric.channels();
+        for (first, c) in channels.iter() {
+            channels.out(c.to).for_each(|(second, _)| ends[self.turn(first, second)] = (first, second));
+        }
+        ends
+    }
+
     fn onto(&self, new: &Fabric, was: &[ChannelId]) -> Self {
         let mut moved = Self::ones(new);
         for (first, c) in new.channels().iter() {

@@ -142,7 +142,7 @@ impl Candidate {
             }
             Rule::Labelled { ranks, .. } => {
                 let most = (self.rule.vls() - 1).max(1);
-                self.labels_around_tree(task, ranks.clone(), most)
+                self.labels_around_tree(task, ranks.clone(), most).0
             }
         };
     }
@@ -152,17 +152,18 @@ impl Candidate {
         let Rule::FirstTurnFree(rank) = &self.rule else { return None };
         let most = task.limits.vls.min(ONE_SL_VLS) - 1;
         let refinement = Refinement::Labels(self.order.clone());
-        let rule = (most > 1).then(|| self.labels_around_tree(task, vec![rank.clone(); 3], most))?;
-        Some(Self { rule, refinement, tree_reserved: true, ..self.clone() })
+        let (rule, probe) = (most > 1).then(|| self.labels_around_tree(task, vec![rank.clone(); 3], most))?;
+        Some(Self { rule, probe, refinement, tree_reserved: true, ..self.clone() })
     }
 
-    fn labels_around_tree(&self, task: Task<'_>, mut ranks: Vec<Rank>, most: u8) -> Rule {
+    /// - `ranks`: by label, to begin with.
+    fn labels_around_tree(&self, task: Task<'_>, mut ranks: Vec<Rank>, most: u8) -> (Rule, Probe) {
         let Task { fabric, hops, .. } = task;
         let tree = &self.order.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
         ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
         let search = LabelSearch::new(&ranks, most, self.lookahead, &all, Budget::tree_rounds(fabric));
         let search = LabelSearch { pinned: Some(tree), ..search };
-        search_labels(fabric, hops, thrifty(task, search)).0
+        search_labels(fabric, hops, thrifty(task, search))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::candidates::{Candidate, Refinement};
-use super::estimate::{Budget, sample, spread, thrifty, worth};
+use super::estimate::{Budget, sample, spread, worth};
 use super::orders::{LinkOrder, dimension_order, dimension_trees, orders};
 use super::tuning::{
     FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL_PRICE,
@@ -16,7 +16,7 @@ use super::tuning::{
 use crate::engine::{Settings, Task};
 use crate::fabric::SwitchId;
 use crate::lanes::LaneLimits;
-use crate::ordering::{Rank, Rule, Tree};
+use crate::ordering::Rule;
 use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
 
 /// A search for a rule, and what it found so far.
@@ -362,36 +362,6 @@ struct Labelling {
     around_tree: bool,
 }
 
-impl Labelling {
-    fn tree(&self) -> Option<&Tree> {
-        self.around_tree.then_some(&self.first.tree)
-    }
-
-    /// The ranks to begin with.
-    ///
-    /// - `rank`: that of the first order, whose channels may have moved.
-    fn ranks(&self, task: Task<'_>, rank: &Rank) -> [Rank; 3] {
-        let lowest =
-            self.tree().map_or_else(|| rank.clone(), |tree| tree.with_tree_outermost(task.fabric, rank));
-        let highest = if Arc::ptr_eq(&self.first, &self.higher) { rank } else { &self.higher.rank };
-        [rank.clone(), lowest, highest.clone()]
-    }
-
-    fn search<'a>(&'a self, ranks: &'a [Rank], targets: &'a [SwitchId], rounds: usize) -> LabelSearch<'a> {
-        let search = LabelSearch::new(ranks, self.most, self.lookahead, targets, rounds);
-        LabelSearch { pinned: self.tree(), ..search }
-    }
-
-    /// The candidate that a search finds.
-    fn found(self, task: Task<'_>, judged: &Judged, search: LabelSearch<'_>) -> Candidate {
-        let (rule, probe) = search_labels(task.fabric, task.hops, search);
-        let price = judged.price(&rule, &probe);
-        let Self { first: order, higher, lookahead, around_tree: tree_reserved, .. } = self;
-        let refinement = Refinement::Labels(higher);
-        Candidate { order, refinement, rule, lookahead, tree_reserved, probe, price }
-    }
-}
-
 /// Searches labels for one order after the other: a few rounds for as many orders as the budget affords. The best
 /// get all rounds, also with another order for the higher labels, and the best of these fewer labels as well. Where it
 /// affords a single order, that is the one that labels serve best on a sample of the destinations: free and around its tree,
@@ -409,9 +379,18 @@ fn label(
     let targets = &judged.targets;
     let run = |searches: &[Labelling], rounds: usize| -> Vec<(Labelling, Candidate)> {
         let found = searches.par_iter().map(|labelling| {
-            let ranks = labelling.ranks(task, &labelling.first.rank);
-            let search = labelling.search(&ranks, targets, rounds);
-            (labelling.clone(), labelling.clone().found(task, judged, search))
+            let &Labelling { ref first, ref higher, lookahead, most, around_tree } = labelling;
+            let (pinned, lowest) = match around_tree {
+                true => (Some(&first.tree), first.tree.with_tree_outermost(task.fabric, &first.rank)),
+                false => (None, first.rank.clone()),
+            };
+            let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
+            let search = LabelSearch { pinned, ..LabelSearch::new(&ranks, most, lookahead, targets, rounds) };
+            let (rule, probe) = search_labels(task.fabric, task.hops, search);
+            let price = judged.price(&rule, &probe);
+            let (order, refinement) = (first.clone(), Refinement::Labels(higher.clone()));
+            let tree_reserved = around_tree;
+            (labelling.clone(), Candidate { order, refinement, rule, lookahead, tree_reserved, probe, price })
         });
         let mut found: Vec<_> = found.collect();
         sort_labelled(&mut found);
@@ -430,8 +409,9 @@ fn label(
     if affordable == 1 {
         // On so few destinations that all searches together take as long as one round on all of them.
         let some = spread(task.fabric, (targets.len() / (LEAST_ROUNDS * searches.len())).max(TELLING));
-        let broken = searches.par_iter().map(|labelling| {
-            let search = labelling.search(std::slice::from_ref(&labelling.first.rank), &some, LEAST_ROUNDS);
+        let broken = searches.par_iter().map(|Labelling { first, lookahead, .. }| {
+            let ranks = std::slice::from_ref(&first.rank);
+            let search = LabelSearch::new(ranks, most, *lookahead, &some, LEAST_ROUNDS);
             search_labels(task.fabric, task.hops, search).1.price()
         });
         let broken: Vec<f64> = broken.collect();
@@ -439,20 +419,21 @@ fn label(
         let least = broken.iter().copied().fold(f64::INFINITY, f64::min);
         let best = broken.iter().position(|&broken| broken <= least + VL_PRICE).unwrap_or(0);
         let best = searches.swap_remove(best);
-        let around = Labelling { around_tree: true, ..best.clone() };
-        let rounds = Budget::tree_rounds(task.fabric);
         if Budget::searches_are_cheap(task.fabric) {
             // There is no time to search around the tree once it turns out that multicast needs that.
-            return run(&[best, around], rounds).into_iter().map(|(_, candidate)| candidate).collect();
+            let around = Labelling { around_tree: true, ..best.clone() };
+            let found = run(&[best, around], Budget::tree_rounds(task.fabric));
+            return found.into_iter().map(|(_, candidate)| candidate).collect();
         }
-        let mut of_order = tried.iter().filter(|c| Arc::ptr_eq(&c.order, &around.first));
-        let rank = match of_order.next().map(|best| (&best.refinement, &best.rule)) {
-            Some((Refinement::Improved, Rule::FirstTurnFree(rank))) => rank,
-            _ => &around.first.rank,
+        let of_order = tried.iter().find(|c| Arc::ptr_eq(&c.order, &best.first)).expect("it was tried");
+        let rank = match (&of_order.refinement, &of_order.rule) {
+            (Refinement::Improved, Rule::FirstTurnFree(rank)) => rank,
+            _ => &best.first.rank,
         };
-        let ranks = around.ranks(task, rank);
-        let search = thrifty(task, around.search(&ranks, targets, rounds));
-        return vec![around.clone().found(task, judged, search)];
+        let start = Candidate { rule: Rule::FirstTurnFree(rank.clone()), ..of_order.clone() };
+        let found = start.with_labels_around_tree(task);
+        let priced = |found: Candidate| Candidate { price: judged.price(&found.rule, &found.probe), ..found };
+        return found.map(priced).into_iter().collect();
     }
     budget.spend(affordable * round * LEAST_ROUNDS);
     let mut found = run(&searches[..affordable], LEAST_ROUNDS);

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Ascent;
-use crate::fabric::{ChannelId, Fabric, SwitchId, Vl};
+use crate::fabric::{ChannelId, Fabric, SwitchId, Vl, bits};
 use crate::ordering::{Edges, Labels, Rank, Rule, TopologicalOrder, VirtualChannelOrder};
 use crate::routing::turn_pairs::{Found, Pair, Pairs, by_other_number};
 use crate::tables::McastGroup;
@@ -158,10 +158,6 @@ impl<'a> Graph<'a> {
     fn new(fabric: &'a Fabric, order: &VirtualChannelOrder, turns: &'a Labels, vls: u8) -> Self {
         let channels = fabric.channels();
         let labels = turns.by_turn().to_vec();
-        let mut ends = vec![(ChannelId(0), ChannelId(0)); labels.len()];
-        for (first, c) in channels.iter() {
-            channels.out(c.to).for_each(|(second, _)| ends[turns.turn(first, second)] = (first, second));
-        }
         let all = channels.iter().flat_map(|(c, _)| (0..vls).map(move |vl| (c, Vl(vl))));
         let mut sorted: Vec<(u32, usize)> =
             all.enumerate().map(|(vertex, (c, vl))| (order.position(c, vl), vertex)).collect();
@@ -181,7 +177,7 @@ impl<'a> Graph<'a> {
             refused: vec![0; labels.len()],
             from: vec![Vec::new(); labels.len()],
             labels,
-            ends,
+            ends: turns.ends(fabric),
             journal: Vec::new(),
             changes: 0,
         }
@@ -570,13 +566,4 @@ fn entries(next: &NextHops, changes: &[(SwitchId, ChannelId)]) -> Vec<(SwitchId,
 /// Puts entries back.
 fn put_back(next: &mut NextHops, old: &[(SwitchId, Option<ChannelId>)]) {
     old.iter().for_each(|&(s, old)| next[s.index()] = old);
-}
-
-/// The members of a set of VLs.
-fn bits(mut set: u16) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
-        set &= set.wrapping_sub(1);
-        lowest
-    })
 }

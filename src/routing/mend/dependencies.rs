@@ -1,7 +1,7 @@
 //! The dependencies between virtual channels, in an order without cycles.
 
 use super::tables::Turns;
-use crate::fabric::{ChannelId, Fabric, PortNum};
+use crate::fabric::{ChannelId, Fabric, PortNum, bits};
 use crate::ordering::{Edges, TopologicalOrder};
 
 /// What [`Dependencies::depend`] adds: packets on a VL before a turn wait for one after it.
@@ -228,15 +228,6 @@ impl Dependencies {
 /// What is in any of these sets.
 fn any(sets: &[u16]) -> u16 {
     sets.iter().fold(0, |all, set| all | set)
-}
-
-/// The members of a set of VLs.
-fn bits(mut set: u16) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
-        set &= set.wrapping_sub(1);
-        lowest
-    })
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl<'a> Graph<'a> {
     fn injected(&self, channel: ChannelId, class: usize) -> u16 {
         let from = self.mending.fabric.channels().get(channel).from;
         let sends = self.lid.is_some_and(|lid| self.mending.senders.of(from, lid) >> class & 1 != 0);
-        if sends { self.usage.injected[channel.index() * self.classes() + class] } else { 0 }
+        if sends { self.usage.injected[self.usage.turns.on(channel, class)] } else { 0 }
     }
 
     /// The next destination. Some switches forward to it as in the earlier tables. The dependencies of these packets are
@@ -97,7 +97,7 @@ impl<'a> Graph<'a> {
 
     /// The VLs of packets of a class to the present destination on a channel.
     fn load(&mut self, channel: ChannelId, class: usize) -> u16 {
-        let at = channel.index() * self.classes() + class;
+        let at = self.usage.turns.on(channel, class);
         let (destination, load) = self.load[at];
         if destination == self.destination {
             return load;
@@ -218,7 +218,7 @@ impl<'a> Graph<'a> {
             for &second in &seconds {
                 self.load(second, class);
             }
-            let at = channel.index() * self.classes() + class;
+            let at = self.usage.turns.on(channel, class);
             self.journal.push(Change::Load(at, load));
             self.load[at].1 = load | vls;
             for second in seconds {

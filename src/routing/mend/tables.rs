@@ -187,6 +187,11 @@ impl Turns {
         (self.first(first) + self.port(second)) * self.classes + class
     }
 
+    /// The place of packets of a class on a channel.
+    pub(super) fn on(&self, channel: ChannelId, class: usize) -> usize {
+        channel.index() * self.classes + class
+    }
+
     /// The same turn for all classes.
     pub(super) fn all(&self, first: ChannelId, second: ChannelId) -> Range<usize> {
         let at = self.of(first, second, 0);

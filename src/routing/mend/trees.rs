@@ -109,7 +109,7 @@ impl<'a> Parts<'a> {
 
     /// Where the VLs of a class on a channel are.
     fn at(&self, channel: ChannelId, class: usize) -> usize {
-        channel.index() * self.prepared.usage.turns.classes + class
+        self.prepared.usage.turns.on(channel, class)
     }
 
     /// The channels by which packets go on from a channel.

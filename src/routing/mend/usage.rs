@@ -131,7 +131,7 @@ impl Usage {
             };
             for (s, vls) in tables.fabric.switch_ids().zip(&mut vls) {
                 let own = hop(s).filter(|_| tables.senders.of(s, lid) >> class & 1 != 0);
-                *vls = own.map_or(0, |c| self.injected[c.index() * classes + class]);
+                *vls = own.map_or(0, |c| self.injected[self.turns.on(c, class)]);
             }
             let of_class = |s: &usize| forwarded[*s] >> class & 1 != 0;
             let hops = || (0..next.len()).filter(of_class).filter_map(|s| Some((s, turn(next[s]?)?)));
@@ -182,7 +182,7 @@ impl Usage {
                         return 0;
                     }
                     let sends = tables.senders.of(s, lid) >> class & 1 != 0;
-                    let own = if sends { self.injected[hop.index() * classes + class] } else { 0 };
+                    let own = if sends { self.injected[self.turns.on(hop, class)] } else { 0 };
                     let into = channels.out(s).map(|(_, back)| (back.to, back.reverse));
                     let into = into.filter(|&(from, first)| {
                         next(from) == Some(first) && forwarded[from.index()] >> class & 1 != 0 && counts(from)

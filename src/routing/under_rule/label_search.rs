@@ -102,15 +102,15 @@ pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (
         Some(tree) => pinned_turns(fabric, &labels, tree),
         None => vec![false; labels.by_turn().len()],
     };
-    let wanted = wanted_by_turn(fabric, &labels);
+    let ends = labels.ends(fabric);
     let start = Rule::Labelled { ranks, labels };
     rounds(fabric, hops, search, start, |rule, pairs| {
         let Rule::Labelled { ranks, labels } = rule else { unreachable!("the search starts with labels") };
-        choose_labels(labels, pairs, &pinned, ranks, &wanted);
+        choose_labels(labels, pairs, &pinned, ranks, &ends);
         ranks.par_iter_mut().enumerate().skip(1).for_each(|(label, rank)| {
             let label_of = |turn: u32| usize::from(labels.by_turn()[turn as usize]);
             let same = pairs.iter().filter(|p| label_of(p.first) == label && label_of(p.second) == label);
-            let wanted = by_second_turn(same, &wanted);
+            let wanted = by_second_turn(same, &ends);
             *rank = sift(fabric, rank, &wanted, search.pinned.filter(|_| label == 1));
         });
     })
@@ -228,24 +228,14 @@ fn numbers(fabric: &Fabric, rule: &Rule) -> usize {
     }
 }
 
-/// By turn: what it wants of a rank if the one before it has the same label, with no weight yet.
-fn wanted_by_turn(fabric: &Fabric, labels: &Labels) -> Vec<Precedence> {
-    let none = Precedence { before: ChannelId(0), after: ChannelId(0), weight: 0 };
-    let mut wanted = vec![none; labels.by_turn().len()];
-    let channels = fabric.channels();
-    for (before, c) in channels.iter() {
-        for (after, _) in channels.out(c.to) {
-            wanted[labels.turn(before, after)] = Precedence { before, after, weight: 0 };
-        }
-    }
-    wanted
-}
-
 /// What pairs want of a rank, those of a turn together.
 ///
-/// - `wanted`: by turn.
-fn by_second_turn<'a>(pairs: impl Iterator<Item = &'a Pair>, wanted: &[Precedence]) -> Vec<Precedence> {
-    let mut weights = vec![0; wanted.len()];
+/// - `ends`: by turn, the channels before it and after it.
+fn by_second_turn<'a>(
+    pairs: impl Iterator<Item = &'a Pair>,
+    ends: &[(ChannelId, ChannelId)],
+) -> Vec<Precedence> {
+    let mut weights = vec![0; ends.len()];
     let mut seconds: Vec<usize> = Vec::new();
     for pair in pairs {
         let second = pair.second as usize;
@@ -254,7 +244,9 @@ fn by_second_turn<'a>(pairs: impl Iterator<Item = &'a Pair>, wanted: &[Precedenc
         }
         weights[second] += pair.weight;
     }
-    seconds.into_iter().map(|second| Precedence { weight: weights[second], ..wanted[second] }).collect()
+    let wants =
+        |second: usize| Precedence { before: ends[second].0, after: ends[second].1, weight: weights[second] };
+    seconds.into_iter().map(wants).collect()
 }
 
 /// A turn beside another one that packets take before or after it.
@@ -269,12 +261,17 @@ struct Beside {
 
 /// Coordinate ascent: each turn takes the label that makes most of its pairs legal.
 ///
-/// - `wanted`: by turn.
-fn choose_labels(labels: &mut Labels, pairs: &Pairs, pinned: &[bool], ranks: &[Rank], wanted: &[Precedence]) {
+/// - `ends`: by turn, the channels before it and after it.
+fn choose_labels(
+    labels: &mut Labels,
+    pairs: &Pairs,
+    pinned: &[bool],
+    ranks: &[Rank],
+    ends: &[(ChannelId, ChannelId)],
+) {
     let most = ranks.len() - 1;
     let ascends = |turn: u32, label: &usize| {
-        let (positions, Precedence { before, after, .. }) =
-            (ranks[*label].positions(), wanted[turn as usize]);
+        let (positions, (before, after)) = (ranks[*label].positions(), ends[turn as usize]);
         positions[before.index()] < positions[after.index()]
     };
     let ahead = pairs.map(|&Pair { first, second, weight }| {
