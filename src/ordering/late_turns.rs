@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_megafly_takes_one_sl_and_three_vls() {
-        for (groups, leaves, h) in [(5, 4, 1), (9, 4, 2), (5, 3, 2), (5, 2, 2)] {
+        for (groups, leaves, h) in [(5, 4, 1), (9, 4, 2), (5, 3, 2), (7, 3, 2)] {
             let f = Megafly { groups, leaves, spines: leaves, h, cas: 2 }.build().unwrap();
             let hops = Hops::new(&f).unwrap();
             let rank = host_levels(&f, 1);

@@ -72,16 +72,16 @@ impl Dragonfly {
                 }
             }
         }
-        for (from, to) in global_links(g, a, h as usize) {
+        for (from, to) in by_turns(group_links(g, a * h as usize), g, a) {
             plan.link(from, to);
         }
         plan.build()
     }
 }
 
-/// The links between `g` groups of `a` switches with `h` global ports each, `a h >= g - 1`. Switches are numbered group
-/// by group.
-pub(super) fn global_links(g: usize, a: usize, h: usize) -> Vec<(usize, usize)> {
+/// Links between `g` groups of `a` switches as links between these, which are numbered group by group. The switches of a group
+/// take turns; among those whose turn it is, the one with the fewest links to the switch at the other end comes first.
+pub(super) fn by_turns(links: Vec<(usize, usize)>, g: usize, a: usize) -> Vec<(usize, usize)> {
     let mut assigned = vec![0_u32; g * a];
     let mut cables: HashMap<(usize, usize), u32> = HashMap::new();
     let mut turn = |group: usize, other: Option<usize>| {
@@ -99,11 +99,11 @@ pub(super) fn global_links(g: usize, a: usize, h: usize) -> Vec<(usize, usize)> 
         let s = turn(from, None);
         (s, turn(to, Some(s)))
     };
-    group_links(g, a * h).into_iter().map(ends).collect()
+    links.into_iter().map(ends).collect()
 }
 
 /// The links between `g` groups that have `ports` global ports each, `ports >= g - 1`.
-fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
+pub(super) fn group_links(g: usize, ports: usize) -> Vec<(usize, usize)> {
     let mut links = Vec::with_capacity(g * ports / 2);
     let mut ring = |distance: usize| {
         // At distance g/2 both ends would name the same links.

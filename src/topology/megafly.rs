@@ -2,7 +2,7 @@
 
 use crate::fabric::Fabric;
 
-use super::dragonfly::global_links;
+use super::dragonfly::{by_turns, group_links};
 use super::error::{TopologyError, at_least, invalid};
 use super::plan::{Plan, Size};
 
@@ -10,9 +10,8 @@ use super::plan::{Plan, Size};
 /// Leonardo. Each of `groups` groups is a complete bipartite graph of leaves and spines. A leaf has `cas` adapters, a
 /// spine up to `h` links to other groups.
 ///
-/// The groups share their global links as those of a [`Dragonfly`](super::Dragonfly) do. The links of a group are
-/// assigned round-robin to its spines; among the spines whose turn it is, the one with the fewest links to the spine
-/// at the other end takes it.
+/// The groups share their global links as those of a [`Dragonfly`](super::Dragonfly) do. The spines of a group take turns, with
+/// all links to one group after the other: where there are as many of these as spines, each spine has one, as in Leonardo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Megafly {
     /// Groups, `2..=spines·h + 1`.
@@ -34,7 +33,7 @@ impl Megafly {
     /// # Errors
     /// [`TopologyError`], if a parameter is out of range or the fabric too large.
     ///
-    /// Cost: O(links + adapters + groups · spines² · h) time.
+    /// Cost: O(L log L + adapters + groups · spines² · h) time with L links.
     pub fn build(&self) -> Result<Fabric, TopologyError> {
         let &Self { groups, leaves, spines, h, cas } = self;
         for (name, value) in [("leaves", leaves), ("spines", spines), ("h", h), ("cas", cas)] {
@@ -66,9 +65,11 @@ impl Megafly {
                 }
             }
         }
-        let spines = spines as usize;
+        let (groups, spines) = (groups as usize, spines as usize);
         let number = |spine: usize| first_spine[spine / spines] + spine % spines;
-        for (from, to) in global_links(groups as usize, spines, h as usize) {
+        let mut links = group_links(groups, spines * h as usize);
+        links.sort_unstable_by_key(|&(a, b)| (a.min(b), a.max(b)));
+        for (from, to) in by_turns(links, groups, spines) {
             plan.link(number(from), number(to));
         }
         plan.build()
@@ -79,6 +80,7 @@ impl Megafly {
 mod tests {
     use super::super::probe;
     use super::*;
+    use crate::fabric::SwitchId;
 
     #[test]
     fn groups_are_bipartite_and_share_the_global_links() {
@@ -109,6 +111,20 @@ mod tests {
                 between.iter().enumerate().filter(|(i, _)| i / groups as usize != i % groups as usize);
             assert!(pairs.into_iter().all(|(_, &n)| n == even || n == even + 1), "{label}");
             assert!(probe::diameter(&f).is_some(), "{label}");
+        }
+    }
+
+    #[test]
+    fn each_spine_has_a_link_to_each_group_where_there_are_enough() {
+        for (groups, spines, h) in [(5, 4, 4), (9, 8, 8), (4, 6, 6)] {
+            let f = Megafly { groups, leaves: 2, spines, h, cas: 1 }.build().unwrap();
+            let group = |s: SwitchId| s.index() as u32 / (2 + spines);
+            for spine in f.switch_ids().filter(|&s| f.num_adapters_on(s) == 0) {
+                let mut links = vec![0; groups as usize];
+                f.channels().out(spine).for_each(|(_, c)| links[group(c.to) as usize] += 1);
+                links.remove(group(spine) as usize);
+                assert!(links.iter().all(|&n| n == h / (groups - 1)), "{groups} {spines} {h}: {links:?}");
+            }
         }
     }
 

@@ -167,8 +167,16 @@ impl Relieved {
         if found.plan.serves_multicast() {
             return Ok(found);
         }
-        reserve_tree(objective.task, &mut candidate);
-        let forwarding = candidate.route(objective.task, BY, candidate.detours());
+        let task = objective.task;
+        reserve_tree(task, &mut candidate);
+        let (rule, targets) = (&candidate.rule, spread(task.fabric, STABLE_TARGETS));
+        if probe_within(task.fabric, task.hops, rule, candidate.lookahead, &targets, limit).is_none() {
+            return Err(format!(
+                "more than {:.2} % of the adapter pairs on detours around the multicast tree",
+                100.0 * limit
+            ));
+        }
+        let forwarding = candidate.route(task, BY, candidate.detours());
         fits(&forwarding, limit)?;
         Ok(plan(Stable { candidate, forwarding }.relieved(objective)))
     }
