@@ -318,7 +318,7 @@ fn trees_over(new: &Fabric, trees: &McastTrees, onto: &Onto) -> Option<McastTree
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Baseline, Prefer, Settings, Task, route};
+    use crate::engine::{Balance, Baseline, Prefer, Settings, Task, route};
     use crate::evaluate::largest_load;
     use crate::lanes::LaneLimits;
     use crate::reconfigure::{Options, plan};
@@ -433,7 +433,7 @@ mod tests {
     /// leave room for its old entry.
     #[test]
     fn others_leave_channels_that_lost_paths_crowd() {
-        let settings = Settings::default();
+        let settings = Settings { balance: Balance::Full, ..Settings::default() };
         let whole = Kautz { d: 3, n: 3, cas: 1 }.build().unwrap();
         let routed = route(&whole, &settings).unwrap();
         let baseline = Baseline::new(&whole, &settings, &routed).unwrap();

@@ -329,7 +329,7 @@ mod tests {
             seed: 1,
         };
         let rails = rails.build().unwrap();
-        for (whole, failed, is_large) in [(rails, 20, true), (fly, 17, false)] {
+        for (whole, failed, is_large) in [(rails, 20, true), (fly, 11, false)] {
             let f = fail_links(&whole, failed, 1).unwrap();
             assert_eq!(!Budget::searches_are_cheap(&f), is_large);
             let prices =

@@ -38,7 +38,7 @@ enum Roots {
     Corner,
     /// The switch with the lowest distances to all others.
     Center,
-    /// The first switch with the most adapters.
+    /// See [`fullest`].
     Fullest,
     /// Several switches, leaves among them; the name states the root.
     Several,
@@ -128,9 +128,12 @@ fn leaf_adapters(fabric: &Fabric) -> usize {
     fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0).div_ceil(4)
 }
 
-/// The first switch with the most adapters.
+/// The first switch with the most adapters; of these, with the most links, then with neighbours that have the most. As a root, a
+/// leaf that has lost some would join few of the spines of a tree, and others would be left over.
 fn fullest(fabric: &Fabric) -> Option<SwitchId> {
-    fabric.switch_ids().max_by_key(|&s| (fabric.num_adapters_on(s), Reverse(s)))
+    let links = |s: SwitchId| fabric.channels().out_range(s).len();
+    let beyond = |s: SwitchId| fabric.channels().out(s).map(|(_, c)| links(c.to)).sum::<usize>();
+    fabric.switch_ids().max_by_key(|&s| (fabric.num_adapters_on(s), links(s), beyond(s), Reverse(s)))
 }
 
 /// An order of the links with a tree.
@@ -215,7 +218,7 @@ fn from_named(fabric: &Fabric, guids: &[Guid]) -> Option<LinkOrder> {
 }
 
 /// The candidates for stable tables in a fixed sequence, each built when it is requested: up*/down* from the roots that
-/// the administrator names, then the registry's. The root of these is the first switch with the most adapters.
+/// the administrator names, then the registry's. The root of these is the [fullest](fullest) switch.
 pub(super) fn stable(task: Task<'_>) -> impl Iterator<Item = (LinkOrder, Rule)> {
     let Task { fabric, settings, .. } = task;
     let kinds: [MakeRule; 2] = [Rule::OneVl, Rule::FirstTurnFree];
@@ -240,7 +243,7 @@ mod tests {
     use super::*;
     use crate::engine::dfdn::tests::with_task;
     use crate::engine::{Listed, Settings};
-    use crate::topology::{HyperX, small_members};
+    use crate::topology::{HyperX, fail_links, small_members};
 
     /// What a task comes to whose settings name these roots.
     fn with_roots<T>(fabric: &Fabric, roots: &[Guid], run: impl FnOnce(Task<'_>) -> T) -> T {
@@ -278,6 +281,24 @@ mod tests {
                 assert_eq!(has_one, may_have_one, "{name}: {}", entry.name);
             }
         }
+    }
+
+    #[test]
+    fn no_leaf_that_has_lost_a_link_is_a_root() {
+        let tree = crate::topology::FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+        let links = |f: &Fabric, s: SwitchId| f.channels().out_range(s).len();
+        let first = fullest(&tree).unwrap();
+        let mut met = 0;
+        for seed in 1..=40 {
+            let f = fail_links(&tree, 12, seed).unwrap();
+            let root = fullest(&f).unwrap();
+            assert_eq!((f.num_adapters_on(root), links(&f, root)), (4, 4));
+            if links(&f, first) < 4 {
+                assert_ne!(root, first);
+                met += 1;
+            }
+        }
+        assert!(met > 0);
     }
 
     #[test]
