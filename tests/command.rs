@@ -128,6 +128,24 @@ fn roles() {
     desk.refused("route fabric.net --roles missing", &["missing", "cannot read"]);
 }
 
+/// The same fabric with the same GUIDs, on other switches.
+#[test]
+fn shuffled_guids() {
+    let desk = Desk::with("fat-tree --k 4 --fail-links 3 --shuffle-guids");
+    let shuffled = fs::read_to_string(desk.path("fabric.net")).expect("the fabric");
+    let plain = desk.run("generate fat-tree --k 4 --fail-links 3").out;
+    assert_ne!(plain, shuffled);
+    let words = |text: &str| {
+        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        words.sort();
+        words.retain(|word| word.starts_with("switchguid="));
+        words
+    };
+    assert_eq!(words(&plain), words(&shuffled));
+    let routed = desk.json("route fabric.net", 0);
+    assert_eq!((&routed["vls"], &routed["sls"], &routed["safe"]), (&1.into(), &1.into(), &true.into()));
+}
+
 /// The file says which links are slow, and whoever reads it counts load over rate.
 #[test]
 fn slow_links() {

@@ -11,7 +11,7 @@ use dfdn::formats::{ibnetdiscover, json as json_format};
 use dfdn::topology::{
     Candidates, Deimos, Director, Dragonfly, FatTree, Grown, HyperX, Hypercube, Kautz, Megafly, Mesh, Odin,
     Oft, Rails, Random, RandomIrregular, Ring, ScaleFree, SlimFly, Topology, TopologyError, Torus, Xgft,
-    attach_adapters, fail_links, fail_switches, slow_links,
+    attach_adapters, fail_links, fail_switches, shuffle_guids, slow_links,
 };
 
 /// Write a fabric of a family, as ibsim and `dfdn` read it
@@ -38,6 +38,9 @@ pub(super) struct Args {
     /// Let this many links between switches run at half their rate: 2xQDR instead of 4xQDR
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     slow_links: usize,
+    /// Deal the GUIDs of the switches out at random: a family numbers them part by part, a real fabric does not
+    #[arg(long, global = true)]
+    shuffle_guids: bool,
     /// Seed of random choices
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
@@ -287,6 +290,9 @@ impl Args {
         }
         if self.slow_links > 0 {
             fabric = slow_links(&fabric, self.slow_links, self.seed)?;
+        }
+        if self.shuffle_guids {
+            fabric = shuffle_guids(&fabric, self.seed)?;
         }
         Ok(fabric)
     }
