@@ -128,12 +128,15 @@ fn leaf_adapters(fabric: &Fabric) -> usize {
     fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).max().unwrap_or(0).div_ceil(4)
 }
 
-/// The first switch with the most adapters; of these, with the most links, then with neighbours that have the most. As a root, a
-/// leaf that has lost some would join few of the spines of a tree, and others would be left over.
+/// The first switch with the most adapters; of these, with the most links, then with neighbours that have the most, or but one
+/// less. As a root, a leaf that has lost some would join few of the spines of a tree, and others would be left over. A single
+/// link beyond does not matter, so its failure leaves the root where it is.
 fn fullest(fabric: &Fabric) -> Option<SwitchId> {
     let links = |s: SwitchId| fabric.channels().out_range(s).len();
     let beyond = |s: SwitchId| fabric.channels().out(s).map(|(_, c)| links(c.to)).sum::<usize>();
-    fabric.switch_ids().max_by_key(|&s| (fabric.num_adapters_on(s), links(s), beyond(s), Reverse(s)))
+    let key = |s: SwitchId| (fabric.num_adapters_on(s), links(s), beyond(s));
+    let (adapters, most, beyond) = fabric.switch_ids().map(key).max()?;
+    fabric.switch_ids().find(|&s| key(s) >= (adapters, most, beyond.saturating_sub(1)))
 }
 
 /// An order of the links with a tree.
@@ -181,8 +184,9 @@ pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
     let corner = corner(task);
     let mut several: Vec<SwitchId> = Vec::new();
     let spread = (0..4).map(|i| SwitchId::at(i * n / 4));
+    let most = fabric.switch_ids().max_by_key(|&s| (fabric.num_adapters_on(s), Reverse(s)));
     let fullest = fullest(fabric).unwrap_or(SwitchId(0));
-    for root in spread.chain([SwitchId::at(n - 1), fullest, center]) {
+    for root in spread.chain([SwitchId::at(n - 1), most.unwrap_or(fullest), center]) {
         if !several.contains(&root) {
             several.push(root);
         }
