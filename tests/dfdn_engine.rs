@@ -172,10 +172,10 @@ fn the_measures_on_small_members() {
         ("torus 4x4x4", Torus { dims: vec![4, 4, 4], cas: 1 }.build().unwrap(), 1, 0.0),
         // Stable tables may take a VL more.
         ("oft k=4", Oft { k: 4, cas: None }.build().unwrap(), 3, 0.0),
+        ("kautz d=3 n=3", Kautz { d: 3, n: 3, cas: 2 }.build().unwrap(), 3, 0.0),
         ("fat tree k=8", tree.clone(), 2, 0.0),
         ("fat tree k=8, 10 % down", damaged(&tree), 2, 0.0),
         ("mesh 8x8", Mesh { dims: vec![8, 8], cas: 1 }.build().unwrap(), 1, 0.0),
-        ("kautz d=3 n=3", Kautz { d: 3, n: 3, cas: 2 }.build().unwrap(), 2, 0.0),
         ("random n=60 d=7", random(60, 7), 4, 0.01),
         ("random n=90 d=8", random(90, 8), 4, 0.01),
     ];

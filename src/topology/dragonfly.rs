@@ -81,6 +81,8 @@ impl Dragonfly {
 
 /// Links between `g` groups of `a` switches as links between these, which are numbered group by group. The switches of a group
 /// take turns; among those whose turn it is, the one with the fewest links to the switch at the other end comes first.
+///
+/// Cost: O(a) for each link.
 pub(super) fn by_turns(links: Vec<(usize, usize)>, g: usize, a: usize) -> Vec<(usize, usize)> {
     let mut assigned = vec![0_u32; g * a];
     let mut cables: HashMap<(usize, usize), u32> = HashMap::new();

@@ -10,8 +10,9 @@ use super::plan::{Plan, Size};
 /// Leonardo. Each of `groups` groups is a complete bipartite graph of leaves and spines. A leaf has `cas` adapters, a
 /// spine up to `h` links to other groups.
 ///
-/// The groups share their global links as those of a [`Dragonfly`](super::Dragonfly) do. The spines of a group take turns, with
-/// all links to one group after the other: where there are as many of these as spines, each spine has one, as in Leonardo.
+/// The groups share their global links as those of a [`Dragonfly`](super::Dragonfly) do. The spines of a group take turns,
+/// first for all links to one other group, then for those to the next. So each spine has a link to each group where there are
+/// enough, as in Leonardo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Megafly {
     /// Groups, `2..=spines·h + 1`.
@@ -68,7 +69,7 @@ impl Megafly {
         let (groups, spines) = (groups as usize, spines as usize);
         let number = |spine: usize| first_spine[spine / spines] + spine % spines;
         let mut links = group_links(groups, spines * h as usize);
-        links.sort_unstable_by_key(|&(a, b)| (a.min(b), a.max(b)));
+        links.sort_by_key(|&(a, b)| (a.min(b), a.max(b)));
         for (from, to) in by_turns(links, groups, spines) {
             plan.link(number(from), number(to));
         }
