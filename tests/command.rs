@@ -135,13 +135,13 @@ fn shuffled_guids() {
     let shuffled = fs::read_to_string(desk.path("fabric.net")).expect("the fabric");
     let plain = desk.run("generate fat-tree --k 4 --fail-links 3").out;
     assert_ne!(plain, shuffled);
-    let words = |text: &str| {
-        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        words.sort();
-        words.retain(|word| word.starts_with("switchguid="));
-        words
+    let guids = |text: &str| {
+        let guids = text.lines().filter(|line| line.starts_with("switchguid="));
+        let mut guids: Vec<String> = guids.map(str::to_owned).collect();
+        guids.sort();
+        guids
     };
-    assert_eq!(words(&plain), words(&shuffled));
+    assert_eq!(guids(&plain), guids(&shuffled));
     let routed = desk.json("route fabric.net", 0);
     assert_eq!((&routed["vls"], &routed["sls"], &routed["safe"]), (&1.into(), &1.into(), &true.into()));
 }

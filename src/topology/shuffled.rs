@@ -33,7 +33,7 @@ mod tests {
 
     use super::super::small_members;
     use super::*;
-    use crate::fabric::{Guid, SwitchId};
+    use crate::fabric::{Channel, Guid, SwitchId};
 
     #[test]
     fn cables_stay_where_they_are() {
@@ -43,9 +43,8 @@ mod tests {
             assert_eq!(guids(&f), guids(&g), "{name}");
             let by_name = |f: &Fabric, s: SwitchId| f.switch(s).description.clone();
             let cables = |f: &Fabric| {
-                let ends = |(_, c): (_, &crate::fabric::Channel)| {
-                    (by_name(f, c.from), c.out_port, by_name(f, c.to), c.in_port)
-                };
+                let ends =
+                    |(_, c): (_, &Channel)| (by_name(f, c.from), c.out_port, by_name(f, c.to), c.in_port);
                 f.channels().iter().map(ends).collect::<BTreeSet<_>>()
             };
             assert_eq!(cables(&f), cables(&g), "{name}");

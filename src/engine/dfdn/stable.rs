@@ -21,7 +21,7 @@ use super::{Priced, is_nearly_as_good};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
-use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, probe_within, search_labels};
+use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, probe_within, search_labels};
 
 const BY: BalanceBy = BalanceBy::ExpectedLoad;
 
@@ -169,8 +169,8 @@ impl Relieved {
         }
         let task = objective.task;
         reserve_tree(task, &mut candidate);
-        let (rule, targets) = (&candidate.rule, spread(task.fabric, STABLE_TARGETS));
-        if probe_within(task.fabric, task.hops, rule, candidate.lookahead, &targets, limit).is_none() {
+        // Most that do not fit show it on some destinations.
+        if probed(task, &candidate.rule, candidate.lookahead, limit).is_none() {
             return Err(format!(
                 "more than {:.2} % of the adapter pairs on detours around the multicast tree",
                 100.0 * limit
@@ -198,17 +198,13 @@ fn fits(forwarding: &Forwarding, limit: f64) -> Result<(), String> {
 ///
 /// Cost: that of routing to at most 256 destination switches for each candidate, twice where it has to.
 fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
-    let Task { fabric, hops, limits, .. } = task;
-    let targets = spread(fabric, STABLE_TARGETS);
-    let affordable = stable(task).filter(move |(_, rule)| rule.vls() <= limits.vls);
+    let affordable = stable(task).filter(move |(_, rule)| rule.vls() <= task.limits.vls);
     let mut candidates = affordable.filter_map(move |(order, rule)| {
-        let probed = |lookahead| {
-            Some((lookahead, probe_within(fabric, hops, &rule, lookahead, &targets, STABLE_BROKEN)?))
-        };
+        let probed = |lookahead| Some((lookahead, probed(task, &rule, lookahead, STABLE_BROKEN)?));
         let (lookahead, probe) = [Lookahead::Every, Lookahead::LastOption].into_iter().find_map(probed)?;
         Some(Candidate { probe, ..Candidate::plain(Arc::new(order), rule, lookahead) })
     });
-    let is_large = !Budget::searches_are_cheap(fabric);
+    let is_large = !Budget::searches_are_cheap(task.fabric);
     let mut last = VecDeque::new();
     std::iter::from_fn(move || {
         for candidate in candidates.by_ref() {
@@ -220,6 +216,18 @@ fn good_enough(task: Task<'_>) -> impl Iterator<Item = Candidate> {
         }
         last.pop_front()
     })
+}
+
+/// What a rule costs on some destinations; `None` where more than a share of the adapter pairs has no legal minimal path.
+///
+/// Cost: that of routing to at most 256 destination switches.
+fn probed(
+    Task { fabric, hops, .. }: Task<'_>,
+    rule: &Rule,
+    lookahead: Lookahead,
+    most: f64,
+) -> Option<Probe> {
+    probe_within(fabric, hops, rule, lookahead, &spread(fabric, STABLE_TARGETS), most)
 }
 
 /// What comes of a rule as it is.

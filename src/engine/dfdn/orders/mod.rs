@@ -184,9 +184,10 @@ pub(super) fn orders(task: Task<'_>) -> Vec<Arc<LinkOrder>> {
     let corner = corner(task);
     let mut several: Vec<SwitchId> = Vec::new();
     let spread = (0..4).map(|i| SwitchId::at(i * n / 4));
-    let most = fabric.switch_ids().max_by_key(|&s| (fabric.num_adapters_on(s), Reverse(s)));
     let fullest = fullest(fabric).unwrap_or(SwitchId(0));
-    for root in spread.chain([SwitchId::at(n - 1), most.unwrap_or(fullest), center]) {
+    // Not the fullest: on a grid, where all have as many adapters, that would be one more root.
+    let leaf = fabric.switch_ids().max_by_key(|&s| (fabric.num_adapters_on(s), Reverse(s)));
+    for root in spread.chain([SwitchId::at(n - 1), leaf.unwrap_or(SwitchId(0)), center]) {
         if !several.contains(&root) {
             several.push(root);
         }
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
     use crate::engine::dfdn::tests::with_task;
     use crate::engine::{Listed, Settings};
-    use crate::topology::{HyperX, fail_links, small_members};
+    use crate::topology::{FatTree, HyperX, fail_links, small_members};
 
     /// What a task comes to whose settings name these roots.
     fn with_roots<T>(fabric: &Fabric, roots: &[Guid], run: impl FnOnce(Task<'_>) -> T) -> T {
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn no_leaf_that_has_lost_a_link_is_a_root() {
-        let tree = crate::topology::FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+        let tree = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
         let links = |f: &Fabric, s: SwitchId| f.channels().out_range(s).len();
         let first = fullest(&tree).unwrap();
         let mut met = 0;
@@ -307,7 +308,7 @@ mod tests {
 
     #[test]
     fn named_roots_come_first_where_they_are_in_the_fabric() {
-        let f = crate::topology::FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
+        let f = FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
         let spines: Vec<Guid> =
             (f.switch_ids().filter(|&s| f.num_adapters_on(s) == 0)).map(|s| f.switch(s).guid).collect();
         let plain = with_roots(&f, &[], orders);
