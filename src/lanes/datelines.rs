@@ -133,7 +133,8 @@ pub fn labelled(
             let before = before.map(|(i, up)| (i, !up));
             let continues = before.is_some_and(|(i, _)| i == step.0);
             let row = std::array::from_fn(|sl| {
-                let sl = Sl(sl as u8);
+                // One SL serves for all.
+                let sl = Sl(if sls == 1 { 0 } else { sl as u8 });
                 vl(sl, c.from, before, step).unwrap_or_else(|| datelines.vl(step.0, sl, continues))
             });
             sl2vl.set(c.from, port, c.out_port, SlVlRow::from_vls(row));
