@@ -38,7 +38,7 @@ pub use ordered_trees::{LinkSort, ordered_trees};
 pub use rank::Rank;
 pub use rule::{AnyTurn, Ascending, AscendingAfterFirst, Labels, Predecessors, Rule, Turns};
 pub use sift::{Precedence, sift};
-pub use staggered_cuts::{Axis, SpanningTree, StaggeredCuts};
+pub use staggered_cuts::{Axis, SpanningTree, StaggeredCuts, inevitable_detours};
 pub use tree::Tree;
 pub use up_down_layers::up_down_layers;
 pub use up_down_rank::{up_down_from, up_down_rank};

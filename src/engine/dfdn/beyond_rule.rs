@@ -173,7 +173,7 @@ fn for_all() -> Effort {
 }
 
 /// The label of each turn: the VL after it, alike for all SLs; 1 where first channels share their VL with others.
-fn labels(fabric: &Fabric, sl2vl: &Sl2Vl) -> Labels {
+pub(super) fn labels(fabric: &Fabric, sl2vl: &Sl2Vl) -> Labels {
     let mut labels = Labels::ones(fabric);
     let channels = fabric.channels();
     for (first, c) in channels.iter() {

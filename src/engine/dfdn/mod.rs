@@ -1,7 +1,7 @@
 //! The engine `dfdn`: one SL if possible, else shortest paths with several SLs.
 //!
 //! This file is the policy. On tori with long rings, tables are in dimension order with two VLs and several SLs
-//! (`torus.rs`). Elsewhere they are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
+//! (`torus/`). Elsewhere they are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
 //! (`searched.rs`: by the best rule of a search). [`ordering`](crate::ordering) has the idea, its proof and what
 //! was measured.
 //!
@@ -156,7 +156,7 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
 /// Those of [`searched_plan`].
 fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, EngineError> {
     if let Some(found) = torus_plan(task, objective) {
-        return found;
+        return Ok(found);
     }
     let fewer = fewer_vls(task);
     let objective = objective.or_else(|| fewer.map(|_| Objective::new(task)));

@@ -36,12 +36,11 @@ pub(super) const VL: f64 = 0.001;
 /// Price of a VL in the search, in shares of the pairs on detours.
 pub(super) const VL_PRICE: f64 = 0.0003;
 
-// Damaged tori (`torus.rs`).
+// Tori (`torus/`).
 
-/// Most switches of a damaged torus for which the search is tried too: it may find one SL for a 5x5, but on larger ones
-/// it needs several and more VLs.
-pub(super) const SEARCHED_TORUS: usize = 64;
-
+/// The most for detours of one SL around the damage of a torus, as [`STRAIGHTEN_WORK`]: about a second. On 8x8x8 without five
+/// links there is one SL for it; tables in dimension order take as long beside.
+pub(super) const AROUND_WORK: u64 = 20_000_000;
 /// Pairs of switches, over all orders of dimensions that are tried for one SL on a torus: about three seconds. Tori of
 /// two or three odd rings are the ones that need more than one order.
 pub(super) const COMPARED_PAIRS: usize = 5_000_000;

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use self::places::{column_starts, offsets};
 pub use self::tree::SpanningTree;
 use super::grid::{Dimension, Grid};
-use crate::fabric::{SwitchId, Vl};
+use crate::fabric::{Fabric, SwitchId, Vl};
 
 /// An order of the virtual channels of a torus of two dimensions or more, or of a mixture of torus and mesh, for one SL.
 ///
@@ -87,6 +87,21 @@ const CUT: usize = 3;
 /// How far from each other cuts must begin in rings of a length so that no shortest path meets both.
 fn apart(length: usize) -> usize {
     (length / 2).saturating_sub(CUT - 1)
+}
+
+/// The ordered pairs of switches that need a detour with one SL, whatever the routing, at least: in each whole ring and
+/// direction all that one cut separates.
+///
+/// - `fabric`: that of the grid.
+///
+/// Cost: O(S D) with S switches and D dimensions.
+pub fn inevitable_detours(fabric: &Fabric, grid: &Grid) -> usize {
+    let pairs = |length: usize| (CUT..length.div_ceil(2)).map(|steps| steps - CUT + 1).sum::<usize>();
+    let of_rings = |(axis, dimension): (usize, &Dimension)| {
+        let in_whole = |&s: &SwitchId| grid.reach(s, axis, true) == dimension.length;
+        2 * pairs(dimension.length) * (fabric.switch_ids().filter(in_whole).count() / dimension.length)
+    };
+    grid.dimensions().iter().enumerate().filter(|(_, dimension)| dimension.ring).map(of_rings).sum()
 }
 
 impl StaggeredCuts {
@@ -251,15 +266,6 @@ impl StaggeredCuts {
         self.axes.iter().position(|axis| axis.index == dimension).expect("each has an axis")
     }
 
-    /// The pairs of one target that need a detour with any routing, at least: in each ring and direction all pairs
-    /// that one cut separates.
-    pub fn inevitable(&self) -> usize {
-        let pairs = |length: usize| (CUT..length.div_ceil(2)).map(|steps| steps - CUT + 1).sum::<usize>();
-        let rings = self.axes.iter().filter(|axis| axis.dimension.ring);
-        let switches = self.early.len();
-        rings.map(|ring| 2 * pairs(ring.length()) * (switches / ring.length())).sum()
-    }
-
     /// 0 for the core, then one more for each axis.
     fn level(&self, axis: usize) -> usize {
         (axis + 1).saturating_sub(self.core)
@@ -401,11 +407,24 @@ mod tests {
     use petgraph::graphmap::DiGraphMap;
 
     use super::*;
-    use crate::topology::Torus;
+    use crate::topology::{Torus, fail_links};
 
     fn found(dims: &[u32]) -> Vec<StaggeredCuts> {
         let f = Torus { dims: dims.to_vec(), cas: 1 }.build().unwrap();
         StaggeredCuts::find(&Grid::find(&f).unwrap(), 15)
+    }
+
+    #[test]
+    fn each_whole_ring_above_six_takes_detours() {
+        let least = |dims: &[u32], failed: usize| {
+            let whole = Torus { dims: dims.to_vec(), cas: 1 }.build().unwrap();
+            let f = fail_links(&whole, failed, 1).unwrap();
+            inevitable_detours(&f, &Grid::find(&f).unwrap())
+        };
+        assert_eq!((least(&[6, 6, 5], 0), least(&[4, 6], 0)), (0, 0));
+        // One pair in each direction of 16 rings; on rings of nine three.
+        assert_eq!((least(&[8, 8], 0), least(&[8, 8], 1)), (32, 30));
+        assert_eq!((least(&[9, 4], 0), least(&[8, 4, 4], 0)), (4 * 6, 16 * 2));
     }
 
     const TORI: [&[u32]; 12] = [

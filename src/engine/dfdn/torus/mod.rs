@@ -1,23 +1,21 @@
-//! Tori and damaged grids: dimension order on two VLs, with an SL for each set of datelines.
+//! Tori and damaged grids: dimension order on two VLs, with an SL for each set of datelines; or one SL.
 
-use super::beyond_rule::{for_detours, is_small_enough};
-use super::build::{Multicast, one_sl_lanes, plan};
-use super::candidates::BalanceBy;
+mod one_sl;
+
+use super::beyond_rule::is_small_enough;
+use super::build::ONE_SL_SUFFICES;
 use super::estimate::Budget;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
-use super::tuning::{COMPARED_PAIRS, SEARCHED_TORUS, VL};
+use super::tuning::{DETOURS, VL};
 use super::{Priced, anew, as_good};
 use crate::engine::plan::{Plan, center};
-use crate::engine::{Balance, EngineError, Lineage, Prefer, Task};
-use crate::fabric::{ChannelId, Fabric};
+use crate::engine::{Balance, Lineage, Prefer, Task};
+use crate::fabric::ChannelId;
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
-use crate::multicast::{McastTrees, given_tree, grid_trees, staggered_tree};
-use crate::ordering::{Datelines, Grid, Rank, Rule, StaggeredCuts, Tree, up_down_rank};
-use crate::routing::{
-    Ascent, FirstOrder, Forwarding, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes,
-    refit, staggered_routes,
-};
+use crate::multicast::{given_tree, grid_trees};
+use crate::ordering::{Datelines, Grid, Rank, Tree, up_down_rank};
+use crate::routing::{FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes};
 
 /// The longest ring on which one VL suffices for all shortest paths.
 const SHORT_RING: usize = 4;
@@ -48,45 +46,41 @@ struct Candidate {
 /// changes few of them, so they serve `balance stable` too.
 ///
 /// On whole tori all paths are shortest, on two VLs, with two SLs for each dimension of rings above six; or all pairs
-/// have one SL, if so many are not to be had, with few detours: on one VL more than there are dimensions, where all
-/// paths count as one. On damaged ones there are up to three candidates, and the [objective](Objective) decides:
-/// packets that go around broken rings the other way, on two VLs; paths that begin on a third VL and go on in dimension
-/// order; and the search on small tori, with as many VLs. With `balance stable` it has to [outdo](Priced::outdoes) the others,
-/// which last.
+/// have [one SL](one_sl), with few detours: on one VL more than there are dimensions, where all paths count as one. They do
+/// where so many SLs are not to be had, and on tori that are not large where that is worth giving up tables that last.
+///
+/// On damaged ones there are up to four candidates, and the [objective](Objective) decides: packets that go around broken
+/// rings the other way, on two VLs; paths that begin on a third VL and go on in dimension order; [one SL](one_sl) around the
+/// damage; and one SL by the search, on as many as three VLs, where that is cheap. With `balance stable` the last two have to
+/// [outdo](Priced::outdoes) the others, which last.
 ///
 /// - `objective`: of the task, where it is known already.
 ///
-/// Cost: that of [`LabelledGrid`]; an [`Objective`] and a search for multicast trees where links are missing.
-///
-/// # Errors
-/// Those of the search.
-pub(super) fn torus_plan<'a>(
-    task: Task<'a>,
-    objective: Option<Objective<'a>>,
-) -> Option<Result<Priced, EngineError>> {
+/// Cost: that of [`LabelledGrid`]; an [`Objective`], a search for multicast trees, and that of the other candidates where
+/// links are missing.
+pub(super) fn torus_plan<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Option<Priced> {
     let torus = Torus::find(task)?;
-    if torus.grid.is_whole() {
-        if torus.is_to_have_one_sl() {
-            return torus.one_sl(objective).map(Ok);
-        }
-        let whole = torus.around_broken_rings().and_then(|routes| torus.in_order(routes))?;
-        return whole.suffices(task).then(|| Ok(whole.free()));
+    let objective = || objective.unwrap_or_else(|| Objective::new(task));
+    if !torus.grid.is_whole() {
+        return torus.around_damage(&objective());
     }
-    let objective = objective.unwrap_or_else(|| Objective::new(task));
-    let limits = LaneLimits { vls: task.limits.vls.min(LabelledRoutes::VLS), ..task.limits };
-    let within = objective.within(limits);
-    let search = || (task.fabric.num_switches() <= SEARCHED_TORUS).then(|| anew(within.task, Some(within)));
-    let (best, found) = rayon::join(|| torus.best(&objective), search);
-    let best = best?;
-    let is_better = |found: &Priced| {
-        let is_worth_more = match task.settings.balance {
-            Balance::Stable => found.outdoes(best.price, best.detours),
-            Balance::Auto | Balance::Full => found.price < best.price,
-        };
-        is_worth_more && found.plan.serves_multicast()
+    if torus.is_to_have_one_sl() {
+        return torus.one_sl(&objective());
+    }
+    let in_order = torus.around_broken_rings().and_then(|routes| torus.in_order(routes))?;
+    if !in_order.suffices(task) {
+        return None;
+    }
+    let one_sl = || {
+        let objective = objective();
+        let price = in_order.price(&objective)?;
+        torus.one_sl(&objective).filter(|one_sl| match task.settings.balance {
+            Balance::Full => one_sl.price < price,
+            Balance::Auto | Balance::Stable => one_sl.outdoes(price, in_order.detours),
+        })
     };
-    let found = found.filter(|_| best.price > as_good() + VL).and_then(Result::ok).filter(is_better);
-    Some(Ok(found.unwrap_or(best)))
+    let one_sl = torus.may_have_one_sl().then(one_sl).flatten();
+    Some(one_sl.unwrap_or_else(|| in_order.free()))
 }
 
 /// Tables for other damaged grids: hypercubes, meshes, tori with short rings. Paths begin on a third VL and go on in
@@ -150,9 +144,20 @@ impl Candidate {
         Priced::free(self.plan)
     }
 
+    /// What the tables come to. `None` where paths are not complete.
+    fn figures(&self, objective: &Objective<'_>) -> Option<Figures> {
+        Figures::of_tables(objective.task.fabric, &self.plan.lft, self.detours)
+    }
+
+    /// The price by the objective. `None` where paths are not complete.
+    fn price(&self, objective: &Objective<'_>) -> Option<f64> {
+        let measured = objective.reference.compare(&self.figures(objective)?);
+        Some(objective.price(&measured, self.plan.vls, self.sls))
+    }
+
     /// Later tables may keep to these. `None` where paths are not complete.
     fn priced(self, objective: &Objective<'_>) -> Option<Priced> {
-        let figures = Figures::of_tables(objective.task.fabric, &self.plan.lft, self.detours)?;
+        let figures = self.figures(objective)?;
         let measured = objective.reference.compare(&figures);
         let mut priced = Priced::new(self.plan, self.sls, objective, &measured);
         let keepable = Keepable::of(objective, &priced, None, self.sls, figures.load);
@@ -192,6 +197,42 @@ impl<'a> Torus<'a> {
         routes.starts.is_empty().then_some(routes)
     }
 
+    /// Tables for a damaged torus: the best of several SLs and one. There is no search where these leave nothing to gain. On a
+    /// torus that is not small, where a search finds no better tables with several SLs, there is none either where the detours
+    /// that one SL must take cost too much, or where it must take some and they are had.
+    fn around_damage(&self, objective: &Objective<'a>) -> Option<Priced> {
+        let Task { fabric, settings, limits, .. } = self.task;
+        let (is_cheap, is_small) = (Budget::searches_are_cheap(fabric), Budget::is_small(fabric));
+        let is_wanted = match settings.prefer {
+            Prefer::Default => is_cheap,
+            Prefer::OneSl => is_small_enough(fabric),
+            Prefer::Minimal => false,
+        };
+        let around_cuts = || is_wanted.then(|| self.one_sl(objective)).flatten();
+        let (in_order, around_cuts) = rayon::join(|| self.best(objective), around_cuts);
+        let serves = |found: &Priced| found.plan.serves_multicast();
+        let around_cuts = around_cuts.filter(serves);
+        let is_good = |found: &Priced| found.price <= as_good() + VL;
+        let is_settled = [&in_order, &around_cuts].into_iter().flatten().any(is_good);
+        let search = || {
+            let limits = LaneLimits { vls: limits.vls.min(LabelledRoutes::VLS), ..limits };
+            let within = Objective { one_sl_alone: !is_small, ..objective.within(limits) };
+            anew(within.task, Some(within)).ok().filter(serves)
+        };
+        let least = DETOURS * self.inevitable_detours();
+        let may_win = in_order.as_ref().is_none_or(|in_order| least < in_order.price);
+        let is_had = least > 0.0 && around_cuts.is_some();
+        let is_searched = is_cheap && !is_settled && (is_small || may_win && !is_had);
+        let one_sl = around_cuts.into_iter().chain(is_searched.then(search).flatten());
+        let one_sl = one_sl.min_by(|a, b| a.price.total_cmp(&b.price));
+        let Some(in_order) = in_order else { return one_sl };
+        let is_better = |one_sl: &Priced| match settings.balance {
+            Balance::Stable => one_sl.outdoes(in_order.price, in_order.detours),
+            Balance::Auto | Balance::Full => one_sl.price < in_order.price,
+        };
+        Some(one_sl.filter(is_better).unwrap_or(in_order))
+    }
+
     /// The best tables that the settings allow, if possible with a multicast tree for groups without configuration.
     fn best(&self, objective: &Objective<'_>) -> Option<Priced> {
         let found = self.candidates(objective.reference.load).into_iter();
@@ -221,79 +262,6 @@ impl<'a> Torus<'a> {
             found.extend(self.in_order(self.route(true)));
         }
         found
-    }
-
-    /// Whether all pairs are to have one SL, although dimension order would take several.
-    fn is_to_have_one_sl(&self) -> bool {
-        let Task { settings, limits, .. } = self.task;
-        self.lines.sls() > 1
-            && match settings.prefer {
-                Prefer::OneSl => true,
-                Prefer::Default => usize::from(limits.sls) < self.lines.sls(),
-                Prefer::Minimal => limits.sls == 1,
-            }
-    }
-
-    /// One SL, with detours around the cuts of the rings. Orders of the dimensions are tried until one takes no more
-    /// detours than it must; the one with the fewest is taken, then that with the least load. On large tori only the first
-    /// one is tried. Later tables may keep to these.
-    ///
-    /// `None` where too many pairs take detours, or VLs do not suffice.
-    fn one_sl(&self, objective: Option<Objective<'a>>) -> Option<Priced> {
-        let Task { fabric, hops, settings, limits, .. } = self.task;
-        let n = fabric.num_switches();
-        let adapters = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).min().unwrap_or(0);
-        let most = (COMPARED_PAIRS / (n * n)).max(1);
-        let mut least = 0.0;
-        let mut found: Vec<(Forwarding, StaggeredCuts)> = Vec::new();
-        for cuts in StaggeredCuts::find(&self.grid, limits.vls).into_iter().take(most) {
-            let Some(routes) = staggered_routes(fabric, &self.grid, &cuts) else { continue };
-            least = (cuts.inevitable() * adapters * adapters) as f64 / pairs(fabric) as f64;
-            let enough = routes.nonminimal_share() <= least;
-            found.push((routes, cuts));
-            if enough {
-                break;
-            }
-        }
-        let best = found.into_iter().min_by_key(|(routes, _)| (routes.detours, routes.largest_load()));
-        let (mut routes, cuts) = best?;
-        let objective = objective.unwrap_or_else(|| Objective::new(self.task));
-        let rule = cuts.rule(fabric, &self.grid);
-        let trees = staggered_tree(fabric, &self.grid, &cuts);
-        objective.relieve(&rule, BalanceBy::Load, &mut routes);
-        let plain = self.with_one_sl(&objective, routes.clone(), &rule, &trees);
-        let straight = || {
-            let Rule::Ordered { order, labels } = &rule else { return None };
-            let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
-            let rule = refit(fabric, hops, ascent, for_detours(), &mut routes)?;
-            Some(self.with_one_sl(&objective, routes, &rule, &trees))
-        };
-        let has_more = plain.detours > least && is_small_enough(fabric);
-        let straight = has_more.then(straight).flatten().filter(|straight| straight.price < plain.price);
-        let best = straight.unwrap_or(plain);
-        (best.detours <= settings.max_nonminimal.unwrap_or(1.0)).then_some(best)
-    }
-
-    /// A plan for tables with one SL, to which later ones may keep.
-    ///
-    /// - `rule`: of the tables.
-    fn with_one_sl(
-        &self,
-        objective: &Objective<'a>,
-        routes: Forwarding,
-        rule: &Rule,
-        trees: &McastTrees,
-    ) -> Priced {
-        let Task { fabric, limits, .. } = self.task;
-        let measured = objective.measure(&routes);
-        let largest = routes.largest_load();
-        let how = "no path takes the three steps of a ring's cut";
-        let remark = self.in_words((1, rule.vls()), routes.nonminimal_share(), how);
-        let lanes = one_sl_lanes(fabric, rule, limits);
-        let multicast = Multicast::Given(trees.clone());
-        let tables = (routes.lft, measured, largest);
-        let priced = plan(objective, tables, lanes, multicast, remark, Vec::new());
-        priced.keepable(objective, None, 1, largest)
     }
 
     /// Paths that start on a third VL as they need it. Where some pair fits into no SL, or no multicast tree is found among
@@ -353,9 +321,7 @@ impl<'a> Torus<'a> {
         let Lanes { sl2vl, path_sl, vls, sls } =
             labelled(fabric, &self.grid, &self.lines, vl, pairs, size, limits);
         let mut remarks = vec![self.in_words((routes.used, vls), detours, self.dimension_order())];
-        if sls > 1 {
-            remarks.push("hosts must use the SL of the PathRecord".to_owned());
-        }
+        remarks.push(whose_sl(sls).to_owned());
         remarks.push(
             "links or switches are missing: a VL of its own takes the first channels of all paths".to_owned(),
         );
@@ -380,9 +346,7 @@ impl<'a> Torus<'a> {
         let lanes = |escape_first| datelines(fabric, grid, lines, &routes.starts, escape_first, limits).ok();
         let Lanes { sl2vl, path_sl, vls, sls } = lanes(false)?;
         let mut remarks = vec![self.in_words((sls, vls), detours, self.dimension_order())];
-        if sls > 1 {
-            remarks.push("hosts must use the SL of the PathRecord".to_owned());
-        }
+        remarks.push(whose_sl(sls).to_owned());
         remarks.extend(starts_in_words(&routes));
         let trees = grid_trees(fabric, grid, lines);
         let in_order = routes.starts.is_empty();
@@ -429,10 +393,9 @@ impl<'a> Torus<'a> {
     }
 }
 
-/// Ordered pairs of adapters.
-fn pairs(fabric: &Fabric) -> usize {
-    let all = fabric.adapters().count();
-    (all * all.saturating_sub(1)).max(1)
+/// What hosts have to know of so many SLs.
+fn whose_sl(sls: u8) -> &'static str {
+    if sls > 1 { "hosts must use the SL of the PathRecord" } else { ONE_SL_SUFFICES }
 }
 
 /// How the paths start that are not in dimension order.

@@ -1,0 +1,142 @@
+//! Tori on one SL, with detours around the cuts of the rings.
+
+use super::Torus;
+use crate::engine::dfdn::Priced;
+use crate::engine::dfdn::beyond_rule::{for_detours, is_small_enough, labels};
+use crate::engine::dfdn::build::{Multicast, one_sl_lanes, plan};
+use crate::engine::dfdn::candidates::BalanceBy;
+use crate::engine::dfdn::estimate::Budget;
+use crate::engine::dfdn::objective::Objective;
+use crate::engine::dfdn::tuning::{AROUND_WORK, COMPARED_PAIRS, ONE_SL_VLS};
+use crate::engine::{Balance, Prefer, Task};
+use crate::lanes::Lanes;
+use crate::multicast::{McastTrees, mcast_trees, staggered_tree};
+use crate::ordering::{Rule, StaggeredCuts, inevitable_detours};
+use crate::routing::{
+    Ascent, Effort, Forwarding, Lookahead, NoLegalPath, ranked_sssp, refit, staggered_routes,
+};
+
+impl<'a> Torus<'a> {
+    /// Whether all pairs are to have one SL, although dimension order would take several.
+    pub(super) fn is_to_have_one_sl(&self) -> bool {
+        let Task { settings, limits, .. } = self.task;
+        self.lines.sls() > 1
+            && match settings.prefer {
+                Prefer::OneSl => true,
+                Prefer::Default => usize::from(limits.sls) < self.lines.sls(),
+                Prefer::Minimal => limits.sls == 1,
+            }
+    }
+
+    /// Whether one SL may come instead of tables in dimension order on a whole torus: where several are not asked for, and it
+    /// is soon known what it costs.
+    pub(super) fn may_have_one_sl(&self) -> bool {
+        let Task { fabric, settings, .. } = self.task;
+        let is_wanted = settings.prefer == Prefer::Default && settings.balance != Balance::Stable;
+        self.lines.sls() > 1 && is_wanted && Budget::searches_are_cheap(fabric)
+    }
+
+    /// One SL, with detours around the cuts of the rings. Orders of the dimensions are tried until one takes no more
+    /// detours than it must; the one with the fewest is taken, then that with the least load. On large tori only the first
+    /// one is tried. Later tables may keep to these. Where several SLs may come instead, as many VLs may be used as by any
+    /// other rule with one SL.
+    ///
+    /// `None` where too many pairs take detours, VLs do not suffice, or some switch finds no path around the damage.
+    ///
+    /// Cost: that of [`staggered_routes`] on a whole torus and of [`ranked_sssp`] on a damaged one, for each order; then of
+    /// [`refit`].
+    pub(super) fn one_sl(&self, objective: &Objective<'a>) -> Option<Priced> {
+        let Task { fabric, hops, settings, limits, .. } = self.task;
+        let most = (COMPARED_PAIRS / fabric.num_switches().pow(2)).max(1);
+        let least = self.inevitable_detours();
+        let vls = if self.is_to_have_one_sl() { limits.vls } else { limits.vls.min(ONE_SL_VLS) };
+        let mut found: Vec<(Forwarding, StaggeredCuts)> = Vec::new();
+        for cuts in StaggeredCuts::find(&self.grid, vls).into_iter().take(most) {
+            let Some(routes) = self.around_cuts(&cuts) else { continue };
+            let enough = routes.nonminimal_share() <= least;
+            found.push((routes, cuts));
+            if enough {
+                break;
+            }
+        }
+        let best = found.into_iter().min_by_key(|(routes, _)| (routes.detours, routes.largest_load()));
+        let (mut routes, cuts) = best?;
+        let rule = cuts.rule(fabric, &self.grid);
+        objective.relieve(&rule, BalanceBy::Load, &mut routes);
+        let (rule, trees) = self.with_trees(rule, &cuts, &routes);
+        let plain = self.with_one_sl(objective, routes.clone(), &rule, &trees);
+        let straight = || {
+            let Rule::Ordered { order, labels } = &rule else { return None };
+            let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
+            let rule = refit(fabric, hops, ascent, self.effort(), &mut routes)?;
+            Some(self.with_one_sl(objective, routes, &rule, &trees))
+        };
+        let has_more = plain.detours > least && is_small_enough(fabric);
+        let straight = has_more.then(straight).flatten().filter(|straight| straight.price < plain.price);
+        let best = straight.unwrap_or(plain);
+        (best.detours <= settings.max_nonminimal.unwrap_or(1.0)).then_some(best)
+    }
+
+    /// The share of the adapter pairs that take detours with one SL, at least.
+    pub(super) fn inevitable_detours(&self) -> f64 {
+        let fabric = self.task.fabric;
+        let each = fabric.switch_ids().map(|s| fabric.num_adapters_on(s)).min().unwrap_or(0);
+        let all = fabric.adapters().count();
+        let pairs = (all * all.saturating_sub(1)).max(1);
+        (inevitable_detours(fabric, &self.grid) * each * each) as f64 / pairs as f64
+    }
+
+    /// Paths around cuts. On a damaged torus they obey the same rule as far as that goes, with detours where it does not.
+    fn around_cuts(&self, cuts: &StaggeredCuts) -> Option<Forwarding> {
+        let Task { fabric, hops, .. } = self.task;
+        if self.grid.is_whole() {
+            return staggered_routes(fabric, &self.grid, cuts);
+        }
+        let rule = cuts.rule(fabric, &self.grid);
+        let routes = ranked_sssp(fabric, hops, &rule, Lookahead::Every, NoLegalPath::Detour(None));
+        routes.complete.then_some(routes)
+    }
+
+    /// Multicast trees beside paths around cuts, and the rule with what they change of it: on a damaged torus, turns that no
+    /// path takes may get another VL.
+    fn with_trees(&self, rule: Rule, cuts: &StaggeredCuts, routes: &Forwarding) -> (Rule, McastTrees) {
+        let Task { fabric, hops, limits, .. } = self.task;
+        let Rule::Ordered { order, .. } = &rule else { unreachable!("cuts have an order") };
+        if self.grid.is_whole() {
+            return (rule, staggered_tree(fabric, &self.grid, cuts));
+        }
+        let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &rule, limits);
+        let trees = mcast_trees(fabric, hops, &routes.lft, &mut sl2vl, &path_sl, None);
+        (Rule::Ordered { order: order.clone(), labels: labels(fabric, &sl2vl) }, trees)
+    }
+
+    /// Around damage, detours seldom become shortest at first.
+    fn effort(&self) -> Effort {
+        match self.grid.is_whole() {
+            true => for_detours(),
+            false => Effort { detours: AROUND_WORK, most: AROUND_WORK, ..for_detours() },
+        }
+    }
+
+    /// A plan for tables with one SL, to which later ones may keep.
+    ///
+    /// - `rule`: of the tables.
+    fn with_one_sl(
+        &self,
+        objective: &Objective<'a>,
+        routes: Forwarding,
+        rule: &Rule,
+        trees: &McastTrees,
+    ) -> Priced {
+        let Task { fabric, limits, .. } = self.task;
+        let measured = objective.measure(&routes);
+        let largest = routes.largest_load();
+        let how = "no path takes the three steps of a ring's cut";
+        let remark = self.in_words((1, rule.vls()), routes.nonminimal_share(), how);
+        let lanes = one_sl_lanes(fabric, rule, limits);
+        let multicast = Multicast::Given(trees.clone());
+        let tables = (routes.lft, measured, largest);
+        let priced = plan(objective, tables, lanes, multicast, remark, Vec::new());
+        priced.keepable(objective, None, 1, largest)
+    }
+}
