@@ -8,7 +8,7 @@ use super::estimate::Budget;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
 use super::tuning::{DETOURS, VL};
-use super::{Priced, anew, as_good};
+use super::{Priced, anew, as_good, limit};
 use crate::engine::plan::{Plan, center};
 use crate::engine::{Balance, Lineage, Prefer, Task};
 use crate::fabric::ChannelId;
@@ -74,10 +74,11 @@ pub(super) fn torus_plan<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -
     let one_sl = || {
         let objective = objective();
         let price = in_order.price(&objective)?;
-        torus.one_sl(&objective).filter(|one_sl| match task.settings.balance {
+        let is_better = |one_sl: &Priced| match task.settings.balance {
             Balance::Full => one_sl.price < price,
             Balance::Auto | Balance::Stable => one_sl.outdoes(price, in_order.detours),
-        })
+        };
+        torus.one_sl(&objective).filter(|one_sl| one_sl.detours <= limit(task.settings) && is_better(one_sl))
     };
     let one_sl = torus.may_have_one_sl().then(one_sl).flatten();
     Some(one_sl.unwrap_or_else(|| in_order.free()))
@@ -210,7 +211,7 @@ impl<'a> Torus<'a> {
         };
         let around_cuts = || is_wanted.then(|| self.one_sl(objective)).flatten();
         let (in_order, around_cuts) = rayon::join(|| self.best(objective), around_cuts);
-        let serves = |found: &Priced| found.plan.serves_multicast();
+        let serves = |found: &Priced| found.plan.serves_multicast() && found.detours <= limit(settings);
         let around_cuts = around_cuts.filter(serves);
         let is_good = |found: &Priced| found.price <= as_good() + VL;
         let is_settled = [&in_order, &around_cuts].into_iter().flatten().any(is_good);
