@@ -357,6 +357,20 @@ fn tori_take_one_sl_where_that_costs_little() {
     assert!(taken >= 7, "of ten, {taken} have fewer SLs than with shortest paths alone");
 }
 
+/// Where dimension order takes more SLs than there are, one SL serves each class of service.
+#[test]
+fn a_damaged_torus_has_classes_with_one_sl_each() {
+    let whole = Torus { dims: vec![5, 7, 7], cas: 1 }.build().expect("a torus");
+    let fabric = fail_links(&whole, 1, 1).expect("links to spare");
+    let few = Settings { sls: 4, ..Settings::default() };
+    let default = routed(&fabric, &few);
+    assert_one_sl(&fabric, &default, 4);
+    let preferred = routed(&fabric, &Settings { prefer: Prefer::OneSl, ..few });
+    assert!(default.detours(&fabric) <= preferred.detours(&fabric) + 0.001, "{}", default.detours(&fabric));
+    let classes = routed(&fabric, &Settings { classes: 2, ..Settings::default() });
+    assert_eq!(classes.verdict.sls_all, 2);
+}
+
 /// In dimension order around the damage, one SL is worth few detours, and hosts may use any.
 #[test]
 fn damaged_tori_in_dimension_order_take_one_sl_if_that_costs_little() {

@@ -10,7 +10,7 @@ use super::objective::{Figures, Objective};
 use super::tuning::{DETOURS, VL};
 use super::{Priced, anew, as_good, limit};
 use crate::engine::plan::{Plan, center};
-use crate::engine::{Balance, Lineage, Prefer, Task};
+use crate::engine::{Balance, Lineage, Prefer, Settings, Task};
 use crate::fabric::ChannelId;
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
 use crate::multicast::{given_tree, grid_trees};
@@ -217,8 +217,14 @@ impl<'a> Torus<'a> {
         let is_settled = [&in_order, &around_cuts].into_iter().flatten().any(is_good);
         let search = || {
             let limits = LaneLimits { vls: limits.vls.min(LabelledRoutes::VLS), ..limits };
-            let within = Objective { one_sl_alone: !is_small, ..objective.within(limits) };
-            anew(within.task, Some(within)).ok().filter(serves)
+            let within = objective.within(limits);
+            // Where nothing else serves, detours beyond the limit may become shortest still.
+            let freely = || Settings { prefer: Prefer::OneSl, max_nonminimal: None, ..settings.clone() };
+            let is_alone = in_order.is_none() && settings.prefer == Prefer::Default;
+            let settings = if is_alone { freely() } else { settings.clone() };
+            let task = Task { settings: &settings, ..within.task };
+            let within = Objective { task, one_sl_alone: !is_small, ..within };
+            anew(task, Some(within)).ok().filter(serves)
         };
         let least = DETOURS * self.inevitable_detours();
         let may_win = in_order.as_ref().is_none_or(|in_order| least < in_order.price);
