@@ -1,7 +1,7 @@
 //! The engine `dfdn`: one SL if possible, else shortest paths with several SLs.
 //!
-//! This file is the policy. On tori with long rings, tables are in dimension order with two VLs and several SLs
-//! (`torus/`). Elsewhere they are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
+//! This file is the policy. On tori with long rings, tables are in dimension order with two VLs and several SLs, or have
+//! one SL with detours (`torus/`). Elsewhere they are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
 //! (`searched.rs`: by the best rule of a search). [`ordering`](crate::ordering) has the idea, its proof and what
 //! was measured.
 //!

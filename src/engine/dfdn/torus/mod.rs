@@ -51,8 +51,8 @@ struct Candidate {
 ///
 /// On damaged ones there are up to four candidates, and the [objective](Objective) decides: packets that go around broken
 /// rings the other way, on two VLs; paths that begin on a third VL and go on in dimension order; [one SL](one_sl) around the
-/// damage; and one SL by the search, on as many as three VLs, where that is cheap. With `balance stable` the last two have to
-/// [outdo](Priced::outdoes) the others, which last.
+/// damage; and one SL by the search, on as many as three VLs, where that is cheap, on small tori several too. With
+/// `balance stable` the last two have to [outdo](Priced::outdoes) the others, which last.
 ///
 /// - `objective`: of the task, where it is known already.
 ///
@@ -67,10 +67,8 @@ pub(super) fn torus_plan<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -
     if torus.is_to_have_one_sl() {
         return torus.one_sl(&objective());
     }
-    let in_order = torus.around_broken_rings().and_then(|routes| torus.in_order(routes))?;
-    if !in_order.suffices(task) {
-        return None;
-    }
+    let in_order = torus.around_broken_rings().and_then(|routes| torus.in_order(routes));
+    let in_order = in_order.filter(|in_order| in_order.suffices(task))?;
     let one_sl = || {
         let objective = objective();
         let price = in_order.price(&objective)?;
@@ -202,7 +200,7 @@ impl<'a> Torus<'a> {
     /// torus that is not small, where a search finds no better tables with several SLs, there is none either where the detours
     /// that one SL must take cost too much, or where it must take some and they are had.
     fn around_damage(&self, objective: &Objective<'a>) -> Option<Priced> {
-        let Task { fabric, settings, limits, .. } = self.task;
+        let Task { fabric, settings, .. } = self.task;
         let (is_cheap, is_small) = (Budget::searches_are_cheap(fabric), Budget::is_small(fabric));
         let is_wanted = match settings.prefer {
             Prefer::Default => is_cheap,
@@ -215,29 +213,31 @@ impl<'a> Torus<'a> {
         let around_cuts = around_cuts.filter(serves);
         let is_good = |found: &Priced| found.price <= as_good() + VL;
         let is_settled = [&in_order, &around_cuts].into_iter().flatten().any(is_good);
-        let search = || {
-            let limits = LaneLimits { vls: limits.vls.min(LabelledRoutes::VLS), ..limits };
-            let within = objective.within(limits);
-            // Where nothing else serves, detours beyond the limit may become shortest still.
-            let freely = || Settings { prefer: Prefer::OneSl, max_nonminimal: None, ..settings.clone() };
-            let is_alone = in_order.is_none() && settings.prefer == Prefer::Default;
-            let settings = if is_alone { freely() } else { settings.clone() };
-            let task = Task { settings: &settings, ..within.task };
-            let within = Objective { task, one_sl_alone: !is_small, ..within };
-            anew(task, Some(within)).ok().filter(serves)
-        };
         let least = DETOURS * self.inevitable_detours();
         let may_win = in_order.as_ref().is_none_or(|in_order| least < in_order.price);
         let is_had = least > 0.0 && around_cuts.is_some();
         let is_searched = is_cheap && !is_settled && (is_small || may_win && !is_had);
-        let one_sl = around_cuts.into_iter().chain(is_searched.then(search).flatten());
-        let one_sl = one_sl.min_by(|a, b| a.price.total_cmp(&b.price));
-        let Some(in_order) = in_order else { return one_sl };
-        let is_better = |one_sl: &Priced| match settings.balance {
-            Balance::Stable => one_sl.outdoes(in_order.price, in_order.detours),
-            Balance::Auto | Balance::Full => one_sl.price < in_order.price,
+        let search = || self.searched(objective, in_order.is_none()).filter(serves);
+        let other = around_cuts.into_iter().chain(is_searched.then(search).flatten());
+        let other = other.min_by(|a, b| a.price.total_cmp(&b.price));
+        let Some(in_order) = in_order else { return other };
+        let is_better = |other: &Priced| match settings.balance {
+            Balance::Stable => other.outdoes(in_order.price, in_order.detours),
+            Balance::Auto | Balance::Full => other.price < in_order.price,
         };
-        Some(one_sl.filter(is_better).unwrap_or(in_order))
+        Some(other.filter(is_better).unwrap_or(in_order))
+    }
+
+    /// Tables of the search on at most three VLs: with one SL, on a small torus with several too.
+    ///
+    /// - `is_alone`: whether nothing else serves. Then detours beyond the limit may become shortest still.
+    fn searched(&self, objective: &Objective<'_>, is_alone: bool) -> Option<Priced> {
+        let Task { fabric, settings, limits, .. } = self.task;
+        let within = objective.within(LaneLimits { vls: limits.vls.min(LabelledRoutes::VLS), ..limits });
+        let freely = Settings { prefer: Prefer::OneSl, max_nonminimal: None, ..settings.clone() };
+        let is_free = is_alone && settings.prefer == Prefer::Default;
+        let task = Task { settings: if is_free { &freely } else { settings }, ..within.task };
+        anew(task, Some(Objective { task, one_sl_alone: !Budget::is_small(fabric), ..within })).ok()
     }
 
     /// The best tables that the settings allow, if possible with a multicast tree for groups without configuration.

@@ -50,18 +50,18 @@ impl<'a> Torus<'a> {
         let most = (COMPARED_PAIRS / fabric.num_switches().pow(2)).max(1);
         let least = self.inevitable_detours();
         let vls = if self.is_to_have_one_sl() { limits.vls } else { limits.vls.min(ONE_SL_VLS) };
-        let mut found: Vec<(Forwarding, StaggeredCuts)> = Vec::new();
+        let mut found: Vec<(Forwarding, StaggeredCuts, Rule)> = Vec::new();
         for cuts in StaggeredCuts::find(&self.grid, vls).into_iter().take(most) {
-            let Some(routes) = self.around_cuts(&cuts) else { continue };
+            let rule = cuts.rule(fabric, &self.grid);
+            let Some(routes) = self.around_cuts(&cuts, &rule) else { continue };
             let enough = routes.nonminimal_share() <= least;
-            found.push((routes, cuts));
+            found.push((routes, cuts, rule));
             if enough {
                 break;
             }
         }
-        let best = found.into_iter().min_by_key(|(routes, _)| (routes.detours, routes.largest_load()));
-        let (mut routes, cuts) = best?;
-        let rule = cuts.rule(fabric, &self.grid);
+        let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
+        let (mut routes, cuts, rule) = best?;
         objective.relieve(&rule, BalanceBy::Load, &mut routes);
         let (rule, trees) = self.with_trees(rule, &cuts, &routes);
         let plain = self.with_one_sl(objective, routes.clone(), &rule, &trees);
@@ -87,13 +87,14 @@ impl<'a> Torus<'a> {
     }
 
     /// Paths around cuts. On a damaged torus they obey the same rule as far as that goes, with detours where it does not.
-    fn around_cuts(&self, cuts: &StaggeredCuts) -> Option<Forwarding> {
+    ///
+    /// - `rule`: that of the cuts.
+    fn around_cuts(&self, cuts: &StaggeredCuts, rule: &Rule) -> Option<Forwarding> {
         let Task { fabric, hops, .. } = self.task;
         if self.grid.is_whole() {
             return staggered_routes(fabric, &self.grid, cuts);
         }
-        let rule = cuts.rule(fabric, &self.grid);
-        let routes = ranked_sssp(fabric, hops, &rule, Lookahead::Every, NoLegalPath::Detour(None));
+        let routes = ranked_sssp(fabric, hops, rule, Lookahead::Every, NoLegalPath::Detour(None));
         routes.complete.then_some(routes)
     }
 
@@ -101,13 +102,13 @@ impl<'a> Torus<'a> {
     /// path takes may get another VL.
     fn with_trees(&self, rule: Rule, cuts: &StaggeredCuts, routes: &Forwarding) -> (Rule, McastTrees) {
         let Task { fabric, hops, limits, .. } = self.task;
-        let Rule::Ordered { order, .. } = &rule else { unreachable!("cuts have an order") };
         if self.grid.is_whole() {
             return (rule, staggered_tree(fabric, &self.grid, cuts));
         }
         let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &rule, limits);
         let trees = mcast_trees(fabric, hops, &routes.lft, &mut sl2vl, &path_sl, None);
-        (Rule::Ordered { order: order.clone(), labels: labels(fabric, &sl2vl) }, trees)
+        let Rule::Ordered { order, .. } = rule else { unreachable!("cuts have an order") };
+        (Rule::Ordered { order, labels: labels(fabric, &sl2vl) }, trees)
     }
 
     /// Around damage, detours seldom become shortest at first.
