@@ -21,18 +21,13 @@ use super::Turns;
 /// Number of vertices of a component from which the search for the shortest cycle starts.
 const SEARCHES: usize = 64;
 
-/// Cells in a word.
-const CELLS: usize = 4;
-
-/// Bit 0 of each cell of a word.
-const EACH: u64 = 0x0001_0001_0001_0001;
-
 /// Virtual channels and dependencies found so far. The order in which threads add to it does not
 /// matter.
 pub(super) struct Graph {
     lanes: usize,
-    /// By turn x VL of the second channel, a cell: the VLs of the first. [`CELLS`] in a word, the first in its lowest
-    /// bits.
+    /// Binary logarithm of the bits of a cell: as few as hold a bit for each lane, so that the caches hold many cells.
+    width: u32,
+    /// By turn x VL of the second channel, a cell: the VLs of the first. The first cell of a word is in its lowest bits.
     waits: Vec<AtomicU64>,
     /// By slot: VLs used on the channel out of it.
     used: Vec<AtomicU16>,
@@ -75,6 +70,7 @@ impl Clone for Graph {
         let used = self.used.iter().map(|vls| AtomicU16::new(vls.load(Ordering::Relaxed)));
         Self {
             lanes: self.lanes,
+            width: self.width,
             waits: waits.collect(),
             used: used.collect(),
             by_adapters: AtomicU16::new(self.used_by_adapters()),
@@ -85,9 +81,11 @@ impl Clone for Graph {
 impl Graph {
     /// `lanes`: one more than the highest VL that can occur.
     pub(super) fn new(lanes: usize, turns: usize, slots: usize) -> Self {
-        let words = (turns * lanes).div_ceil(CELLS);
+        let width = lanes.next_power_of_two().ilog2();
+        let words = (turns * lanes).div_ceil(64 >> width);
         Self {
             lanes,
+            width,
             waits: (0..words).map(|_| AtomicU64::new(0)).collect(),
             used: (0..slots).map(|_| AtomicU16::new(0)).collect(),
             by_adapters: AtomicU16::new(0),
@@ -107,32 +105,52 @@ impl Graph {
     /// Records that packets on the first channel of a turn, on any VL in `from`, wait for the
     /// cell's VL of the second.
     pub(super) fn depend(&self, cell: usize, from: u16) {
-        let (word, bits) = (&self.waits[cell / CELLS], u64::from(from) << (cell % CELLS * 16));
+        debug_assert!(u32::from(from) >> (1 << self.width) == 0, "VLs beyond the lanes");
+        let (word, shift) = self.place(cell);
+        let (word, bits) = (&self.waits[word], u64::from(from) << shift);
         // They are nearly always set already; then this only reads.
         if word.load(Ordering::Relaxed) & bits != bits {
             word.fetch_or(bits, Ordering::Relaxed);
         }
     }
 
+    /// The word that a cell is in, and how far from its lowest bit.
+    fn place(&self, cell: usize) -> (usize, u32) {
+        let in_word = 6 - self.width;
+        (cell >> in_word, ((cell & ((1 << in_word) - 1)) as u32) << self.width)
+    }
+
+    /// Bit 0 of each cell of a word.
+    fn each(&self) -> u64 {
+        u64::MAX / self.of_cell()
+    }
+
+    /// All bits of the first cell of a word.
+    fn of_cell(&self) -> u64 {
+        (1 << (1 << self.width)) - 1
+    }
+
     /// The VLs that a cell records.
     fn wait(&self, cell: usize) -> u16 {
-        (self.waits[cell / CELLS].load(Ordering::Relaxed) >> (cell % CELLS * 16)) as u16
+        let (word, shift) = self.place(cell);
+        (self.waits[word].load(Ordering::Relaxed) >> shift & self.of_cell()) as u16
     }
 
     /// Calls `each` with the number of every cell of a range in which some VLs are set, and with these.
     ///
     /// - `vls`: the VLs to look at, in each cell of a word.
     fn for_each_cell(&self, cells: Range<usize>, vls: u64, mut each: impl FnMut(usize, u16)) {
-        let words = cells.start / CELLS..cells.end.div_ceil(CELLS);
+        let in_word = 64 >> self.width;
+        let words = cells.start / in_word..cells.end.div_ceil(in_word);
         for (at, word) in words.clone().zip(&self.waits[words]) {
             let mut left = word.load(Ordering::Relaxed) & vls;
             while left != 0 {
-                let place = left.trailing_zeros() as usize / 16;
-                let (cell, shift) = (at * CELLS + place, place * 16);
+                let place = left.trailing_zeros() as usize >> self.width;
+                let (cell, shift) = (at * in_word + place, place << self.width);
                 if cells.contains(&cell) {
-                    each(cell - cells.start, (left >> shift) as u16);
+                    each(cell - cells.start, (left >> shift & self.of_cell()) as u16);
                 }
-                left &= !(0xffff << shift);
+                left &= !(self.of_cell() << shift);
             }
         }
     }
@@ -265,7 +283,7 @@ impl Graph {
                 continue;
             }
             let first = behind.first_slot * lanes;
-            self.for_each_cell(behind.cells.clone(), EACH << vl, |cell, _| {
+            self.for_each_cell(behind.cells.clone(), self.each() << vl, |cell, _| {
                 waiting[first + cell] -= 1;
                 if waiting[first + cell] == 0 {
                     free.push((first + cell) as u32);

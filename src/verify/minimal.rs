@@ -234,18 +234,13 @@ impl Minimal {
                 for vl in bits(injections[plan.slot(s, channel.out)].all & !DROPPED) {
                     self.held[w * lanes + vl] |= channel.lids;
                 }
-                let next = channel.to as usize;
-                let turn = plan.turn(next, 0, channel.in_port);
-                for (ahead, next) in self.used.range(next).zip(self.used.of(next)) {
-                    let lids = channel.lids & next.lids;
-                    if lids != 0 {
-                        let turn = turn + usize::from(next.out);
-                        let vl = vls[turn];
-                        self.held[ahead * lanes + usize::from(vl)] |= lids;
-                        let cell = plan.graph.cell(usize::from(next.out), vl) as u16;
-                        self.turns.push(Turn { lids, ahead: ahead as u32, cell });
-                    }
-                }
+                let turn = plan.turn(channel.to as usize, 0, channel.in_port);
+                self.used.ahead(&channel, |ahead, next, lids| {
+                    let vl = if lanes == 1 { 0 } else { vls[turn + usize::from(next.out)] };
+                    self.held[ahead * lanes + usize::from(vl)] |= lids;
+                    let cell = plan.graph.cell(usize::from(next.out), vl) as u16;
+                    self.turns.push(Turn { lids, ahead: ahead as u32, cell });
+                });
                 self.turns_end.push(self.turns.len() as u32);
             }
         }

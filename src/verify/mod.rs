@@ -49,6 +49,9 @@ use untrusted::Leak;
 use witness::Finder;
 pub use witness::{Fault, Wait, Witness};
 
+/// Blocks of destinations that one thread judges before it asks for more.
+const AT_ONCE: usize = 8;
+
 /// How much is processed together. No verdict depends on it. Tests use smaller sizes, so that small tables
 /// cover the same code as large ones.
 #[derive(Clone, Copy, Debug)]
@@ -494,7 +497,8 @@ impl<'a> Plan<'a> {
 
     /// Judges all destinations, on all cores.
     fn judge_all(&self, destinations: &[Destination]) -> Tally {
-        let blocks = destinations.par_chunks(self.sizes.block);
+        // Some take longer than others: what is left at the end shall be little.
+        let blocks = destinations.par_chunks(self.sizes.block).with_max_len(AT_ONCE);
         let buffers = || Minimal::new(self.fabric.num_switches(), self.sizes.tile);
         let tallies = blocks.map_init(buffers, |minimal, block| self.judge(minimal, block));
         tallies.reduce(Tally::default, Tally::merge)
@@ -646,7 +650,8 @@ fn first(a: Option<Lid>, b: Option<Lid>) -> Option<Lid> {
 }
 
 /// The positions of the bits in a set, ascending.
-fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+fn bits(set: impl Into<u64>) -> impl Iterator<Item = usize> {
+    let mut set: u64 = set.into();
     std::iter::from_fn(move || {
         let bit = set.trailing_zeros() as usize;
         (set != 0).then(|| {

@@ -1,5 +1,7 @@
 //! The channels that entries lead over, for up to 64 LIDs at once: one bit each.
 
+use super::bits;
+
 /// Room for a port number, plus a cache line so that ports of different switches do not share a
 /// cache set.
 const ROW: usize = 256 + 8;
@@ -25,12 +27,28 @@ pub(super) struct UsedChannels {
     list: Vec<UsedChannel>,
     /// By switch: its first channel; and one more entry.
     first: Vec<u32>,
+    /// By switch with [`MANY`] channels in use: the number of that which carries each LID, [`NOT_CARRIED`] if none does.
+    carriers: Vec<[u8; 64]>,
+    /// Whether each LID has one channel out of a switch at most.
+    one_each: bool,
 }
+
+/// Channels of a switch from which on the one that carries a LID is looked up.
+const MANY: usize = 8;
+
+/// No channel carries the LID. There are fewer ports.
+const NOT_CARRIED: u8 = u8::MAX;
 
 impl UsedChannels {
     /// `tile`: number of switches whose entries are transposed at a time.
     pub(super) fn new(switches: usize, tile: usize) -> Self {
-        Self { tile: vec![[0; ROW]; tile], list: Vec::new(), first: Vec::with_capacity(switches + 1) }
+        Self {
+            tile: vec![[0; ROW]; tile],
+            list: Vec::new(),
+            first: Vec::with_capacity(switches + 1),
+            carriers: vec![[NOT_CARRIED; 64]; switches],
+            one_each: true,
+        }
     }
 
     /// Collects the channels in use. Entries that lead over no channel are left out.
@@ -49,7 +67,7 @@ impl UsedChannels {
         self.list.clear();
         self.first.clear();
         let all = columns.iter().fold(0u64, |all, (lid, _)| all | 1 << lid);
-        let one_each = columns.len() == all.count_ones() as usize;
+        self.one_each = columns.len() == all.count_ones() as usize;
         for begin in (0..switches).step_by(self.tile.len()) {
             let end = switches.min(begin + self.tile.len());
             for (lid, column) in columns {
@@ -68,8 +86,16 @@ impl UsedChannels {
                     met |= std::mem::take(lids);
                 }
                 // Some entries name a port that the switch does not have.
-                if met != all || !one_each {
+                if met != all || !self.one_each {
                     row.fill(0);
+                }
+                let used = &self.list[self.first[s] as usize..];
+                if self.one_each && used.len() >= MANY {
+                    let carriers = &mut self.carriers[s];
+                    carriers.fill(NOT_CARRIED);
+                    for (number, channel) in (0..).zip(used) {
+                        bits(channel.lids).for_each(|lid| carriers[lid] = number);
+                    }
                 }
             }
         }
@@ -89,6 +115,37 @@ impl UsedChannels {
     /// The places of these among all.
     pub(super) fn range(&self, s: usize) -> std::ops::Range<usize> {
         self.first[s] as usize..self.first[s + 1] as usize
+    }
+
+    /// Calls `visit` for each channel out of the end of another that carries some of the same LIDs: with its place, itself
+    /// and these LIDs.
+    ///
+    /// Cost: O(channels out of that switch), or O(channels visited) where these are [`MANY`].
+    pub(super) fn ahead(&self, channel: &UsedChannel, mut visit: impl FnMut(usize, &UsedChannel, u64)) {
+        let next = self.range(channel.to as usize);
+        let first = next.start;
+        if !self.one_each || next.len() < MANY {
+            for (place, ahead) in next.clone().zip(&self.list[next]) {
+                let lids = channel.lids & ahead.lids;
+                if lids != 0 {
+                    visit(place, ahead, lids);
+                }
+            }
+            return;
+        }
+        let carriers = &self.carriers[channel.to as usize];
+        let mut rest = channel.lids;
+        while rest != 0 {
+            let number = carriers[rest.trailing_zeros() as usize];
+            if number == NOT_CARRIED {
+                rest &= rest - 1;
+                continue;
+            }
+            let place = first + usize::from(number);
+            let ahead = &self.list[place];
+            visit(place, ahead, channel.lids & ahead.lids);
+            rest &= !ahead.lids;
+        }
     }
 
     /// Forgets all other LIDs.

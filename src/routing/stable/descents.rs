@@ -154,7 +154,7 @@ fn assign<'a>(
             continue;
         }
         channels.extend(&list);
-        list.sort_unstable_by_key(|&c| (key(request, c), c));
+        list.sort_by_cached_key(|&c| (key(request, c), c));
         preferences.push((*request, list));
     }
     channels.sort_unstable();

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::twins::{Twin, twins};
 use crate::fabric::{Channel, ChannelId, Fabric, Role, SwitchId, Weights};
 use crate::ordering::common_neighbours;
 use crate::routing::demand::Demand;
@@ -11,7 +12,7 @@ use crate::routing::{Hops, with_and_without_adapters};
 /// One route, so large that it can be split many times before rounding matters.
 const ROUTE: u64 = 1 << 20;
 /// Targets that one thread adds up before it hands over.
-const CHUNK: usize = 32;
+const CHUNK: usize = 16;
 
 /// A rate in proportion to those of other channels: the inverse of a weight, in parts so small that rounding does not
 /// matter.
@@ -152,33 +153,54 @@ pub(super) struct Expected<T> {
 }
 
 impl<T: Send> Expected<T> {
+    /// What holds for one switch holds for its [twins], with the channels of both exchanged.
+    ///
     /// - `see`: called with each switch with adapters, and by channel the load on the paths there.
     ///
-    /// Cost: O(A (S + C)) time over all cores with A switches that have adapters; O(S + C) memory a thread.
+    /// Cost: O(A (S + C)) time over all cores with A switches that have adapters, where none have twins; O(S + C) memory a
+    /// thread.
     pub(super) fn new(fabric: &Fabric, hops: &Hops, see: impl Fn(SwitchId, &[u64]) -> T + Sync) -> Self {
         let (targets, _) = with_and_without_adapters(fabric);
         let channels = fabric.channels().len();
-        let part = |targets: &[SwitchId]| {
+        let part = |lists: &[Vec<Twin>]| {
             let mut split = Split::new(fabric);
-            let (mut load, mut flow) = (vec![0; channels], vec![0; channels]);
-            let mut seen = Vec::with_capacity(targets.len());
-            for_each_target_here(fabric, hops, targets, Lists::NextHops, |dag| {
-                split.each(dag, |channel, share| {
-                    flow[channel.index()] += share;
-                    load[channel.index()] += share;
-                });
-                seen.push(see(dag.target, &flow));
+            let (mut load, mut flow) = (vec![0_u64; channels], vec![0_u64; channels]);
+            let mut seen = Vec::with_capacity(lists.len());
+            let firsts: Vec<SwitchId> = lists.iter().map(|twins| twins[0].switch).collect();
+            let mut lists = lists.iter();
+            for_each_target_here(fabric, hops, &firsts, Lists::NextHops, |dag| {
+                let twins = lists.next().expect("one list for each DAG");
+                split.each(dag, |channel, share| flow[channel.index()] += share);
+                let alike = twins.len() as u64;
+                dag.all_next_hops()
+                    .for_each(|hop| load[hop.channel.index()] += alike * flow[hop.channel.index()]);
+                seen.push((twins[0].place, see(dag.target, &flow)));
+                for twin in &twins[1..] {
+                    let exchange = |flow: &mut [u64]| {
+                        let exchanged = twins[0].exchanged(twin, fabric);
+                        exchanged.for_each(|(a, b)| flow.swap(a.index(), b.index()));
+                    };
+                    let exchanged = || twins[0].exchanged(twin, fabric).flat_map(|(a, b)| [a, b]);
+                    exchanged().for_each(|c| load[c.index()] -= flow[c.index()]);
+                    exchange(&mut flow);
+                    exchanged().for_each(|c| load[c.index()] += flow[c.index()]);
+                    seen.push((twin.place, see(twin.switch, &flow)));
+                    exchange(&mut flow);
+                }
                 // Few channels lead to one target: they are cleared one by one.
                 dag.all_next_hops().for_each(|hop| flow[hop.channel.index()] = 0);
             });
-            Self { load, seen }
+            (load, seen)
         };
-        let nothing = || Self { load: vec![0; channels], seen: Vec::new() };
-        targets.par_chunks(CHUNK).map(part).reduce(nothing, |mut sum, part| {
-            sum.load.iter_mut().zip(part.load).for_each(|(sum, part)| *sum += part);
-            sum.seen.extend(part.seen);
-            sum
-        })
+        let nothing = || (vec![0; channels], Vec::new());
+        let (load, mut seen) =
+            twins(fabric, &targets).par_chunks(CHUNK).map(part).reduce(nothing, |mut sum, part| {
+                sum.0.iter_mut().zip(part.0).for_each(|(sum, part)| *sum += part);
+                sum.1.extend(part.1);
+                sum
+            });
+        seen.sort_unstable_by_key(|(place, _)| *place);
+        Self { load, seen: seen.into_iter().map(|(_, seen)| seen).collect() }
     }
 }
 
@@ -193,7 +215,7 @@ pub fn even_split_load(fabric: &Fabric, hops: &Hops) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{FatTree, Mesh, Ring, small_members};
+    use crate::topology::{FatTree, Mesh, Ring, fail_links, slow_links, small_members};
 
     fn load(f: &Fabric) -> Vec<u64> {
         Expected::new(f, &Hops::new(f).unwrap(), |_, _| ()).load
@@ -210,6 +232,31 @@ mod tests {
             let sum = loads.iter().sum::<u64>() as f64 / ROUTE as f64;
             assert!((sum - total as f64).abs() <= 1e-3 * total as f64, "{name}: {sum} of {total}");
         }
+    }
+
+    /// The load, and what is seen, are those of one switch after the other.
+    #[test]
+    fn twins_change_nothing() {
+        let whole = small_members();
+        let damaged = whole.iter().filter_map(|(name, f)| Some((name.clone(), fail_links(f, 1, 2).ok()?)));
+        let slow = whole.iter().filter_map(|(name, f)| Some((name.clone(), slow_links(f, 2, 3).ok()?)));
+        let mut twins_of_three = 0;
+        for (name, f) in damaged.chain(slow).chain(whole.clone()) {
+            let hops = Hops::new(&f).unwrap();
+            let Expected { load, seen } = Expected::new(&f, &hops, |target, flow| (target, flow.to_vec()));
+            let (targets, _) = with_and_without_adapters(&f);
+            twins_of_three += twins(&f, &targets).iter().filter(|twins| twins.len() > 2).count();
+            let (mut all, mut split) = (vec![0; f.channels().len()], Split::new(&f));
+            let mut seen = seen.into_iter();
+            for_each_target_here(&f, &hops, &targets, Lists::NextHops, |dag| {
+                let mut flow = vec![0; f.channels().len()];
+                split.each(dag, |channel, share| flow[channel.index()] += share);
+                all.iter_mut().zip(&flow).for_each(|(all, flow)| *all += flow);
+                assert!(seen.next() == Some((dag.target, flow)), "{name}, {:?}", dag.target);
+            });
+            assert!(seen.next().is_none() && all == load, "{name}");
+        }
+        assert!(twins_of_three > 3, "{twins_of_three}");
     }
 
     #[test]

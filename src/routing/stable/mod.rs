@@ -6,6 +6,7 @@ mod per_target;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod twins;
 mod walk;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,10 +182,15 @@ impl ChannelHashes {
         Self { channels: fabric.channels().as_slice().iter().map(hash).collect() }
     }
 
+    #[inline]
+    fn of(&self, channel: ChannelId) -> u64 {
+        self.channels[channel.index()]
+    }
+
     /// The hash of a channel together with that of an end port or a switch.
     #[inline]
     fn with(&self, channel: ChannelId, other: u64) -> u64 {
-        mix(self.channels[channel.index()] ^ other)
+        mix(self.of(channel) ^ other)
     }
 }
 

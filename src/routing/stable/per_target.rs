@@ -1,6 +1,6 @@
 //! The eligible next hops of each switch, where they are the same for all destinations on one switch.
 
-use super::Criteria;
+use super::{Criteria, mix};
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 use crate::ordering::Rule;
 use crate::routing::minimal_dag::{MinimalDag, NextHop};
@@ -24,10 +24,13 @@ pub(super) struct Destination<'a> {
 
 /// How well a channel ends a path: 0 for a marked one, more for another; and the hash of the channel for the
 /// destination, which decides between several that end a path alike.
+///
+/// - `of_channel`: the hash of the channel.
 #[inline(always)]
-pub(super) fn ending(criteria: &Criteria, channel: ChannelId, destination: Destination<'_>) -> (u64, u64) {
-    let hash = criteria.hashes.with(channel, destination.hash);
-    let here = if destination.descent.contains(&channel) { 0 } else { 1 + (hash >> (65 - ENDING_BITS)) };
+pub(super) fn ending(of_channel: u64, channel: ChannelId, destination: Destination<'_>) -> (u64, u64) {
+    let hash = mix(of_channel ^ destination.hash);
+    let is_marked = destination.descent.iter().any(|&marked| marked == channel);
+    let here = if is_marked { 0 } else { 1 + (hash >> (65 - ENDING_BITS)) };
     (here, hash)
 }
 
@@ -44,7 +47,7 @@ pub(super) struct Eligible {
     pub(super) to: SwitchId,
     /// The least and the greatest [`Rule::position_of`] a path over it, whatever next hops follow.
     positions: (u32, u32),
-    /// Its hash for the target. The next hops of a switch are sorted by it where there are no descents.
+    /// The hash of the channel; where there are no descents, for the target: the next hops of a switch are sorted by it then.
     hash: u64,
 }
 
@@ -64,6 +67,18 @@ struct TargetChoices {
     alike: u32,
 }
 
+/// As much of [`TargetChoices`] as it takes to choose where they are known everywhere.
+#[derive(Clone, Copy, Debug)]
+struct Brief {
+    switch: SwitchId,
+    first: u32,
+    len: u16,
+    hops: u16,
+    alike: u32,
+    /// Whether the paths of others lead there.
+    passed: bool,
+}
+
 /// What all destinations on one switch have in common, for one target after the other.
 ///
 /// Eligible next hops depend on the rule, the expected load and choices nearer the target; usually not on which
@@ -79,6 +94,8 @@ pub(super) struct PerTarget {
     /// By switch; `None` where the choices depend on the destination.
     at: Vec<Option<TargetChoices>>,
     next_hops: Vec<Eligible>,
+    /// What is [assigned](Self::assign) by, in the order of the DAG, without the target.
+    briefs: Vec<Brief>,
     /// Whether they depend on it nowhere, no path violates the rule, and next hops take turns evenly.
     everywhere: bool,
     /// While learning, by switch: the last switch whose first next hop leads there.
@@ -148,7 +165,8 @@ impl PerTarget {
                 // Channels of unlike rates do not take turns evenly.
                 let weight = |hop: &Eligible| weights[hop.channel.index()];
                 self.everywhere &= self.next_hops[first..].windows(2).all(|w| weight(&w[0]) == weight(&w[1]));
-            } else if let Some(hop) = self.next_hops.get(first) {
+            } else if let Some(hop) = self.next_hops.get(first).copied() {
+                self.next_hops[first..].iter_mut().for_each(|hop| hop.hash = criteria.hashes.of(hop.channel));
                 let last = self.last_to[hop.to.index()].replace(s);
                 if let Some(other) = last.and_then(|other| at[other.index()]) {
                     let to = |hop: &Eligible| hop.to;
@@ -164,6 +182,16 @@ impl PerTarget {
             let (first, len) = (first as u32, next_hops.len() as u32);
             let positions = (least, most);
             self.at[s.index()] = Some(TargetChoices { violations, hops, cost, positions, first, len, alike });
+        }
+        self.briefs.clear();
+        if self.everywhere {
+            let brief = |&switch: &SwitchId| {
+                let TargetChoices { hops, first, len, alike, .. } =
+                    self.at[switch.index()].expect("known everywhere");
+                let passed = !dag.predecessors(switch).is_empty();
+                Brief { switch, first, len: len as u16, hops, alike, passed }
+            };
+            self.briefs.extend(dag.order[1..].iter().map(brief));
         }
     }
 
@@ -267,9 +295,8 @@ impl PerTarget {
             (path.channel, path.to) = (hop.channel, hop.to);
         };
         if criteria.descents.is_none() {
-            for &s in &dag.order[1..] {
-                let TargetChoices { first, len, .. } = self.at[s.index()].expect("known everywhere");
-                take(s, &self.next_hops[(first + n as u32 % len) as usize]);
+            for brief in &self.briefs {
+                take(brief.switch, &self.next_hops[brief.first as usize + n % usize::from(brief.len)]);
             }
             return;
         }
@@ -277,10 +304,9 @@ impl PerTarget {
         self.best.resize(dag.order.len(), None);
         self.ends.resize(self.at.len(), 0);
         self.ends[dag.target.index()] = 0;
-        for &s in &dag.order[1..] {
-            let choices = self.at[s.index()].expect("known everywhere");
-            let next_hops = &self.next_hops[choices.first as usize..][..choices.len as usize];
-            let number = match self.best[choices.alike as usize] {
+        for brief in &self.briefs {
+            let next_hops = &self.next_hops[brief.first as usize..][..usize::from(brief.len)];
+            let number = match self.best[brief.alike as usize] {
                 _ if next_hops.len() == 1 => 0,
                 Some(number) => number as usize,
                 None => {
@@ -295,22 +321,22 @@ impl PerTarget {
                         let best =
                             next_hops.iter().enumerate().filter(|(_, hop)| ends[hop.to.index()] == least);
                         let key = |hop: &Eligible| {
-                            let (here, hash) = ending(criteria, hop.channel, destination);
-                            (joined(0, here, choices.hops), hash)
+                            let (here, hash) = ending(hop.hash, hop.channel, destination);
+                            (joined(0, here, brief.hops), hash)
                         };
                         best.min_by_key(|(_, hop)| key(hop)).map_or(0, |(i, _)| i)
                     } else {
-                        self.best[choices.alike as usize] = Some(number as u32);
+                        self.best[brief.alike as usize] = Some(number as u32);
                         number
                     }
                 }
             };
             let hop = &next_hops[number];
-            if !dag.predecessors(s).is_empty() {
-                let here = ending(criteria, hop.channel, destination).0;
-                self.ends[s.index()] = joined(self.ends[hop.to.index()], here, choices.hops);
+            if brief.passed {
+                let here = ending(hop.hash, hop.channel, destination).0;
+                self.ends[brief.switch.index()] = joined(self.ends[hop.to.index()], here, brief.hops);
             }
-            take(s, hop);
+            take(brief.switch, hop);
         }
     }
 }

@@ -152,7 +152,7 @@ impl<'a> StableWalk<'a> {
                 if decided(joined(ahead, 0, hops)) {
                     continue;
                 }
-                let (here, hash) = ending(self.criteria, channel, destination);
+                let (here, hash) = ending(hashes.of(channel), channel, destination);
                 (joined(ahead, here, hops), hash)
             } else {
                 // Over the rate: a channel of half the rate has its turn half as often.

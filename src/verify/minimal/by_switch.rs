@@ -100,14 +100,10 @@ impl BySwitch {
         for channel in block.used.all() {
             self.first.push(self.steps.len() as u32);
             let turn = plan.turn(channel.to as usize, 0, channel.in_port);
-            let to = channel.to as usize;
-            for (next, ahead) in block.used.of(to).iter().zip(block.used.range(to)) {
-                let lids = channel.lids & next.lids;
-                if lids != 0 {
-                    let row = plan.rows[turn + usize::from(next.out)];
-                    self.steps.push(Step { lids, row, ahead: ahead as u32, out: next.out });
-                }
-            }
+            block.used.ahead(channel, |ahead, next, lids| {
+                let row = plan.rows[turn + usize::from(next.out)];
+                self.steps.push(Step { lids, row, ahead: ahead as u32, out: next.out });
+            });
         }
         self.first.push(self.steps.len() as u32);
         self.carried.resize(block.used.all().len(), 0);
