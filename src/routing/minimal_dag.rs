@@ -145,6 +145,98 @@ impl MinimalDag {
         self.first_predecessor[0] = 0;
     }
 
+    /// Turns from the target to another switch with the same neighbours over as many channels each. The result is that of
+    /// building it.
+    ///
+    /// - `row`: the distances of the other switch.
+    ///
+    /// Cost: O(S + d^2) with d channels of a switch, and the lists between the places of the two.
+    fn turn_to_twin(&mut self, fabric: &Fabric, twin: SwitchId, row: &[u8]) {
+        let (channels, old) = (fabric.channels(), self.target);
+        let level = |s: SwitchId| row[s.index()];
+        let end = 1 + self.order[1..].iter().take_while(|&&s| level(s) == 1).count();
+        for index in 1..end {
+            let to_twin = channels.out(self.order[index]).filter(|(_, c)| c.to == twin);
+            let range = self.range(index);
+            for (hop, (channel, _)) in self.next_hops[range].iter_mut().zip(to_twin) {
+                *hop = NextHop { channel, to: twin };
+            }
+        }
+        // All that leaves the old target leads nearer now.
+        let from = self.order.iter().position(|&s| s == twin).expect("it is among all switches");
+        let range = self.range(from);
+        let count = range.len();
+        for (hop, (channel, c)) in self.next_hops[range].iter_mut().zip(channels.out(old)) {
+            *hop = NextHop { channel, to: c.to };
+        }
+        self.order[from] = old;
+        let is_before =
+            |i: usize| level(self.order[i]) < 2 || level(self.order[i]) == 2 && self.order[i] < old;
+        let mut to = from;
+        while !is_before(to - 1) {
+            to -= 1;
+        }
+        while to + 1 < self.order.len() && is_before(to + 1) {
+            to += 1;
+        }
+        let (low, high) = (from.min(to), from.max(to));
+        let lists = &mut self.next_hops[self.first[low] as usize..self.first[high + 1] as usize];
+        if to < from {
+            self.order[low..=high].rotate_right(1);
+            lists.rotate_right(count);
+            (low + 1..=high).rev().for_each(|i| self.first[i] = self.first[i - 1] + count as u32);
+        } else {
+            self.order[low..=high].rotate_left(1);
+            lists.rotate_left(count);
+            (low + 1..=high).for_each(|i| self.first[i] = self.first[i + 1] - count as u32);
+        }
+        self.order[0] = twin;
+        self.target = twin;
+        if !self.predecessors.is_empty() {
+            self.exchange_predecessors(fabric, (old, twin), end);
+        }
+    }
+
+    /// Moves the predecessors of an old target to its twin, and those that the twin was to the old one.
+    ///
+    /// - `end`: of the neighbours in `order`.
+    fn exchange_predecessors(&mut self, fabric: &Fabric, (old, twin): (SwitchId, SwitchId), end: usize) {
+        let (low, high) = (old.index().min(twin.index()), old.index().max(twin.index()));
+        let lists = self.first_predecessor[low] as usize..self.first_predecessor[high + 1] as usize;
+        let count = self.predecessors(old).len();
+        if old < twin {
+            self.predecessors[lists].rotate_left(count);
+            self.first_predecessor[low + 1..=high].iter_mut().for_each(|first| *first -= count as u32);
+        } else {
+            self.predecessors[lists].rotate_right(count);
+            self.first_predecessor[low + 1..=high].iter_mut().for_each(|first| *first += count as u32);
+        }
+        let mut place = self.first_predecessor[twin.index()] as usize;
+        for index in 1..end {
+            let neighbour = self.order[index];
+            for i in self.range(index) {
+                self.predecessors[place] =
+                    Predecessor { channel: self.next_hops[i].channel, from: neighbour };
+                place += 1;
+            }
+            let first = &self.first_predecessor[neighbour.index()..][..2];
+            let list = &mut self.predecessors[first[0] as usize..first[1] as usize];
+            let of_twin = list.iter().filter(|p| p.from == twin).count();
+            let begin = list.iter().position(|p| p.from == twin).expect("they are neighbours");
+            let from_old = fabric.channels().out(old).filter(|(_, c)| c.to == neighbour);
+            for (p, (channel, _)) in list[begin..].iter_mut().zip(from_old) {
+                *p = Predecessor { channel, from: old };
+            }
+            // The others are sorted, as the switches two hops away are.
+            let before = list.iter().filter(|p| p.from < old).count();
+            if before < begin {
+                list[before..begin + of_twin].rotate_right(of_twin);
+            } else {
+                list[begin..before + of_twin].rotate_left(of_twin);
+            }
+        }
+    }
+
     /// The next hops of the switch at an index of `order`.
     #[inline]
     pub(super) fn next_hops(&self, index: usize) -> &[NextHop] {
@@ -321,6 +413,33 @@ pub(super) fn for_each_target_here(
     }
 }
 
+/// As [`for_each_target_here`] for lists of switches with the same neighbours each: a DAG is built for the first of each
+/// list, and turned to the others. `visit` gets the target before on the same list, too.
+pub(super) fn for_each_twin_here(
+    fabric: &Fabric,
+    hops: &Hops,
+    twins: &[Vec<SwitchId>],
+    lists: Lists,
+    mut visit: impl FnMut(&MinimalDag, Option<SwitchId>),
+) {
+    if let Some(all) = hops.dags(fabric) {
+        return twins.iter().flatten().for_each(|t| visit(&all[t.index()], None));
+    }
+    let mut dags = Vec::new();
+    for twins in twins.chunks(CHUNK) {
+        let firsts: Vec<SwitchId> = twins.iter().map(|list| list[0]).collect();
+        build(&mut dags, fabric, hops, &firsts, lists);
+        for (dag, list) in dags.iter_mut().zip(twins) {
+            visit(dag, None);
+            for &twin in &list[1..] {
+                let before = dag.target;
+                dag.turn_to_twin(fabric, twin, hops.row(twin));
+                visit(dag, Some(before));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,6 +451,38 @@ mod tests {
         let hops = Hops::new(&f).unwrap();
         hops.keep_dags(&f);
         assert!(hops.dags(&f).is_none());
+    }
+
+    /// Turned from each switch to each other one with the same neighbours, a DAG is as if it were built for that.
+    #[test]
+    fn a_dag_turned_to_a_twin_is_that_of_the_twin() {
+        type Lists = (Vec<SwitchId>, Vec<Vec<u32>>, Vec<Vec<(u32, SwitchId)>>);
+        let lists = |dag: &MinimalDag| -> Lists {
+            let next_hops =
+                (0..dag.order.len()).map(|i| dag.next_hops(i).iter().map(|hop| hop.channel.0).collect());
+            let of = |s| dag.predecessors(SwitchId::at(s)).iter().map(|p| (p.channel.0, p.from)).collect();
+            (dag.order.clone(), next_hops.collect(), (0..dag.order.len()).map(of).collect())
+        };
+        let mut turned = 0;
+        for (name, f) in small_members() {
+            let hops = Hops::new(&f).unwrap();
+            let neighbours = |s: SwitchId| {
+                let mut to: Vec<SwitchId> = f.channels().out(s).map(|(_, c)| c.to).collect();
+                to.sort_unstable();
+                to
+            };
+            for a in f.switch_ids() {
+                for b in f.switch_ids().filter(|&b| b != a && neighbours(a) == neighbours(b)) {
+                    let mut dags = Vec::new();
+                    build(&mut dags, &f, &hops, &[a, b], super::Lists::All);
+                    dags[0].turn_to_twin(&f, b, hops.row(b));
+                    assert_eq!(dags[0].target, b);
+                    assert_eq!(lists(&dags[0]), lists(&dags[1]), "{name}: {a:?} to {b:?}");
+                    turned += 1;
+                }
+            }
+        }
+        assert!(turned > 100, "{turned}");
     }
 
     #[test]

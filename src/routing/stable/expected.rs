@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn twins_change_nothing() {
         let whole = small_members();
-        let damaged = whole.iter().filter_map(|(name, f)| Some((name.clone(), fail_links(f, 1, 2).ok()?)));
-        let slow = whole.iter().filter_map(|(name, f)| Some((name.clone(), slow_links(f, 2, 3).ok()?)));
+        let damaged = whole.iter().filter_map(|(name, f)| Some((*name, fail_links(f, 1, 2).ok()?)));
+        let slow = whole.iter().filter_map(|(name, f)| Some((*name, slow_links(f, 2, 3).ok()?)));
         let mut twins_of_three = 0;
         for (name, f) in damaged.chain(slow).chain(whole.clone()) {
             let hops = Hops::new(&f).unwrap();

@@ -136,7 +136,6 @@ impl PerTarget {
         self.at[dag.target.index()] =
             Some(TargetChoices { violations: 0, hops: 0, cost: 0, positions, first: 0, len: 0, alike: 0 });
         self.everywhere = true;
-        let weights = fabric.weights().by_channel();
         for (index, &s) in dag.order.iter().enumerate().skip(1) {
             let first = self.next_hops.len();
             let Some(violations) = self.gather(rule, dag, index) else {
@@ -145,44 +144,122 @@ impl PerTarget {
                 continue;
             };
             self.everywhere &= violations == 0;
-            let at = &self.at;
-            let ahead = |hop: &Eligible| at[hop.to.index()].expect("gather asked for it");
-            let cost_of = |hop: &Eligible| ahead(hop).cost + criteria.prices.of(hop.channel);
-            let cost = self.next_hops[first..].iter().map(cost_of).min().unwrap_or(0);
-            let mut alike = index as u32;
             if criteria.descents.is_none() {
-                let mut kept = first;
-                for i in first..self.next_hops.len() {
-                    let hop = self.next_hops[i];
-                    if criteria.prices.eligible(cost_of(&hop), cost) {
-                        let hash = criteria.hashes.with(hop.channel, hash);
-                        self.next_hops[kept] = Eligible { hash, ..hop };
-                        kept += 1;
-                    }
-                }
-                self.next_hops.truncate(kept);
-                self.next_hops[first..].sort_by_key(|hop| hop.hash);
-                // Channels of unlike rates do not take turns evenly.
-                let weight = |hop: &Eligible| weights[hop.channel.index()];
-                self.everywhere &= self.next_hops[first..].windows(2).all(|w| weight(&w[0]) == weight(&w[1]));
-            } else if let Some(hop) = self.next_hops.get(first).copied() {
-                self.next_hops[first..].iter_mut().for_each(|hop| hop.hash = criteria.hashes.of(hop.channel));
+                self.everywhere &= self.keep_eligible(fabric, criteria, first, hash);
+            }
+            let mut choices = TargetChoices { violations, ..self.choices(criteria, first) };
+            choices.alike = index as u32;
+            if let (Some(hop), Some(_)) = (self.next_hops.get(first), &criteria.descents) {
                 let last = self.last_to[hop.to.index()].replace(s);
-                if let Some(other) = last.and_then(|other| at[other.index()]) {
+                if let Some(other) = last.and_then(|other| self.at[other.index()]) {
                     let to = |hop: &Eligible| hop.to;
                     if self.of(&other).iter().map(to).eq(self.next_hops[first..].iter().map(to)) {
-                        alike = other.alike;
+                        choices.alike = other.alike;
                     }
                 }
             }
-            let next_hops = &self.next_hops[first..];
-            let least = next_hops.iter().map(|hop| hop.positions.0).min().unwrap_or(Rule::END);
-            let most = next_hops.iter().map(|hop| hop.positions.1).max().unwrap_or(Rule::END);
-            let hops = 1 + next_hops.first().map_or(0, |hop| ahead(hop).hops);
-            let (first, len) = (first as u32, next_hops.len() as u32);
-            let positions = (least, most);
-            self.at[s.index()] = Some(TargetChoices { violations, hops, cost, positions, first, len, alike });
+            self.at[s.index()] = Some(choices);
         }
+        self.sum_up(dag);
+    }
+
+    /// As [`learn`](Self::learn), for a twin of the last target. Where nothing changes two hops away, nothing does farther
+    /// off.
+    ///
+    /// - `dag`: to the twin.
+    /// - `old`: the last target.
+    ///
+    /// Returns whether that is so; if not, nothing is known any more.
+    ///
+    /// Cost: O(S), and that of learning within two hops.
+    pub(super) fn learn_twin(
+        &mut self,
+        rule: RuleWithSets<'_>,
+        criteria: &Criteria,
+        dag: &MinimalDag,
+        old: SwitchId,
+    ) -> bool {
+        let is_known = self.everywhere && criteria.descents.is_some();
+        let Some(place) = self.at[dag.target.index()].filter(|_| is_known) else { return false };
+        self.at[dag.target.index()] = self.at[old.index()].take();
+        for (index, &s) in dag.order.iter().enumerate().skip(1) {
+            // The old target takes the place of the new one.
+            let known = self.at[s.index()].unwrap_or(place);
+            if known.hops > 2 {
+                break;
+            }
+            let first = self.next_hops.len();
+            if self.gather(rule, dag, index) != Some(0) {
+                return false;
+            }
+            let new = self.choices(criteria, first);
+            let (before, now) = self.next_hops.split_at_mut(first);
+            let before = &mut before[known.first as usize..][..known.len as usize];
+            let to = |hop: &Eligible| hop.to;
+            let is_like = |a: &Eligible, b: &Eligible| (a.channel, a.positions) == (b.channel, b.positions);
+            let stays = match known.hops {
+                1 => (new.len, new.cost) == (known.len, known.cost),
+                _ if s == old => now.iter().map(to).eq(before.iter().map(to)),
+                _ => {
+                    let all =
+                        now.len() == before.len() && now.iter().zip(&*before).all(|(a, b)| is_like(a, b));
+                    all && (new.cost, new.positions) == (known.cost, known.positions)
+                }
+            };
+            if !stays {
+                return false;
+            }
+            before.copy_from_slice(now);
+            self.next_hops.truncate(first);
+            self.at[s.index()] = Some(TargetChoices { first: known.first, alike: known.alike, ..new });
+        }
+        self.sum_up(dag);
+        true
+    }
+
+    /// The expected load over a next hop.
+    fn cost(&self, criteria: &Criteria, hop: &Eligible) -> u64 {
+        let ahead = self.at[hop.to.index()].expect("gather asked for it");
+        ahead.cost + criteria.prices.of(hop.channel)
+    }
+
+    /// Of the next hops that were appended for a switch, keeps those with nearly the least expected load, by their hash.
+    ///
+    /// Returns whether they can take turns evenly: channels of unlike rates cannot.
+    fn keep_eligible(&mut self, fabric: &Fabric, criteria: &Criteria, first: usize, hash: u64) -> bool {
+        let least = self.next_hops[first..].iter().map(|hop| self.cost(criteria, hop)).min().unwrap_or(0);
+        let mut kept = first;
+        for i in first..self.next_hops.len() {
+            let hop = self.next_hops[i];
+            if criteria.prices.eligible(self.cost(criteria, &hop), least) {
+                let hash = criteria.hashes.with(hop.channel, hash);
+                self.next_hops[kept] = Eligible { hash, ..hop };
+                kept += 1;
+            }
+        }
+        self.next_hops.truncate(kept);
+        self.next_hops[first..].sort_by_key(|hop| hop.hash);
+        let weight = |hop: &Eligible| fabric.weights().by_channel()[hop.channel.index()];
+        self.next_hops[first..].windows(2).all(|w| weight(&w[0]) == weight(&w[1]))
+    }
+
+    /// The choices of a switch over the next hops that were appended for it.
+    fn choices(&mut self, criteria: &Criteria, first: usize) -> TargetChoices {
+        if criteria.descents.is_some() {
+            self.next_hops[first..].iter_mut().for_each(|hop| hop.hash = criteria.hashes.of(hop.channel));
+        }
+        let next_hops = &self.next_hops[first..];
+        let cost = next_hops.iter().map(|hop| self.cost(criteria, hop)).min().unwrap_or(0);
+        let least = next_hops.iter().map(|hop| hop.positions.0).min().unwrap_or(Rule::END);
+        let most = next_hops.iter().map(|hop| hop.positions.1).max().unwrap_or(Rule::END);
+        let ahead = |hop: &Eligible| self.at[hop.to.index()].map_or(0, |ahead| ahead.hops);
+        let hops = 1 + next_hops.first().map_or(0, ahead);
+        let (first, len) = (first as u32, next_hops.len() as u32);
+        TargetChoices { violations: 0, hops, cost, positions: (least, most), first, len, alike: 0 }
+    }
+
+    /// Notes what is assigned by.
+    fn sum_up(&mut self, dag: &MinimalDag) {
         self.briefs.clear();
         if self.everywhere {
             let brief = |&switch: &SwitchId| {

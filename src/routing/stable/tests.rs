@@ -40,6 +40,44 @@ fn without_a_rule_all_ways_are_minimal_and_counted() {
     }
 }
 
+/// A walk turned from one switch to others with the same neighbours takes the paths of a new walk to each.
+#[test]
+fn paths_to_twins_are_those_to_each_alone() {
+    let tree = FatTree { k: 8, levels: 3, down: None, cas: None }.build().unwrap();
+    let damaged = fail_links(&tree, 3, 1).unwrap();
+    let slow = slow_links(&tree, 3, 2).unwrap();
+    let mut turned = 0;
+    for (name, f) in small_members().into_iter().chain([("tree", tree), ("damaged", damaged), ("slow", slow)])
+    {
+        let hops = Hops::new(&f).unwrap();
+        let criteria = Criteria::new(&f, &hops);
+        let targets: Vec<SwitchId> = f.switch_ids().collect();
+        let lists: Vec<Vec<SwitchId>> = in_chunks(twins(&f, &targets)).concat();
+        let rank = up_down_rank(&f, SwitchId(0));
+        for rule in [Rule::Any, Rule::OneVl(rank.clone()), Rule::FirstTurnFree(rank)] {
+            let with_sets = RuleWithSets::new(&rule, None);
+            let new = || StableWalk::new(&f, with_sets, Lookahead::Every, &criteria);
+            let mut walk = new();
+            for_each_twin_here(&f, &hops, &lists, Lists::All, |dag, twin| {
+                let target_hash = mix(f.switch(dag.target).guid.0);
+                let mut alone = new();
+                walk.turn_to(dag, twin, target_hash);
+                alone.turn_to(dag, None, target_hash);
+                turned += usize::from(twin.is_some());
+                for (end, _) in ends_on(&f, dag.target) {
+                    let descent = criteria.descents.as_ref().map_or(&[][..], |d| d.of(end.lid));
+                    let destination = Destination { hash: hash_of(end, 0), target_hash, descent };
+                    walk.choose(dag, destination);
+                    alone.choose(dag, destination);
+                    let paths = |walk: &StableWalk<'_>| walk.paths().outward().collect::<Vec<_>>();
+                    assert_eq!(paths(&walk), paths(&alone), "{name} {:?}", dag.target);
+                }
+            });
+        }
+    }
+    assert!(turned > 100, "{turned}");
+}
+
 /// A complete graph in which each pair of switches has three cables, one of them at half the rate.
 #[test]
 fn parallel_channels_share_by_their_rates() {

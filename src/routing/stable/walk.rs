@@ -69,12 +69,20 @@ impl<'a> StableWalk<'a> {
 
     /// Turns to the target of a DAG.
     ///
+    /// - `twin`: the last target, if it has the same neighbours.
     /// - `hash`: of the target.
-    pub(super) fn turn_to(&mut self, dag: &MinimalDag, hash: u64) {
+    pub(super) fn turn_to(&mut self, dag: &MinimalDag, twin: Option<SwitchId>, hash: u64) {
         self.paths.target = dag.target;
         let fabric = self.paths.fabric;
         match self.lookahead {
-            Lookahead::Every => self.common.learn(fabric, self.rule, self.criteria, dag, hash),
+            Lookahead::Every => {
+                let common = &mut self.common;
+                let is_known =
+                    twin.is_some_and(|twin| common.learn_twin(self.rule, self.criteria, dag, twin));
+                if !is_known {
+                    common.learn(fabric, self.rule, self.criteria, dag, hash);
+                }
+            }
             Lookahead::LastOption => self.common.forget(fabric),
         }
         self.assigned = 0;

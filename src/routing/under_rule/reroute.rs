@@ -85,7 +85,8 @@ impl<X: Copy + Default> Paths<'_, X> {
         let mut open = Levels::new();
         open.push(0, from);
         while let Some((price, s)) = open.pop() {
-            if usize::from(prices[s.index()]) < price {
+            // Paths end at the target.
+            if usize::from(prices[s.index()]) < price || s == self.target {
                 continue;
             }
             let adds = self.adds(s, from);
@@ -176,6 +177,12 @@ mod tests {
                 }
                 for from in f.switch_ids().filter(|&s| s != dag.target) {
                     let path = paths.legal_path(&rule, from);
+                    // What the target itself took as another destination was routed to does not count.
+                    let prices = paths.prices_from(from);
+                    for (channel, _) in f.channels().out(dag.target) {
+                        paths.paths[dag.target.index()].channel = channel;
+                        assert_eq!(prices, paths.prices_from(from), "{name}: {from:?}");
+                    }
                     let adds = |&c: &ChannelId| paths.adds(f.channels().get(c).from, from)(c).unwrap();
                     let ours = path.as_ref().map(|path| path.iter().map(adds).sum::<u16>());
                     let most = ours.map_or(6, usize::from);
