@@ -388,3 +388,40 @@ fn shortest_cycle<I: Iterator<Item = usize>>(component: &[usize], after: &impl F
     }
     best
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+
+    use super::Graph;
+
+    /// Whatever the number of lanes, and so the width of a cell: what was recorded is there, and nothing else.
+    #[test]
+    fn cells_hold_what_was_recorded() {
+        let mut dice = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        for lanes in 1..=15 {
+            let turns = 50;
+            let graph = Graph::new(lanes, turns, 1);
+            let mut expected = vec![0_u16; turns * lanes];
+            for _ in 0..40 {
+                let (turn, to) = (dice.random_range(0..turns), dice.random_range(0..lanes) as u8);
+                let cell = graph.cell(turn, to);
+                let vls = dice.random_range(0..1_u32 << lanes) as u16;
+                graph.depend(cell, vls);
+                expected[cell] |= vls;
+            }
+            let graph = graph.clone();
+            assert!((0..expected.len()).all(|cell| graph.wait(cell) == expected[cell]), "{lanes} lanes");
+            for range in [0..expected.len(), 3 * lanes..20 * lanes, 7 * lanes..8 * lanes] {
+                let mut found = vec![0_u16; range.len()];
+                graph.for_each_cell(range.clone(), u64::MAX, |cell, vls| found[cell] = vls);
+                assert_eq!(found, expected[range.clone()], "{lanes} lanes");
+                let highest = lanes - 1;
+                let mut found = vec![0_u16; range.len()];
+                graph.for_each_cell(range.clone(), graph.each() << highest, |cell, vls| found[cell] = vls);
+                let of_highest = expected[range].iter().map(|vls| vls & 1 << highest);
+                assert!(of_highest.eq(found), "{lanes} lanes");
+            }
+        }
+    }
+}

@@ -160,18 +160,20 @@ mod tests {
 
     use super::UsedChannels;
 
-    /// The same, port by port, over switches of 4 or 6 ports; no channel leaves by port 1.
+    /// The same, port by port, over switches of 4 or 16 ports; no channel leaves by port 1.
     #[test]
     fn each_port_has_the_lids_whose_entries_name_it() {
         let mut dice = rand_chacha::ChaCha8Rng::seed_from_u64(1);
         for tile in [1, 2, 3, 64] {
-            let (switches, ports) = (150, |s: usize| 0..[4, 6, 4][s % 3]);
+            let (switches, ports) = (150, |s: usize| 0..[4, 16, 4][s % 3]);
             let mut used = UsedChannels::new(switches, tile);
-            for lids in [1, 2, 63, 64, 5] {
+            for (lids, more) in [(1, 0), (2, 0), (64, 0), (63, 21), (64, 21), (5, 1), (33, 0)] {
                 let mut column = || -> Vec<u8> {
-                    (0..switches).map(|_| [0, 1, 2, 3, 4, 5, 255][dice.random_range(0..7)]).collect()
+                    (0..switches)
+                        .map(|_| [dice.random_range(0..18), 255][dice.random_range(0..9) / 8])
+                        .collect()
                 };
-                let columns: Vec<_> = (0..lids + lids / 3).map(|i| (i % lids, column())).collect();
+                let columns: Vec<_> = (0..lids + more).map(|i| (i % lids, column())).collect();
                 let slices: Vec<(usize, &[u8])> =
                     columns.iter().map(|(lid, column)| (*lid, &column[..])).collect();
                 used.read(switches, &slices, |s| {
@@ -192,6 +194,17 @@ mod tests {
                     all = used.range(s).end;
                 }
                 assert_eq!(used.all().len(), all);
+                for channel in used.all().iter().filter(|c| (c.to as usize) < switches) {
+                    let mut found: Vec<(usize, u64)> = Vec::new();
+                    used.ahead(channel, |place, ahead, lids| {
+                        assert_eq!(lids, channel.lids & ahead.lids);
+                        found.push((place, lids));
+                    });
+                    found.sort_unstable();
+                    let next = used.range(channel.to as usize);
+                    let all = next.map(|place| (place, channel.lids & used.all()[place].lids));
+                    assert_eq!(found, all.filter(|(_, lids)| *lids != 0).collect::<Vec<_>>());
+                }
                 used.keep(1);
                 assert!(used.all().iter().all(|c| c.lids <= 1));
             }
