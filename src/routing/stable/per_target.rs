@@ -29,7 +29,7 @@ pub(super) struct Destination<'a> {
 #[inline(always)]
 pub(super) fn ending(of_channel: u64, channel: ChannelId, destination: Destination<'_>) -> (u64, u64) {
     let hash = mix(of_channel ^ destination.hash);
-    let is_marked = destination.descent.iter().any(|&marked| marked == channel);
+    let is_marked = destination.descent.contains(&channel);
     let here = if is_marked { 0 } else { 1 + (hash >> (65 - ENDING_BITS)) };
     (here, hash)
 }
