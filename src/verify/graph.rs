@@ -105,7 +105,7 @@ impl Graph {
     /// Records that packets on the first channel of a turn, on any VL in `from`, wait for the
     /// cell's VL of the second.
     pub(super) fn depend(&self, cell: usize, from: u16) {
-        debug_assert!(u32::from(from) >> (1 << self.width) == 0, "VLs beyond the lanes");
+        assert!(u32::from(from) >> (1 << self.width) == 0, "no packet is on a VL beyond the lanes");
         let (word, shift) = self.place(cell);
         let (word, bits) = (&self.waits[word], u64::from(from) << shift);
         // They are nearly always set already; then this only reads.

@@ -208,8 +208,8 @@ pub fn verify(fabric: &Fabric, routes: &Routes) -> Verdict {
 /// tables treat differently, spread over all cores. If all paths are minimal and no SL depends on
 /// more of the sender than its switch, 64 LIDs are processed together, and the channels and turns
 /// that they share only once: about one to three nanoseconds per (LID, switch). O(D x end ports)
-/// more if SLs depend on the source end port. In addition, at most O(D / 64 x levels x C) for distances. Memory: 1 + 2
-/// VLs bytes for each of the S d^2 turns, and O(S) per thread.
+/// more if SLs depend on the source end port. In addition, at most O(D / 64 x levels x C) for distances. Memory: a byte
+/// and VLs times VLs bits for each of the S d^2 turns, with the VLs rounded up to a power of two, and O(S) per thread.
 pub fn verify_with(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Verdict {
     verify_in(fabric, routes, policy, Sizes::default())
 }

@@ -172,23 +172,22 @@ impl<T: Send> Expected<T> {
                 let twins = lists.next().expect("one list for each DAG");
                 split.each(dag, |channel, share| flow[channel.index()] += share);
                 let alike = twins.len() as u64;
-                dag.all_next_hops()
-                    .for_each(|hop| load[hop.channel.index()] += alike * flow[hop.channel.index()]);
+                let next_hops = || dag.all_next_hops().map(|hop| hop.channel.index());
+                next_hops().for_each(|c| load[c] += alike * flow[c]);
                 seen.push((twins[0].place, see(dag.target, &flow)));
                 for twin in &twins[1..] {
-                    let exchange = |flow: &mut [u64]| {
-                        let exchanged = twins[0].exchanged(twin, fabric);
-                        exchanged.for_each(|(a, b)| flow.swap(a.index(), b.index()));
-                    };
-                    let exchanged = || twins[0].exchanged(twin, fabric).flat_map(|(a, b)| [a, b]);
-                    exchanged().for_each(|c| load[c.index()] -= flow[c.index()]);
+                    let exchanged: Vec<(usize, usize)> = twins[0].exchanged(twin, fabric).collect();
+                    for &(a, b) in &exchanged {
+                        load[a] = load[a] + flow[b] - flow[a];
+                        load[b] = load[b] + flow[a] - flow[b];
+                    }
+                    let exchange = |flow: &mut [u64]| exchanged.iter().for_each(|&(a, b)| flow.swap(a, b));
                     exchange(&mut flow);
-                    exchanged().for_each(|c| load[c.index()] += flow[c.index()]);
                     seen.push((twin.place, see(twin.switch, &flow)));
                     exchange(&mut flow);
                 }
                 // Few channels lead to one target: they are cleared one by one.
-                dag.all_next_hops().for_each(|hop| flow[hop.channel.index()] = 0);
+                next_hops().for_each(|c| flow[c] = 0);
             });
             (load, seen)
         };

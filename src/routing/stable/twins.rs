@@ -36,15 +36,11 @@ impl Twin {
         (surroundings, Self { place, switch, out })
     }
 
-    /// The channels that change places where this switch and its twin do.
-    pub(super) fn exchanged(
-        &self,
-        other: &Self,
-        fabric: &Fabric,
-    ) -> impl Iterator<Item = (ChannelId, ChannelId)> {
-        let reverse = |id: ChannelId| fabric.channels().get(id).reverse;
+    /// The numbers of the channels that change places where this switch and its twin do.
+    pub(super) fn exchanged(&self, other: &Self, fabric: &Fabric) -> impl Iterator<Item = (usize, usize)> {
+        let reverse = |id: ChannelId| fabric.channels().get(id).reverse.index();
         let out = self.out.iter().zip(&other.out);
-        out.flat_map(move |(&a, &b)| [(a, b), (reverse(a), reverse(b))])
+        out.flat_map(move |(&a, &b)| [(a.index(), b.index()), (reverse(a), reverse(b))])
     }
 }
 

@@ -70,7 +70,7 @@ impl<'a> Mixture<'a> {
     ///
     /// Cost, with D LIDs, S switches and k states: O(D S k) bytes to compare entries, and O(S k^2) for each LID
     /// and each group of SLs that the rows treat differently; once for LIDs of a switch with the same entries.
-    /// On all cores. Memory: 2 bytes for each turn and group of SLs, and 2 VLs bytes for each turn.
+    /// On all cores. Memory: 2 bytes for each turn and group of SLs, and VLs times VLs bits for each turn.
     pub fn new(fabric: &'a Fabric, sls: &'a SenderSls, states: &[&'a InForce]) -> Self {
         let mixing = Mixing::new(fabric, sls, states, None);
         let graph = mixing.graph(mixing.rows.lanes);
