@@ -403,14 +403,8 @@ pub(super) fn for_each_target_here(
     lists: Lists,
     mut visit: impl FnMut(&MinimalDag),
 ) {
-    if let Some(all) = hops.dags(fabric) {
-        return targets.iter().for_each(|t| visit(&all[t.index()]));
-    }
-    let mut dags = Vec::new();
-    for targets in targets.chunks(CHUNK) {
-        build(&mut dags, fabric, hops, targets, lists);
-        dags.iter().for_each(&mut visit);
-    }
+    let alone: Vec<Vec<SwitchId>> = targets.iter().map(|&target| vec![target]).collect();
+    for_each_twin_here(fabric, hops, &alone, lists, |dag, _| visit(dag));
 }
 
 /// As [`for_each_target_here`] for lists of switches with the same neighbours each: a DAG is built for the first of each

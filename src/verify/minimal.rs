@@ -236,6 +236,7 @@ impl Minimal {
                 }
                 let turn = plan.turn(channel.to as usize, 0, channel.in_port);
                 self.used.ahead(&channel, |ahead, next, lids| {
+                    // The VLs of all turns of a large tree are more than the caches hold.
                     let vl = if lanes == 1 { 0 } else { vls[turn + usize::from(next.out)] };
                     self.held[ahead * lanes + usize::from(vl)] |= lids;
                     let cell = plan.graph.cell(usize::from(next.out), vl) as u16;

@@ -144,10 +144,11 @@ impl PerTarget {
                 continue;
             };
             self.everywhere &= violations == 0;
+            let cost = self.least_cost(criteria, first);
             if criteria.descents.is_none() {
-                self.everywhere &= self.keep_eligible(fabric, criteria, first, hash);
+                self.everywhere &= self.keep_eligible(fabric, criteria, first, cost, hash);
             }
-            let mut choices = TargetChoices { violations, ..self.choices(criteria, first) };
+            let mut choices = TargetChoices { violations, ..self.choices(criteria, first, cost) };
             choices.alike = index as u32;
             if let (Some(hop), Some(_)) = (self.next_hops.get(first), &criteria.descents) {
                 let last = self.last_to[hop.to.index()].replace(s);
@@ -192,7 +193,7 @@ impl PerTarget {
             if self.gather(rule, dag, index) != Some(0) {
                 return false;
             }
-            let new = self.choices(criteria, first);
+            let new = self.choices(criteria, first, self.least_cost(criteria, first));
             let (before, now) = self.next_hops.split_at_mut(first);
             let before = &mut before[known.first as usize..][..known.len as usize];
             let to = |hop: &Eligible| hop.to;
@@ -223,11 +224,24 @@ impl PerTarget {
         ahead.cost + criteria.prices.of(hop.channel)
     }
 
+    /// The least expected load over the next hops that were appended for a switch.
+    fn least_cost(&self, criteria: &Criteria, first: usize) -> u64 {
+        self.next_hops[first..].iter().map(|hop| self.cost(criteria, hop)).min().unwrap_or(0)
+    }
+
     /// Of the next hops that were appended for a switch, keeps those with nearly the least expected load, by their hash.
     ///
+    /// - `least`: the [least](Self::least_cost).
+    ///
     /// Returns whether they can take turns evenly: channels of unlike rates cannot.
-    fn keep_eligible(&mut self, fabric: &Fabric, criteria: &Criteria, first: usize, hash: u64) -> bool {
-        let least = self.next_hops[first..].iter().map(|hop| self.cost(criteria, hop)).min().unwrap_or(0);
+    fn keep_eligible(
+        &mut self,
+        fabric: &Fabric,
+        criteria: &Criteria,
+        first: usize,
+        least: u64,
+        hash: u64,
+    ) -> bool {
         let mut kept = first;
         for i in first..self.next_hops.len() {
             let hop = self.next_hops[i];
@@ -244,12 +258,13 @@ impl PerTarget {
     }
 
     /// The choices of a switch over the next hops that were appended for it.
-    fn choices(&mut self, criteria: &Criteria, first: usize) -> TargetChoices {
+    ///
+    /// - `cost`: the [least](Self::least_cost) over them.
+    fn choices(&mut self, criteria: &Criteria, first: usize, cost: u64) -> TargetChoices {
         if criteria.descents.is_some() {
             self.next_hops[first..].iter_mut().for_each(|hop| hop.hash = criteria.hashes.of(hop.channel));
         }
         let next_hops = &self.next_hops[first..];
-        let cost = next_hops.iter().map(|hop| self.cost(criteria, hop)).min().unwrap_or(0);
         let least = next_hops.iter().map(|hop| hop.positions.0).min().unwrap_or(Rule::END);
         let most = next_hops.iter().map(|hop| hop.positions.1).max().unwrap_or(Rule::END);
         let ahead = |hop: &Eligible| self.at[hop.to.index()].map_or(0, |ahead| ahead.hops);
