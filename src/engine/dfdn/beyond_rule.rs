@@ -206,10 +206,10 @@ impl How<'_> {
         let &Self { order, labels, by, effort, trees } = self;
         let ascent = Ascent { order, labels, vls, trees: &trees.trees };
         let rule = refit(task.fabric, task.hops, ascent, effort, &mut forwarding)?;
-        if effort.load > 0 {
-            objective.relieve(&rule, by, &mut forwarding);
-        }
-        let measured = objective.measure(&forwarding);
+        let measured = match effort.load {
+            0 => objective.measure(&forwarding),
+            _ => objective.relieve(&rule, by, &mut forwarding),
+        };
         // Paths of the tree may be illegal now.
         let candidate =
             Candidate { rule, refinement: Refinement::Fitted, tree_reserved: false, ..candidate.clone() };

@@ -309,6 +309,11 @@ fn is_nearly_as_good(price: f64) -> bool {
     price <= as_good() + STABLE_LOST
 }
 
+/// Whether tables as good as those of P-SSSP would not [outdo](Priced::outdoes) stable ones.
+fn lasts_well(price: f64, detours: f64) -> bool {
+    price <= as_good() + STABILITY && paid(price, detours) <= as_good() + STABLE_LOST
+}
+
 /// The price of tables if a detour counts once: what they cost in bandwidth and VLs.
 fn paid(price: f64, detours: f64) -> f64 {
     price - (DETOURS - 1.0) * detours
@@ -378,7 +383,7 @@ impl Priced {
 
     /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.
     fn lasts_well(&self) -> bool {
-        self.price <= as_good() + STABILITY && paid(self.price, self.detours) <= as_good() + STABLE_LOST
+        lasts_well(self.price, self.detours)
     }
 
     /// Whether one SL loses more bandwidth than it may by default.

@@ -143,22 +143,40 @@ impl<'a> Objective<'a> {
     }
 
     /// Moves routes off the hottest channels of tables under a rule: of stable ones only until these are no
-    /// hotter than with P-SSSP, so that few entries move. With `balance stable` there are no others to choose from, so
-    /// where these lose more bandwidth than [`STABLE_LOST`], the load gets level once more.
+    /// hotter than with P-SSSP, so that few entries move. Returns what they come to.
     ///
-    /// Cost: that of [`relieve`], with bounded tries.
-    pub(super) fn relieve(&self, rule: &Rule, by: BalanceBy, forwarding: &mut Forwarding) {
+    /// Cost: that of [`relieve`], with bounded tries, and of [`quick_bisection`].
+    pub(super) fn relieve(&self, rule: &Rule, by: BalanceBy, forwarding: &mut Forwarding) -> Measured {
         let goal = match by {
             BalanceBy::ExpectedLoad => self.reference.load,
             BalanceBy::Load => 0,
         };
         self.move_routes(relief(self.task.fabric, goal), rule, forwarding);
-        let level = matches!(by, BalanceBy::ExpectedLoad) && self.task.settings.balance == Balance::Stable;
-        if level && forwarding.complete && self.lost(&self.measure(forwarding)) > STABLE_LOST {
-            let relief = relief(self.task.fabric, 0);
-            let relief = Relief { hot: Hot::AboveMean, tries: LEVELLING * relief.tries, ..relief };
-            self.move_routes(relief, rule, forwarding);
+        self.measure(forwarding)
+    }
+
+    /// Makes the load of stable tables level. That is only done with `balance stable`, where there are no others to choose
+    /// from, and where these lose more bandwidth than [`STABLE_LOST`]. Returns what they come to.
+    ///
+    /// - `measured`: the tables as they are.
+    ///
+    /// Cost: [`LEVELLING`] times that of [`relieve`], and that of [`quick_bisection`].
+    pub(super) fn level(
+        &self,
+        rule: &Rule,
+        by: BalanceBy,
+        measured: Measured,
+        forwarding: &mut Forwarding,
+    ) -> Measured {
+        let there_are_others =
+            matches!(by, BalanceBy::Load) || self.task.settings.balance != Balance::Stable;
+        if there_are_others || self.lost(&measured) <= STABLE_LOST {
+            return measured;
         }
+        let relief = relief(self.task.fabric, 0);
+        let relief = Relief { hot: Hot::AboveMean, tries: LEVELLING * relief.tries, ..relief };
+        self.move_routes(relief, rule, forwarding);
+        self.measure(forwarding)
     }
 
     /// As [`relieve`](Self::relieve), until the hottest channel carries no more than so many routes, or no more than

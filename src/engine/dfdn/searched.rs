@@ -332,15 +332,18 @@ fn several_sls_plan(
         candidate.lookahead = Lookahead::LastOption;
         let plain = candidate.route(task, by, NoLegalPath::Break);
         let mut relieved = plain.clone();
-        objective.relieve(&candidate.rule, by, &mut relieved);
-        let tables = |forwarding: Forwarding| {
+        let measured = objective.relieve(&candidate.rule, by, &mut relieved);
+        let measured = objective.level(&candidate.rule, by, measured, &mut relieved);
+        let tables = |forwarding: Forwarding, measured: Measured| {
             let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
-            let measured = objective.measure(&forwarding);
             let price = objective.price(&measured, lanes.vls, lanes.sls);
             Ok((price, lanes, forwarding, candidate.clone(), measured))
         };
         // Paths that moved may need more VLs or SLs than there are.
-        tables(relieved).or_else(|_: LanesError| tables(plain))
+        tables(relieved, measured).or_else(|_: LanesError| {
+            let measured = objective.measure(&plain);
+            tables(plain, measured)
+        })
     });
     type Tried = Result<(f64, Lanes, Forwarding, Candidate, Measured), LanesError>;
     let tried: Vec<Tried> = tried.collect();
@@ -389,8 +392,8 @@ impl Trial {
         candidate: Candidate,
         mut forwarding: Forwarding,
     ) -> Self {
-        objective.relieve(&candidate.rule, by, &mut forwarding);
-        Self { candidate, measured: objective.measure(&forwarding), forwarding, trees: None }
+        let measured = objective.relieve(&candidate.rule, by, &mut forwarding);
+        Self { candidate, measured, forwarding, trees: None }
     }
 }
 
@@ -437,11 +440,12 @@ impl Judged {
         self.trial.is_err() && self.has_tree && !self.exceeds
     }
 
-    /// With its plan. Where that has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of
+    /// With its plan; the load of stable tables gets [level](Objective::level) now. Where the plan has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of
     /// its order is not among those that are `reserved` elsewhere. On large fabrics another one gets labels around the tree
     /// meanwhile, as no search has done that.
     fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
-        let Ok(Trial { candidate, forwarding, measured, trees }) = self.trial else { return vec![self] };
+        let Ok(Trial { candidate, mut forwarding, measured, trees }) = self.trial else { return vec![self] };
+        let measured = objective.level(&candidate.rule, by, measured, &mut forwarding);
         let under_rule = UnderRule::new(objective, by, &candidate, forwarding, measured, trees);
         let plan = under_rule.beyond(objective, by);
         let has_tree = plan.plan.serves_multicast();

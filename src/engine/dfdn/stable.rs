@@ -17,7 +17,7 @@ use super::orders::stable;
 use super::tuning::{
     DETOURS, STABLE_BROKEN, STABLE_LABEL_ROUNDS, STABLE_LABEL_VLS, STABLE_LOST, STABLE_TARGETS,
 };
-use super::{Priced, is_nearly_as_good};
+use super::{Priced, is_nearly_as_good, lasts_well};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
@@ -96,7 +96,9 @@ pub(super) fn first_or_better(
     Ok(first)
 }
 
-/// Plans for stable tables: the first one that [lasts well](Priced::lasts_well), else the cheapest.
+/// The plan for stable tables: the first ones that [last well](Priced::lasts_well), else the cheapest. They are compared before
+/// their load gets [level](Objective::level), as that takes long. As long as a plan costs more than the next ones, as they are,
+/// these get theirs too.
 ///
 /// # Errors
 /// Why there is none, in words: the first reason.
@@ -106,17 +108,39 @@ pub(super) fn lasting_plan(
     limit: f64,
 ) -> Result<Priced, String> {
     let mut best: Result<Priced, String> = Err(NO_RULE.to_owned());
+    let mut others: Vec<Relieved> = Vec::new();
     for found in tables {
-        let plan = found.and_then(|stable| stable.relieved(objective).plan(objective, limit));
-        best = match (plan, best) {
-            (Ok(plan), _) if plan.lasts_well() => return Ok(plan),
-            (Ok(new), Ok(old)) if old.price <= new.price => Ok(old),
-            (Ok(new), _) => Ok(new),
-            (Err(_), old @ Ok(_)) => old,
-            (Err(new), Err(old)) => Err(if old == NO_RULE { new } else { old }),
+        let plan = match found.map(|stable| stable.relieved(objective)) {
+            Ok(relieved) if relieved.lasts_well() => relieved.plan(objective, limit),
+            Ok(relieved) => {
+                others.push(relieved);
+                continue;
+            }
+            Err(why_not) => Err(why_not),
         };
+        if plan.as_ref().is_ok_and(Priced::lasts_well) {
+            return plan;
+        }
+        best = cheaper(best, plan);
+    }
+    others.sort_by(|a, b| a.price.total_cmp(&b.price));
+    for relieved in others {
+        if best.as_ref().is_ok_and(|best| best.price <= relieved.price) {
+            break;
+        }
+        best = cheaper(best, relieved.plan(objective, limit));
     }
     best
+}
+
+/// The plan that costs less, or the first reason why there is none.
+fn cheaper(best: Result<Priced, String>, other: Result<Priced, String>) -> Result<Priced, String> {
+    match (best, other) {
+        (Ok(best), Ok(other)) if best.price <= other.price => Ok(best),
+        (_, Ok(other)) => Ok(other),
+        (Ok(best), Err(_)) => Ok(best),
+        (Err(first), Err(other)) => Err(if first == NO_RULE { other } else { first }),
+    }
 }
 
 /// Stable tables whose hot channels were relieved.
@@ -133,8 +157,7 @@ impl Stable {
     /// paths in place of them.
     pub(super) fn relieved(self, objective: &Objective<'_>) -> Relieved {
         let Self { candidate, mut forwarding } = self;
-        objective.relieve(&candidate.rule, BY, &mut forwarding);
-        let measured = objective.measure(&forwarding);
+        let measured = objective.relieve(&candidate.rule, BY, &mut forwarding);
         let price = objective.price(&measured, candidate.rule.vls(), 1);
         Relieved { candidate, forwarding, measured, price }
     }
@@ -151,13 +174,19 @@ impl Relieved {
         is_nearly_as_good(self.price)
     }
 
-    /// The plan, once these tables are chosen: the hottest channels are relieved of a few routes more. It reserves the tree
-    /// where multicast needs it.
+    /// Whether tables as good as those of P-SSSP would not outdo these.
+    fn lasts_well(&self) -> bool {
+        lasts_well(self.price, self.detours())
+    }
+
+    /// The plan, once these tables are chosen: the load gets [level](Objective::level), or the hottest channels are relieved
+    /// of a few routes more. It reserves the tree where multicast needs it.
     ///
     /// # Errors
     /// Why tables around the tree do not fit, in words.
     pub(super) fn plan(self, objective: &Objective<'_>, limit: f64) -> Result<Priced, String> {
-        let plan = |Self { candidate, forwarding, measured, .. }: Self| {
+        let plan = |Self { candidate, mut forwarding, measured, .. }: Self| {
+            let measured = objective.level(&candidate.rule, BY, measured, &mut forwarding);
             let (forwarding, measured) = objective.relieve_few(&candidate.rule, forwarding, measured, 0);
             let remark = "a failed link changes few tables (balance stable)".to_owned();
             one_sl(objective, &candidate, forwarding, measured, vec![remark], None)

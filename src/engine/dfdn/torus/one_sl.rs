@@ -6,7 +6,7 @@ use crate::engine::dfdn::beyond_rule::{for_detours, is_small_enough, labels};
 use crate::engine::dfdn::build::{Multicast, one_sl_lanes, plan};
 use crate::engine::dfdn::candidates::BalanceBy;
 use crate::engine::dfdn::estimate::Budget;
-use crate::engine::dfdn::objective::Objective;
+use crate::engine::dfdn::objective::{Measured, Objective};
 use crate::engine::dfdn::tuning::{AROUND_WORK, COMPARED_PAIRS, ONE_SL_VLS};
 use crate::engine::{Balance, Prefer, Task};
 use crate::lanes::Lanes;
@@ -62,14 +62,15 @@ impl<'a> Torus<'a> {
         }
         let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
         let (mut routes, cuts, rule) = best?;
-        objective.relieve(&rule, BalanceBy::Load, &mut routes);
+        let measured = objective.relieve(&rule, BalanceBy::Load, &mut routes);
         let (rule, trees) = self.with_trees(rule, &cuts, &routes);
-        let plain = self.with_one_sl(objective, routes.clone(), &rule, &trees);
+        let plain = self.with_one_sl(objective, (routes.clone(), measured), &rule, &trees);
         let straight = || {
             let Rule::Ordered { order, labels } = &rule else { return None };
             let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
             let rule = refit(fabric, hops, ascent, self.effort(), &mut routes)?;
-            Some(self.with_one_sl(objective, routes, &rule, &trees))
+            let measured = objective.measure(&routes);
+            Some(self.with_one_sl(objective, (routes, measured), &rule, &trees))
         };
         let has_more = plain.detours > least && is_small_enough(fabric);
         let straight = has_more.then(straight).flatten().filter(|straight| straight.price < plain.price);
@@ -125,12 +126,11 @@ impl<'a> Torus<'a> {
     fn with_one_sl(
         &self,
         objective: &Objective<'a>,
-        routes: Forwarding,
+        (routes, measured): (Forwarding, Measured),
         rule: &Rule,
         trees: &McastTrees,
     ) -> Priced {
         let Task { fabric, limits, .. } = self.task;
-        let measured = objective.measure(&routes);
         let largest = routes.largest_load();
         let how = "no path takes the three steps of a ring's cut";
         let remark = self.in_words((1, rule.vls()), routes.nonminimal_share(), how);
