@@ -15,7 +15,7 @@ use super::tuning::{
 use crate::engine::Task;
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::Lanes;
-use crate::multicast::{KnownOrder, McastTrees, mcast_trees};
+use crate::multicast::{KnownOrder, McastTrees, given_tree, mcast_trees};
 use crate::ordering::{Labels, VirtualChannelOrder};
 use crate::routing::{Ascent, Effort, Forwarding, NoLegalPath, complete, refit};
 use crate::tables::Sl2Vl;
@@ -86,7 +86,8 @@ impl<'a> UnderRule<'a> {
 }
 
 /// Tables under a rule that leaves some pairs without a minimal path: these take paths [beyond](complete) it, on as many VLs or
-/// one more, beside a multicast tree that fits with the paths under the rule. `None` where that does not succeed.
+/// one more, beside a multicast tree that fits with the paths under the rule. Where there is none, the tree of the order serves,
+/// and some of its turns get other labels. `None` where that does not succeed.
 ///
 /// Cost: that of routing, of [`mcast_trees`], and of [`complete`], twice at most.
 pub(super) fn completed(
@@ -102,9 +103,9 @@ pub(super) fn completed(
     broken.broken.iter().for_each(|&(s, lid)| legal.clear(s, lid));
     let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &candidate.rule, limits);
     let known = KnownOrder { lanes, trees: vec![candidate.tree().clone()], suffices: false };
-    let trees = mcast_trees(fabric, hops, &legal, &mut sl2vl, &path_sl, Some(&known));
+    let mut trees = mcast_trees(fabric, hops, &legal, &mut sl2vl, &path_sl, Some(&known));
     if !trees.serve_default() {
-        return None;
+        trees = given_tree(fabric, &candidate.tree().channels_down(fabric), u16::MAX);
     }
     let labels = labels(fabric, &sl2vl);
     let least = least_vls(candidate);
