@@ -109,9 +109,10 @@ pub(super) fn completed(
     }
     let labels = labels(fabric, &sl2vl);
     let least = least_vls(candidate);
+    let work = COMPLETE_WORK / (fabric.channels().len() / fabric.num_switches()).max(1) as u64;
     let on = |vls| {
         let ascent = Ascent { order: &known.lanes, labels: &labels, vls, trees: &trees.trees };
-        complete(fabric, hops, ascent, COMPLETE_WORK, &broken)
+        complete(fabric, hops, ascent, work, &broken)
     };
     let either = least..=limits.vls.min(least + 1);
     let (rule, forwarding) = match Budget::searches_are_cheap(fabric) {

@@ -168,8 +168,7 @@ impl<'a> Objective<'a> {
         measured: Measured,
         forwarding: &mut Forwarding,
     ) -> Measured {
-        let there_are_others =
-            matches!(by, BalanceBy::Load) || self.task.settings.balance != Balance::Stable;
+        let there_are_others = matches!(by, BalanceBy::Load) || self.task.settings.balance != Balance::Stable;
         if there_are_others || self.lost(&measured) <= STABLE_LOST {
             return measured;
         }

@@ -1,6 +1,7 @@
 //! Paths for switches whose own violate the rule.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 use super::graph::Graph;
 use super::{Ascent, Tables, To, destinations, follow};
@@ -10,8 +11,9 @@ use crate::routing::demand::Demand;
 use crate::routing::under_rule::Forwarding;
 use crate::routing::{Hops, adapters_by_switch};
 
-/// Gives a legal path to each switch whose own violates the rule, destination by destination. Returns the rule that all paths
-/// obey then, and the tables; the trees keep free of cycles with any paths that obey it. `None` where some switch finds no
+/// Gives a legal path to each switch whose own violates the rule, destination by destination: those first to which the most paths
+/// are wanted, as they are the hardest. Where one fails, all begins anew with it as the first, once for each. Returns the rule
+/// that all paths obey then, and the tables; the trees keep free of cycles with any paths that obey it. `None` where some switch finds no
 /// path, or a tree does not fit beside the legal paths.
 ///
 /// The switches nearest to the destination come first. Each takes the next hop with the shortest path, of several the one
@@ -24,7 +26,7 @@ use crate::routing::{Hops, adapters_by_switch};
 /// - `broken`: tables that are complete but for [`Forwarding::broken`].
 ///
 /// Cost: as [`refit`](super::refit) for the graph; then O(d H) for each broken entry, with d channels of a switch and paths
-/// of H hops, and the steps.
+/// of H hops, and the steps. A copy of the graph and of the tables each time that all begins anew.
 pub fn complete(
     fabric: &Fabric,
     hops: &Hops,
@@ -48,12 +50,23 @@ pub fn complete(
     if !ascent.trees.iter().all(|tree| graph.take_tree(tree)) {
         return None;
     }
-    let (most, mut found) = (graph.steps() + work, broken.clone());
-    for to in &leaders {
-        if let Some(without) = without.remove(&to.lid) {
-            tables.complete(to, without, &mut graph, most, &mut found)?;
+    let wanted = leaders.iter().filter_map(|to| Some((to, without.remove(&to.lid)?)));
+    let mut wanted: Vec<(&To<'_>, Vec<SwitchId>)> = wanted.collect();
+    wanted.sort_by_key(|(_, without)| Reverse(without.len()));
+    let (begin, mut left, mut failed) = (graph, work, HashSet::new());
+    let (graph, mut found) = loop {
+        let (mut graph, mut found) = (begin.clone(), broken.clone());
+        let most = graph.steps() + left;
+        let fails = wanted.iter().position(|(to, without)| {
+            tables.complete(to, without.clone(), &mut graph, most, &mut found).is_none()
+        });
+        let Some(fails) = fails else { break (graph, found) };
+        left = most.saturating_sub(graph.steps());
+        if fails == 0 || left == 0 || !failed.insert(wanted[fails].0.lid) {
+            return None;
         }
-    }
+        wanted[..=fails].rotate_right(1);
+    };
     follow(&followers, &mut found);
     found.broken.clear();
     (found.broken_pairs, found.complete) = (0, true);

@@ -25,6 +25,7 @@ const SHARES: usize = 8;
 type Branch = (u32, Vec<u32>);
 
 /// What changed since the last [`Graph::settle`].
+#[derive(Clone)]
 enum Change {
     /// So many more or fewer destinations whose packets may begin with a turn.
     Uses(u32, i32),
@@ -44,6 +45,7 @@ enum Memory {
 }
 
 /// The edges of the graph, in bits by turn.
+#[derive(Clone)]
 struct Waits<'a> {
     fabric: &'a Fabric,
     /// For the numbers of the turns.
@@ -90,6 +92,7 @@ impl Edges for Waits<'_> {
 }
 
 /// The dependencies of tables with one SL whose packets start on VL 0.
+#[derive(Clone)]
 pub(super) struct Graph<'a> {
     waits: Waits<'a>,
     order: TopologicalOrder,
