@@ -99,20 +99,17 @@ pub(super) fn completed(
     let Task { fabric, hops, limits, .. } = task;
     let lanes = candidate.rule.virtual_channel_order().filter(|_| is_small_enough(fabric))?;
     let broken = candidate.route(task, by, NoLegalPath::Break);
-    let mut legal = broken.lft.clone();
-    broken.broken.iter().for_each(|&(s, lid)| legal.clear(s, lid));
     let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &candidate.rule, limits);
     let known = KnownOrder { lanes, trees: vec![candidate.tree().clone()], suffices: false };
-    let mut trees = mcast_trees(fabric, hops, &legal, &mut sl2vl, &path_sl, Some(&known));
+    let mut trees = mcast_trees(fabric, hops, &broken.legal(), &mut sl2vl, &path_sl, Some(&known));
     if !trees.serve_default() {
         trees = given_tree(fabric, &candidate.tree().channels_down(fabric), u16::MAX);
     }
     let labels = labels(fabric, &sl2vl);
     let least = least_vls(candidate);
-    let work = COMPLETE_WORK / (fabric.channels().len() / fabric.num_switches()).max(1) as u64;
     let on = |vls| {
         let ascent = Ascent { order: &known.lanes, labels: &labels, vls, trees: &trees.trees };
-        complete(fabric, hops, ascent, work, &broken)
+        complete(fabric, hops, ascent, complete_work(fabric), &broken)
     };
     let either = least..=limits.vls.min(least + 1);
     let (rule, forwarding) = match Budget::searches_are_cheap(fabric) {
@@ -121,6 +118,11 @@ pub(super) fn completed(
     }?;
     let candidate = Candidate { rule, refinement: Refinement::Fitted, ..candidate.clone() };
     Some((candidate, forwarding, trees))
+}
+
+/// For paths that a rule leaves out.
+pub(super) fn complete_work(fabric: &Fabric) -> u64 {
+    COMPLETE_WORK / (fabric.channels().len() / fabric.num_switches()).max(1) as u64
 }
 
 /// The fewest VLs for paths beyond a rule: VL 0 is for first channels alone.
@@ -217,5 +219,50 @@ impl How<'_> {
             Candidate { rule, refinement: Refinement::Fitted, tree_reserved: false, ..candidate.clone() };
         let priced = one_sl(objective, &candidate, forwarding, measured, Vec::new(), Some(trees.clone()));
         Some((priced, measured))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Settings;
+    use crate::engine::dfdn::search::in_dimension_order;
+    use crate::engine::dfdn::tests::with_task;
+    use crate::multicast::mcast_trees;
+    use crate::topology::{Hypercube, Mesh, fail_links};
+
+    /// Dimension order of a damaged grid, completed: its VLs, the share of the pairs on detours, and whether a multicast tree
+    /// fits beside the legal paths without labels of its own.
+    fn completed_grid(fabric: &Fabric) -> Option<(u8, f64, bool)> {
+        let settings = Settings::default();
+        with_task(fabric, &settings, |task| {
+            let (objective, candidates) = (Objective::new(task), in_dimension_order(task));
+            let plain = candidates.last().unwrap();
+            let (candidate, forwarding, trees) = completed(&objective, BalanceBy::Load, plain)?;
+            assert!(forwarding.complete && trees.serve_default());
+            let broken = plain.route(task, BalanceBy::Load, NoLegalPath::Break);
+            assert!(!broken.broken.is_empty());
+            let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &plain.rule, task.limits);
+            let lanes = plain.rule.virtual_channel_order().unwrap();
+            let known = KnownOrder { lanes, trees: vec![plain.tree().clone()], suffices: false };
+            let plainly = mcast_trees(fabric, task.hops, &broken.legal(), &mut sl2vl, &path_sl, Some(&known));
+            Some((candidate.rule.vls(), forwarding.nonminimal_share(), plainly.serve_default()))
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn the_tree_gets_labels_of_its_own_where_none_fits_otherwise() {
+        let mesh = Mesh { dims: vec![16, 16], cas: 1 }.build().unwrap();
+        let (vls, detours, plainly) = completed_grid(&fail_links(&mesh, 1, 2).unwrap()).unwrap();
+        assert!(vls <= 3 && detours < 0.001 && !plainly, "{vls} VLs, {detours}, {plainly}");
+    }
+
+    /// With the destinations in the order of their numbers, some of these find no path.
+    #[test]
+    fn destinations_that_fail_come_first() {
+        let cube = Hypercube { n: 8, cas: 4 }.build().unwrap();
+        let (vls, detours, _) = completed_grid(&fail_links(&cube, 20, 1).unwrap()).unwrap();
+        assert!(vls <= 3 && detours < 0.001, "{vls} VLs, {detours}");
     }
 }

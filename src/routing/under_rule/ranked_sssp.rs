@@ -64,6 +64,13 @@ impl Forwarding {
         self.complete &= !stats.incomplete;
     }
 
+    /// The tables without the entries that violate the rule.
+    pub fn legal(&self) -> Lft {
+        let mut legal = self.lft.clone();
+        self.broken.iter().for_each(|&(s, lid)| legal.clear(s, lid));
+        legal
+    }
+
     /// Share of the adapter pairs that take a detour.
     pub fn nonminimal_share(&self) -> f64 {
         self.detours as f64 / self.pairs.max(1) as f64

@@ -2,7 +2,7 @@
 
 use super::Torus;
 use crate::engine::dfdn::Priced;
-use crate::engine::dfdn::beyond_rule::{for_detours, is_small_enough, labels};
+use crate::engine::dfdn::beyond_rule::{complete_work, for_detours, is_small_enough, labels};
 use crate::engine::dfdn::build::{Multicast, one_sl_lanes, plan};
 use crate::engine::dfdn::candidates::BalanceBy;
 use crate::engine::dfdn::estimate::Budget;
@@ -13,8 +13,9 @@ use crate::lanes::Lanes;
 use crate::multicast::{McastTrees, mcast_trees, staggered_tree};
 use crate::ordering::{Rule, StaggeredCuts, inevitable_detours};
 use crate::routing::{
-    Ascent, Effort, Forwarding, Lookahead, NoLegalPath, ranked_sssp, refit, staggered_routes,
+    Ascent, Effort, Forwarding, Lookahead, NoLegalPath, complete, ranked_sssp, refit, staggered_routes,
 };
+use crate::tables::Lft;
 
 impl<'a> Torus<'a> {
     /// Whether all pairs are to have one SL, although dimension order would take several.
@@ -44,7 +45,7 @@ impl<'a> Torus<'a> {
     /// `None` where too many pairs take detours, VLs do not suffice, or some switch finds no path around the damage.
     ///
     /// Cost: that of [`staggered_routes`] on a whole torus and of [`ranked_sssp`] on a damaged one, for each order; then of
-    /// [`refit`].
+    /// [`complete`] on a damaged one, and of [`refit`].
     pub(super) fn one_sl(&self, objective: &Objective<'a>) -> Option<Priced> {
         let Task { fabric, hops, settings, limits, .. } = self.task;
         let most = (COMPARED_PAIRS / fabric.num_switches().pow(2)).max(1);
@@ -61,9 +62,17 @@ impl<'a> Torus<'a> {
             }
         }
         let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
-        let (mut routes, cuts, rule) = best?;
+        let (mut routes, cuts, mut rule) = best?;
+        let completed = self.completed(&cuts, &rule).filter(|(_, other, _)| other.detours < routes.detours);
+        let trees = completed.map(|(fitted, other, trees)| {
+            (rule, routes) = (fitted, other);
+            trees
+        });
         let measured = objective.relieve(&rule, BalanceBy::Load, &mut routes);
-        let (rule, trees) = self.with_trees(rule, &cuts, &routes);
+        let (rule, trees) = match trees {
+            Some(trees) => (rule, trees),
+            None => self.with_trees(rule, &cuts, &routes.lft),
+        };
         let plain = self.with_one_sl(objective, (routes.clone(), measured), &rule, &trees);
         let straight = || {
             let Rule::Ordered { order, labels } = &rule else { return None };
@@ -99,15 +108,31 @@ impl<'a> Torus<'a> {
         routes.complete.then_some(routes)
     }
 
+    /// Paths around cuts on a damaged torus, those that the rule does not allow [beyond](complete) it, with multicast trees.
+    /// `None` on a whole one, and where there is no tree or some switch finds no path.
+    fn completed(&self, cuts: &StaggeredCuts, rule: &Rule) -> Option<(Rule, Forwarding, McastTrees)> {
+        let Task { fabric, hops, .. } = self.task;
+        if self.grid.is_whole() || !is_small_enough(fabric) {
+            return None;
+        }
+        let broken = ranked_sssp(fabric, hops, rule, Lookahead::Every, NoLegalPath::Break);
+        let (rule, trees) = self.with_trees(rule.clone(), cuts, &broken.legal());
+        let Rule::Ordered { order, labels } = &rule else { return None };
+        let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
+        let complete = || complete(fabric, hops, ascent, complete_work(fabric), &broken);
+        let (rule, routes) = trees.serve_default().then(complete)??;
+        Some((rule, routes, trees))
+    }
+
     /// Multicast trees beside paths around cuts, and the rule with what they change of it: on a damaged torus, turns that no
     /// path takes may get another VL.
-    fn with_trees(&self, rule: Rule, cuts: &StaggeredCuts, routes: &Forwarding) -> (Rule, McastTrees) {
+    fn with_trees(&self, rule: Rule, cuts: &StaggeredCuts, lft: &Lft) -> (Rule, McastTrees) {
         let Task { fabric, hops, limits, .. } = self.task;
         if self.grid.is_whole() {
             return (rule, staggered_tree(fabric, &self.grid, cuts));
         }
         let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &rule, limits);
-        let trees = mcast_trees(fabric, hops, &routes.lft, &mut sl2vl, &path_sl, None);
+        let trees = mcast_trees(fabric, hops, lft, &mut sl2vl, &path_sl, None);
         let Rule::Ordered { order, .. } = rule else { unreachable!("cuts have an order") };
         (Rule::Ordered { order, labels: labels(fabric, &sl2vl) }, trees)
     }
@@ -139,5 +164,33 @@ impl<'a> Torus<'a> {
         let tables = (routes.lft, measured, largest);
         let priced = plan(objective, tables, lanes, multicast, remark, Vec::new());
         priced.keepable(objective, None, 1, largest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Settings;
+    use crate::engine::dfdn::tests::with_task;
+    use crate::ordering::Grid;
+    use crate::topology::{self, fail_links};
+
+    #[test]
+    fn paths_beyond_the_rule_of_the_cuts_leave_fewer_detours() {
+        for (dims, failed) in [(vec![8, 8, 4], 2), (vec![7, 7, 7], 3)] {
+            let whole = topology::Torus { dims, cas: 1 }.build().unwrap();
+            let f = fail_links(&whole, failed, 1).unwrap();
+            let check = |task: Task<'_>| {
+                let torus = Torus::new(task, Grid::find(&f).unwrap());
+                let cuts = StaggeredCuts::find(&torus.grid, ONE_SL_VLS).remove(0);
+                let rule = cuts.rule(&f, &torus.grid);
+                let under_rule = torus.around_cuts(&cuts, &rule).unwrap();
+                let (_, beyond, trees) = torus.completed(&cuts, &rule).unwrap();
+                assert!(trees.serve_default() && beyond.complete);
+                let (few, many) = (beyond.detours, under_rule.detours);
+                assert!(5 * few < 4 * many, "{few} of {many}");
+            };
+            with_task(&f, &Settings::default(), check).unwrap();
+        }
     }
 }
