@@ -161,7 +161,7 @@ impl<'a> Objective<'a> {
     /// - `measured`: the tables as they are.
     ///
     /// Cost: [`LEVELLING`] times that of [`relieve`], and that of [`quick_bisection`].
-    pub(super) fn level(
+    pub(super) fn level_load(
         &self,
         rule: &Rule,
         by: BalanceBy,

@@ -333,7 +333,7 @@ fn several_sls_plan(
         let plain = candidate.route(task, by, NoLegalPath::Break);
         let mut relieved = plain.clone();
         let measured = objective.relieve(&candidate.rule, by, &mut relieved);
-        let measured = objective.level(&candidate.rule, by, measured, &mut relieved);
+        let measured = objective.level_load(&candidate.rule, by, measured, &mut relieved);
         let tables = |forwarding: Forwarding, measured: Measured| {
             let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
             let price = objective.price(&measured, lanes.vls, lanes.sls);
@@ -440,12 +440,12 @@ impl Judged {
         self.trial.is_err() && self.has_tree && !self.exceeds
     }
 
-    /// With its plan; the load of stable tables gets [level](Objective::level) now. Where the plan has no multicast tree, the candidate with its tree reserved comes beside it, if the tree of
-    /// its order is not among those that are `reserved` elsewhere. On large fabrics another one gets labels around the tree
-    /// meanwhile, as no search has done that.
+    /// With its plan; the load of stable tables gets [level](Objective::level_load) now. Where the plan has no multicast tree,
+    /// the candidate with its tree reserved comes beside it, if the tree of its order is not among those that are `reserved`
+    /// elsewhere. On large fabrics another one gets labels around the tree meanwhile, as no search has done that.
     fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
         let Ok(Trial { candidate, mut forwarding, measured, trees }) = self.trial else { return vec![self] };
-        let measured = objective.level(&candidate.rule, by, measured, &mut forwarding);
+        let measured = objective.level_load(&candidate.rule, by, measured, &mut forwarding);
         let under_rule = UnderRule::new(objective, by, &candidate, forwarding, measured, trees);
         let plan = under_rule.beyond(objective, by);
         let has_tree = plan.plan.serves_multicast();

@@ -97,8 +97,8 @@ pub(super) fn first_or_better(
 }
 
 /// The plan for stable tables: the first ones that [last well](Priced::lasts_well), else the cheapest. They are compared before
-/// their load gets [level](Objective::level), as that takes long. As long as a plan costs more than the next ones, as they are,
-/// these get theirs too.
+/// their load gets [level](Objective::level_load), as that takes long. Where the plan costs more than the second cheapest as they
+/// are, these get theirs too.
 ///
 /// # Errors
 /// Why there is none, in words: the first reason.
@@ -114,6 +114,8 @@ pub(super) fn lasting_plan(
             Ok(relieved) if relieved.lasts_well() => relieved.plan(objective, limit),
             Ok(relieved) => {
                 others.push(relieved);
+                others.sort_by(|a, b| a.price.total_cmp(&b.price));
+                others.truncate(2);
                 continue;
             }
             Err(why_not) => Err(why_not),
@@ -123,7 +125,6 @@ pub(super) fn lasting_plan(
         }
         best = cheaper(best, plan);
     }
-    others.sort_by(|a, b| a.price.total_cmp(&b.price));
     for relieved in others {
         if best.as_ref().is_ok_and(|best| best.price <= relieved.price) {
             break;
@@ -179,14 +180,14 @@ impl Relieved {
         lasts_well(self.price, self.detours())
     }
 
-    /// The plan, once these tables are chosen: the load gets [level](Objective::level), or the hottest channels are relieved
+    /// The plan, once these tables are chosen: the load gets [level](Objective::level_load), or the hottest channels are relieved
     /// of a few routes more. It reserves the tree where multicast needs it.
     ///
     /// # Errors
     /// Why tables around the tree do not fit, in words.
     pub(super) fn plan(self, objective: &Objective<'_>, limit: f64) -> Result<Priced, String> {
         let plan = |Self { candidate, mut forwarding, measured, .. }: Self| {
-            let measured = objective.level(&candidate.rule, BY, measured, &mut forwarding);
+            let measured = objective.level_load(&candidate.rule, BY, measured, &mut forwarding);
             let (forwarding, measured) = objective.relieve_few(&candidate.rule, forwarding, measured, 0);
             let remark = "a failed link changes few tables (balance stable)".to_owned();
             one_sl(objective, &candidate, forwarding, measured, vec![remark], None)
