@@ -16,9 +16,9 @@ use crate::engine::Task;
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::Lanes;
 use crate::multicast::{KnownOrder, McastTrees, given_tree, mcast_trees};
-use crate::ordering::{Labels, VirtualChannelOrder};
+use crate::ordering::{Labels, Rule, VirtualChannelOrder};
 use crate::routing::{Ascent, Effort, Forwarding, NoLegalPath, complete, refit};
-use crate::tables::Sl2Vl;
+use crate::tables::{Lft, Sl2Vl};
 
 /// Entries (LIDs times switches) up to which paths change, as one thread looks at all.
 const MOST: usize = 10_000_000;
@@ -99,13 +99,11 @@ pub(super) fn completed(
     let Task { fabric, hops, limits, .. } = task;
     let lanes = candidate.rule.virtual_channel_order().filter(|_| is_small_enough(fabric))?;
     let broken = candidate.route(task, by, NoLegalPath::Break);
-    let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &candidate.rule, limits);
     let known = KnownOrder { lanes, trees: vec![candidate.tree().clone()], suffices: false };
-    let mut trees = mcast_trees(fabric, hops, &broken.legal(), &mut sl2vl, &path_sl, Some(&known));
+    let (labels, mut trees) = trees_beside(task, &candidate.rule, &broken.legal(), Some(&known));
     if !trees.serve_default() {
         trees = given_tree(fabric, &candidate.tree().channels_down(fabric), u16::MAX);
     }
-    let labels = labels(fabric, &sl2vl);
     let least = least_vls(candidate);
     let on = |vls| {
         let ascent = Ascent { order: &known.lanes, labels: &labels, vls, trees: &trees.trees };
@@ -120,7 +118,23 @@ pub(super) fn completed(
     Some((candidate, forwarding, trees))
 }
 
-/// For paths that a rule leaves out.
+/// Multicast trees beside tables under a rule, and the [labels]: turns that no packet takes may get others for the trees.
+///
+/// - `known`: the order of the rule, with trees.
+///
+/// Cost: that of [`mcast_trees`].
+pub(super) fn trees_beside(
+    Task { fabric, hops, limits, .. }: Task<'_>,
+    rule: &Rule,
+    lft: &Lft,
+    known: Option<&KnownOrder>,
+) -> (Labels, McastTrees) {
+    let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, rule, limits);
+    let trees = mcast_trees(fabric, hops, lft, &mut sl2vl, &path_sl, known);
+    (labels(fabric, &sl2vl), trees)
+}
+
+/// The work for paths that a rule of grids leaves out, in steps of [`complete`].
 pub(super) fn complete_work(fabric: &Fabric) -> u64 {
     COMPLETE_WORK / (fabric.channels().len() / fabric.num_switches()).max(1) as u64
 }
@@ -177,7 +191,7 @@ fn for_all() -> Effort {
 }
 
 /// The label of each turn: the VL after it, alike for all SLs; 1 where first channels share their VL with others.
-pub(super) fn labels(fabric: &Fabric, sl2vl: &Sl2Vl) -> Labels {
+fn labels(fabric: &Fabric, sl2vl: &Sl2Vl) -> Labels {
     let mut labels = Labels::ones(fabric);
     let channels = fabric.channels();
     for (first, c) in channels.iter() {
@@ -228,7 +242,6 @@ mod tests {
     use crate::engine::Settings;
     use crate::engine::dfdn::search::in_dimension_order;
     use crate::engine::dfdn::tests::with_task;
-    use crate::multicast::mcast_trees;
     use crate::topology::{Hypercube, Mesh, fail_links};
 
     /// Dimension order of a damaged grid, completed: its VLs, the share of the pairs on detours, and whether a multicast tree
@@ -242,10 +255,9 @@ mod tests {
             assert!(forwarding.complete && trees.serve_default());
             let broken = plain.route(task, BalanceBy::Load, NoLegalPath::Break);
             assert!(!broken.broken.is_empty());
-            let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &plain.rule, task.limits);
             let lanes = plain.rule.virtual_channel_order().unwrap();
             let known = KnownOrder { lanes, trees: vec![plain.tree().clone()], suffices: false };
-            let plainly = mcast_trees(fabric, task.hops, &broken.legal(), &mut sl2vl, &path_sl, Some(&known));
+            let (_, plainly) = trees_beside(task, &plain.rule, &broken.legal(), Some(&known));
             Some((candidate.rule.vls(), forwarding.nonminimal_share(), plainly.serve_default()))
         })
         .unwrap()

@@ -2,15 +2,14 @@
 
 use super::Torus;
 use crate::engine::dfdn::Priced;
-use crate::engine::dfdn::beyond_rule::{complete_work, for_detours, is_small_enough, labels};
+use crate::engine::dfdn::beyond_rule::{complete_work, for_detours, is_small_enough, trees_beside};
 use crate::engine::dfdn::build::{Multicast, one_sl_lanes, plan};
 use crate::engine::dfdn::candidates::BalanceBy;
 use crate::engine::dfdn::estimate::Budget;
 use crate::engine::dfdn::objective::{Measured, Objective};
 use crate::engine::dfdn::tuning::{AROUND_WORK, COMPARED_PAIRS, ONE_SL_VLS};
 use crate::engine::{Balance, Prefer, Task};
-use crate::lanes::Lanes;
-use crate::multicast::{McastTrees, mcast_trees, staggered_tree};
+use crate::multicast::{McastTrees, staggered_tree};
 use crate::ordering::{Rule, StaggeredCuts, inevitable_detours};
 use crate::routing::{
     Ascent, Effort, Forwarding, Lookahead, NoLegalPath, complete, ranked_sssp, refit, staggered_routes,
@@ -62,12 +61,12 @@ impl<'a> Torus<'a> {
             }
         }
         let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
-        let (mut routes, cuts, mut rule) = best?;
+        let (routes, cuts, rule) = best?;
         let completed = self.completed(&cuts, &rule).filter(|(_, other, _)| other.detours < routes.detours);
-        let trees = completed.map(|(fitted, other, trees)| {
-            (rule, routes) = (fitted, other);
-            trees
-        });
+        let (rule, mut routes, trees) = match completed {
+            Some((rule, routes, trees)) => (rule, routes, Some(trees)),
+            None => (rule, routes, None),
+        };
         let measured = objective.relieve(&rule, BalanceBy::Load, &mut routes);
         let (rule, trees) = match trees {
             Some(trees) => (rule, trees),
@@ -127,14 +126,12 @@ impl<'a> Torus<'a> {
     /// Multicast trees beside paths around cuts, and the rule with what they change of it: on a damaged torus, turns that no
     /// path takes may get another VL.
     fn with_trees(&self, rule: Rule, cuts: &StaggeredCuts, lft: &Lft) -> (Rule, McastTrees) {
-        let Task { fabric, hops, limits, .. } = self.task;
         if self.grid.is_whole() {
-            return (rule, staggered_tree(fabric, &self.grid, cuts));
+            return (rule, staggered_tree(self.task.fabric, &self.grid, cuts));
         }
-        let Lanes { mut sl2vl, path_sl, .. } = one_sl_lanes(fabric, &rule, limits);
-        let trees = mcast_trees(fabric, hops, lft, &mut sl2vl, &path_sl, None);
+        let (labels, trees) = trees_beside(self.task, &rule, lft, None);
         let Rule::Ordered { order, .. } = rule else { unreachable!("cuts have an order") };
-        (Rule::Ordered { order, labels: labels(fabric, &sl2vl) }, trees)
+        (Rule::Ordered { order, labels }, trees)
     }
 
     /// Around damage, detours seldom become shortest at first.
