@@ -19,6 +19,7 @@ mod host;
 mod ibdiagnet;
 mod ibdmchk;
 mod multicast;
+mod multicast_groups;
 mod multipath;
 mod opensm_options;
 mod ordered_trees;

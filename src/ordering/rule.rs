@@ -73,6 +73,18 @@ impl Labels {
         self.labels[self.turn(first, second)]
     }
 
+    /// The largest label; 1 where there is no turn.
+    ///
+    /// Cost: O(turns).
+    fn largest(&self) -> u8 {
+        let mut largest = self.labels.first().copied().unwrap_or(1);
+        // Not `max` of the iterator: that is a call for each turn where tests are built.
+        for &label in &self.labels {
+            largest = u8::max(largest, label);
+        }
+        largest
+    }
+
     /// The labels by number of the turn.
     pub fn by_turn(&self) -> &[u8] {
         &self.labels
@@ -175,9 +187,7 @@ impl Rule {
         match self {
             Self::Any | Self::OneVl(_) => 1,
             Self::FirstTurnFree(_) => 2,
-            Self::Labelled { labels, .. } | Self::Ordered { labels, .. } => {
-                1 + labels.labels.iter().copied().max().unwrap_or(1)
-            }
+            Self::Labelled { labels, .. } | Self::Ordered { labels, .. } => 1 + labels.largest(),
         }
     }
 
