@@ -113,7 +113,9 @@ impl Vl {
 }
 
 /// The positions of the bits in a set of VLs, or of other small numbers, ascending.
-pub fn bits(mut set: u16) -> impl Iterator<Item = usize> {
+#[inline]
+pub fn bits(set: impl Into<u64>) -> impl Iterator<Item = usize> {
+    let mut set = set.into();
     std::iter::from_fn(move || {
         let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
         set &= set.wrapping_sub(1);

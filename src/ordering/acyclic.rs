@@ -119,24 +119,15 @@ impl TopologicalOrder {
         self.begin();
         let places = self.place[from]..=self.place[to];
         let mut search = self.search(Direction::After, from, places);
+        // By vertex found: the place of the one that it was found from.
+        let mut found_from = vec![0];
         while !search.is_done() && self.met[to] != search.number {
             self.go_on(edges, &mut search, 0);
+            found_from.resize(search.found.len(), search.next - 1);
         }
-        let found = search.found;
-        // Breadth first: each was found from an earlier one.
-        let mut way = vec![to as u32];
-        let mut end = found.iter().position(|&v| v as usize == to)?;
-        while end > 0 {
-            let last = way[way.len() - 1];
-            let leads = |&v: &u32| {
-                let mut leads = false;
-                edges.after(v, |w| leads |= w == last);
-                leads
-            };
-            end = found[..end].iter().position(leads)?;
-            way.push(found[end]);
-        }
-        Some(way)
+        let end = search.found.iter().position(|&v| v as usize == to)?;
+        let back = |&at: &usize| (at > 0).then(|| found_from[at]);
+        Some(std::iter::successors(Some(end), back).map(|at| search.found[at]).collect())
     }
 
     /// Numbers for two more searches.

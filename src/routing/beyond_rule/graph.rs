@@ -44,7 +44,8 @@ enum Memory {
     Refusals,
 }
 
-/// The edges of the graph, in bits by turn.
+/// The edges of the graph, in bits: by turn to change them, by vertex to follow them. Of a switch with many links, few are
+/// edges of a vertex.
 #[derive(Clone)]
 struct Waits<'a> {
     fabric: &'a Fabric,
@@ -55,9 +56,70 @@ struct Waits<'a> {
     before: Vec<u16>,
     /// By turn: the VL after it.
     after: Vec<u8>,
+    /// Words of a set of channels: a bit for each channel out of one switch.
+    words: usize,
+    /// By vertex: the set of channels that edges lead to.
+    leads_to: Vec<u64>,
+    /// By vertex: the set of channels that edges come from, each as the channel back.
+    comes_from: Vec<u64>,
 }
 
-impl Waits<'_> {
+impl<'a> Waits<'a> {
+    /// Without edges.
+    fn new(fabric: &'a Fabric, turns: &'a Labels, vls: u8) -> Self {
+        let channels = fabric.channels();
+        let words = fabric.switch_ids().map(|s| channels.out_range(s).len().div_ceil(64)).max().unwrap_or(0);
+        let sets = vec![0; channels.len() * usize::from(vls) * words];
+        let after = turns.by_turn().to_vec();
+        Self {
+            fabric,
+            turns,
+            vls: usize::from(vls),
+            before: vec![0; after.len()],
+            after,
+            words,
+            leads_to: sets.clone(),
+            comes_from: sets,
+        }
+    }
+
+    /// Changes the edges of a turn.
+    ///
+    /// - `first`, `second`: the channels before and after it.
+    /// - `before`: the VLs before it on which packets wait.
+    /// - `after`: the VL after it.
+    fn set(&mut self, turn: usize, (first, second): (ChannelId, ChannelId), before: u16, after: u8) {
+        let old = (self.before[turn], usize::from(self.after[turn]));
+        if old == (before, usize::from(after)) {
+            return;
+        }
+        let channels = self.fabric.channels();
+        let start = channels.out_range(channels.get(second).from).start;
+        let flip = |sets: &mut [u64], vertex: usize, channel: ChannelId| {
+            let place = channel.index() - start;
+            sets[vertex * self.words + place / 64] ^= 1 << (place % 64);
+        };
+        for vl in bits(old.0 ^ before) {
+            flip(&mut self.leads_to, first.index() * self.vls + vl, second);
+        }
+        let back = channels.get(first).reverse;
+        for (_, label) in [old, (before, usize::from(after))].into_iter().filter(|&(vls, _)| vls != 0) {
+            flip(&mut self.comes_from, second.index() * self.vls + label, back);
+        }
+        (self.before[turn], self.after[turn]) = (before, after);
+    }
+
+    /// Calls `each` with the channels of the set of a vertex, in ascending order.
+    ///
+    /// - `switch`: the one that they leave.
+    #[inline(always)]
+    fn members(&self, sets: &[u64], vertex: u32, switch: SwitchId, mut each: impl FnMut(ChannelId)) {
+        let start = self.fabric.channels().out_range(switch).start;
+        for (&set, i) in sets[vertex as usize * self.words..][..self.words].iter().zip(0..) {
+            bits(set).for_each(|place| each(ChannelId::at(start + 64 * i + place)));
+        }
+    }
+
     fn vertex(&self, channel: ChannelId, vl: usize) -> usize {
         channel.index() * self.vls + vl
     }
@@ -69,25 +131,21 @@ impl Waits<'_> {
 
 impl Edges for Waits<'_> {
     fn after(&self, vertex: u32, mut each: impl FnMut(u32)) {
-        let (first, vl) = self.channel(vertex);
-        let channels = self.fabric.channels();
-        for (second, _) in channels.out(channels.get(first).to) {
-            let turn = self.turns.turn(first, second);
-            if self.before[turn] >> vl & 1 != 0 {
-                each(self.vertex(second, usize::from(self.after[turn])) as u32);
-            }
-        }
+        let (first, _) = self.channel(vertex);
+        self.members(&self.leads_to, vertex, self.fabric.channels().get(first).to, |second| {
+            let label = self.after[self.turns.turn(first, second)];
+            each(self.vertex(second, label.into()) as u32);
+        });
     }
 
     fn before(&self, vertex: u32, mut each: impl FnMut(u32)) {
-        let (second, vl) = self.channel(vertex);
+        let (second, _) = self.channel(vertex);
         let channels = self.fabric.channels();
-        for (_, back) in channels.out(channels.get(second).from) {
-            let turn = self.turns.turn(back.reverse, second);
-            if usize::from(self.after[turn]) == vl {
-                bits(self.before[turn]).for_each(|vl| each(self.vertex(back.reverse, vl) as u32));
-            }
-        }
+        self.members(&self.comes_from, vertex, channels.get(second).from, |back| {
+            let first = channels.get(back).reverse;
+            let vls = self.before[self.turns.turn(first, second)];
+            bits(vls).for_each(|vl| each(self.vertex(first, vl) as u32));
+        });
     }
 }
 
@@ -168,13 +226,7 @@ impl<'a> Graph<'a> {
         let mut places = vec![0; sorted.len()];
         sorted.iter().zip(0..).for_each(|(&(_, vertex), place)| places[vertex] = place);
         Self {
-            waits: Waits {
-                fabric,
-                turns,
-                vls: usize::from(vls),
-                before: vec![0; labels.len()],
-                after: labels.clone(),
-            },
+            waits: Waits::new(fabric, turns, vls),
             order: TopologicalOrder::by_place(places),
             uses: vec![0; labels.len()],
             refused: vec![0; labels.len()],
@@ -521,8 +573,8 @@ impl<'a> Graph<'a> {
         for (&turn, needed) in touched.iter().zip(&needed) {
             let turn = turn as usize;
             let is_same = self.waits.after[turn] == self.labels[turn];
-            self.waits.before[turn] &= if is_same { *needed } else { 0 };
-            self.waits.after[turn] = self.labels[turn];
+            let kept = self.waits.before[turn] & if is_same { *needed } else { 0 };
+            self.waits.set(turn, self.ends[turn], kept, self.labels[turn]);
         }
         for (&turn, needed) in touched.iter().zip(needed) {
             for vl in bits(needed & !self.waits.before[turn as usize]) {
@@ -536,7 +588,8 @@ impl<'a> Graph<'a> {
                     *refused |= if memory == Memory::Refusals { known } else { 0 };
                     return Some((turn, vl));
                 }
-                self.waits.before[turn as usize] |= 1 << vl;
+                let turn = turn as usize;
+                self.waits.set(turn, self.ends[turn], self.waits.before[turn] | 1 << vl, self.labels[turn]);
             }
         }
         None
