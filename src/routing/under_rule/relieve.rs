@@ -68,12 +68,21 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
         let hot: Vec<bool> = load.iter().map(|&load| load > warm).collect();
         let before_hot: Vec<SwitchId> =
             fabric.switch_ids().filter(|&s| hot[channels.out_range(s)].contains(&true)).collect();
+        let mut is_hot_slot = vec![false; channels.num_slots()];
+        for (_, c) in channels.iter().filter(|(id, _)| hot[id.index()]) {
+            is_hot_slot[channels.first_slot(c.from) + c.out_port.index()] = true;
+        }
         tree.begin(load, largest);
         let mut moved = false;
         for &(target, lid) in &ends {
             let ports = forwarding.lft.to(lid);
             let is_hot = |c: ChannelId| hot[c.index()] && tree.carried[c.index()].load > warm;
-            let uses = |s: &SwitchId| channels.at_port(*s, PortNum(ports[s.index()])).is_some_and(is_hot);
+            let uses = |s: &SwitchId| {
+                let port = PortNum(ports[s.index()]);
+                // Most are not, and this look is the cheaper one.
+                let may_be = is_hot_slot.get(channels.first_slot(*s) + port.index());
+                may_be == Some(&true) && channels.at_port(*s, port).is_some_and(is_hot)
+            };
             let from: Vec<SwitchId> = before_hot.iter().copied().filter(uses).collect();
             tree.paths.lid = Some(lid);
             if from.is_empty() || tree.tries == 0 || !tree.paths.read(target, ports) {
@@ -90,9 +99,12 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
             these.iter().for_each(|s| tree.violates[s.index()] = false);
             if changed {
                 tree.paths.write(forwarding.lft.to_mut(lid));
-                tree.paths.measure();
-                forwarding.detours -= detours - tree.paths.detours(hops);
                 moved = true;
+                // No path became longer.
+                if detours > 0 {
+                    tree.paths.measure();
+                    forwarding.detours -= detours - tree.paths.detours(hops);
+                }
                 violating.iter_mut().for_each(|violating| violating.retain(|&s| !tree.obeys(s)));
             }
         }
