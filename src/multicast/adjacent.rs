@@ -17,6 +17,7 @@ pub(super) enum Way {
 }
 
 /// The edges of a graph, and what a search has met.
+#[derive(Clone)]
 pub(super) struct Adjacent<'a> {
     fabric: &'a Fabric,
     lanes: usize,
@@ -29,6 +30,7 @@ pub(super) struct Adjacent<'a> {
 }
 
 /// The edges in one direction.
+#[derive(Clone)]
 struct Edges {
     /// By channel: where the words of its first VL begin.
     first: Vec<usize>,

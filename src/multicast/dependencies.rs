@@ -47,6 +47,7 @@ pub(super) trait Graph {
     fn roll_back(&mut self, _: usize) {}
 }
 
+#[derive(Clone)]
 enum Change {
     /// An edge that was added: (channel, VL) to (channel, VL).
     Edge((ChannelId, usize), (ChannelId, usize)),
@@ -56,6 +57,7 @@ enum Change {
 
 /// The dependencies between virtual channels, (channel, VL): a packet that holds the first waits for the second.
 /// A topological order tells whether an edge would close a cycle; such an edge is refused.
+#[derive(Clone)]
 pub(super) struct Dependencies<'a> {
     fabric: &'a Fabric,
     classes: &'a SlClasses,
@@ -132,6 +134,11 @@ impl<'a> Dependencies<'a> {
             adjacent: None,
             visited: 0,
         }
+    }
+
+    /// Counts virtual channels that a copy of the graph visited.
+    pub(super) fn count(&mut self, visited: usize) {
+        self.visited += visited;
     }
 
     /// Replaces the graph by all dependencies that unicast can have if each ascends in an order: every turn from every

@@ -12,6 +12,7 @@
 //! If no tree fits, this module sets entries of the SL2VL tables that unicast does not use.
 
 use std::cmp::Reverse;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 mod adjacent;
 mod ascending;
@@ -174,7 +175,7 @@ impl Roots {
         best.map(|(edges, _)| edges)
     }
 
-    /// The tree of the first root that yields one.
+    /// The tree of the first root that yields one. Where the very first one does not, two roots are tried at once.
     ///
     /// - `budget`: number of virtual channels visited after which no further root is tried.
     fn first(
@@ -185,10 +186,38 @@ impl Roots {
     ) -> Option<Vec<ChannelId>> {
         let start = growth.graph.visited();
         let most = start + BUDGETS_OF_A_TREE * budget;
-        self.list.iter().find_map(|&(root, _)| {
-            let patient = growth.graph.visited() < start + budget;
-            if patient { growth.grow(root, classes, most).map(|(edges, _)| edges) } else { None }
-        })
+        let (&(first, _), others) = self.list.split_first().filter(|_| budget > 0)?;
+        if let Some((edges, _)) = growth.grow(first, classes, most) {
+            return Some(edges);
+        }
+        let mut beside: Option<Growth<'_, Dependencies<'_>>> = None;
+        for pair in others.chunks(2) {
+            if growth.graph.visited() >= start + budget {
+                break;
+            }
+            let beside = beside.get_or_insert_with(|| growth.clone());
+            let found = AtomicBool::new(false);
+            let before = beside.graph.visited();
+            let one = || {
+                let tree = growth.grow(pair[0].0, classes, most);
+                found.store(tree.is_some(), Ordering::Relaxed);
+                tree
+            };
+            let other = || {
+                let &(root, _) = pair.get(1).filter(|_| !found.load(Ordering::Relaxed))?;
+                beside.grow(root, classes, most)
+            };
+            let (one, other) = rayon::join(one, other);
+            if let Some((edges, _)) = one {
+                return Some(edges);
+            }
+            growth.graph.count(beside.graph.visited() - before);
+            if let Some((edges, _)) = other {
+                let serves = growth.replay(&edges, classes);
+                return serves.then_some(edges);
+            }
+        }
+        None
     }
 }
 
@@ -286,6 +315,7 @@ fn everyone(fabric: &Fabric, edges: &[ChannelId], mlid: u16, sls: u16) -> McastG
 }
 
 /// A growing tree.
+#[derive(Clone)]
 struct Growth<'a, G> {
     fabric: &'a Fabric,
     graph: G,
