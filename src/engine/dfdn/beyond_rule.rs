@@ -110,10 +110,7 @@ pub(super) fn completed(
         complete(fabric, hops, ascent, complete_work(fabric), &broken)
     };
     let either = least..=limits.vls.min(least + 1);
-    let (rule, forwarding) = match Budget::searches_are_cheap(fabric) {
-        true => either.into_iter().find_map(on),
-        false => either.into_par_iter().find_map_first(on),
-    }?;
+    let (rule, forwarding) = either.into_par_iter().find_map_first(on)?;
     let candidate = Candidate { rule, refinement: Refinement::Fitted, ..candidate.clone() };
     Some((candidate, forwarding, trees))
 }
