@@ -175,7 +175,8 @@ impl Roots {
         best.map(|(edges, _)| edges)
     }
 
-    /// The tree of the first root that yields one. Where the very first one does not, two roots are tried at once.
+    /// The tree of the first root that yields one. Where the very first one does not, two roots are tried at once, on any
+    /// number of cores; both count.
     ///
     /// - `budget`: number of virtual channels visited after which no further root is tried.
     fn first(
@@ -488,8 +489,34 @@ impl<'a, G: Graph> Growth<'a, G> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ordering::{Rule, global_links_first};
-    use crate::topology::Dragonfly;
+    use crate::ordering::{Rank, Rule, global_links_first};
+    use crate::topology::{Dragonfly, small_members};
+
+    #[test]
+    fn of_several_roots_the_first_one_with_a_tree_is_taken() {
+        let (mut later, mut none) = (0, 0);
+        for (name, fabric) in small_members() {
+            let hops = Hops::new(&fabric).unwrap();
+            let roots = Roots::new(&fabric, &hops);
+            for factor in [3, 7, 11, 23, 41] {
+                let rank = Rank::by_key(&fabric, |id, _| id.index() * factor % 101);
+                let rule = Rule::FirstTurnFree(rank);
+                let (sl2vl, order) = (rule.sl2vl(&fabric), rule.virtual_channel_order().unwrap());
+                let classes = SlClasses::new(&sl2vl);
+                let growth = || {
+                    let mut growth = Growth::new(&fabric, 1, Dependencies::new(&fabric, &classes, &sl2vl));
+                    growth.graph.assume(&order);
+                    growth
+                };
+                let grown = |&(root, _): &(SwitchId, u8)| Some(growth().grow(root, &[0], usize::MAX)?.0);
+                let found = roots.first(&mut growth(), &[0], 1 << 40);
+                assert_eq!(found, roots.list.iter().find_map(grown), "{name}");
+                later += usize::from(found.is_some() && grown(&roots.list[0]).is_none());
+                none += usize::from(found.is_none());
+            }
+        }
+        assert!(later > 10 && none > 0, "{later} at later roots, {none} without a tree");
+    }
 
     #[test]
     fn a_dragonfly_with_the_global_links_first_has_a_tree_for_all_unicast_paths() {

@@ -100,7 +100,7 @@ pub fn relieve(fabric: &Fabric, hops: &Hops, rule: &Rule, relief: Relief, forwar
             if changed {
                 tree.paths.write(forwarding.lft.to_mut(lid));
                 moved = true;
-                // No path became longer.
+                // Where there were none, there are none: no path became longer.
                 if detours > 0 {
                     tree.paths.measure();
                     forwarding.detours -= detours - tree.paths.detours(hops);
