@@ -11,12 +11,11 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use dfdn::fabric::{Fabric, NodeId, NodeKind};
-use dfdn::formats;
+use dfdn::fabric::{NodeId, NodeKind};
 use dfdn::topology::Torus;
 
 use crate::host::falsify::Falsifier;
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::sweeps::Tail;
 use crate::host::walks::{Cables, Held};
@@ -367,12 +366,6 @@ impl Patient {
         }
         outcomes
     }
-}
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
 }
 
 /// The faults of dfdn's result compared with minhop's.

@@ -21,18 +21,11 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, Tools, plugin};
-
-/// A fabric as ibsim reads it, GUIDs stated.
-pub(crate) fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 /// The name of a node in that text.
 pub(crate) fn name(fabric: &Fabric, node: NodeId) -> String {

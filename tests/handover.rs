@@ -7,7 +7,7 @@ use dfdn::formats;
 use dfdn::topology::{Dragonfly, Ring};
 use dfdn::verify::verify;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::{self, Readback};
 use crate::host::sweeps::{End, Sweeps};
@@ -22,12 +22,6 @@ enum Takeover {
     KilledInASweep,
     /// A master of higher priority starts and takes over the subnet.
     HandedOver,
-}
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
 }
 
 /// Shortens the default waits of a standby, 50 s in total.

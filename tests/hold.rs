@@ -8,12 +8,11 @@ use std::process::Command;
 use dfdn::fabric::{EndPort, Fabric, SwitchId};
 use dfdn::topology::{Dragonfly, Ring};
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::OpenSm;
 use crate::host::readback::Readback;
 use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, plugin};
-use crate::plugin::net;
 
 /// The entries in the switches: port by switch GUID and LID.
 fn entries(sim: &Ibsim) -> BTreeMap<(u64, u16), u8> {

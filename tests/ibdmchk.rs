@@ -15,16 +15,10 @@ use dfdn::topology::{FatTree, Hypercube, Mesh, Ring, Torus, small_members};
 use dfdn::verify::verify;
 
 use crate::command::check_credit_loop;
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::{self, Tools, ibdmchk, plugin};
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 fn dfdn(words: &[&str], files: &[&Path]) -> (Option<i32>, Value) {
     let output = Command::new(plugin::command()).args(words).args(files).arg("--json").output();

@@ -10,17 +10,11 @@ use dfdn::tables::{McastGroup, Routes};
 use dfdn::topology::{Dragonfly, Torus};
 use dfdn::verify::verify;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::{self, ibdmchk, mcjoin, plugin};
 use crate::multicast::{fabrics, multicast};
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 /// OpenSM's own dump, empty until it exists.
 fn dump(sm: &OpenSm) -> String {

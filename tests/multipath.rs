@@ -9,16 +9,10 @@ use dfdn::formats;
 use dfdn::topology::{Dragonfly, SlimFly};
 use dfdn::verify::verify;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::{self, ibdmchk, plugin};
 use crate::plugin::{assert_programmed, read_back};
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 /// All pairs of LIDs of different adapters, as `tests/tools/paths.c` reads them; any SL may be assigned.
 fn pairs(fabric: &Fabric) -> (String, usize) {

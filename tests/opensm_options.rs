@@ -11,17 +11,11 @@ use dfdn::tables::{PathSl, Routes};
 use dfdn::topology::{Ring, Torus};
 use dfdn::verify::verify;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::{self, Readback};
 use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, plugin};
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 fn ring() -> Fabric {
     Ring { switches: 6, cas: 1 }.build().expect("a ring")

@@ -11,17 +11,10 @@ use dfdn::tables::{PathSl, Routes};
 use dfdn::topology::{Dragonfly, FatTree, Mesh, Ring, SlimFly};
 use dfdn::verify::verify;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::{self, foreign, ibdmchk, plugin, saquery};
-
-/// A fabric as ibsim reads it, GUIDs stated.
-pub(super) fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 /// Two leaves and two spines with three cables between each leaf and spine, and two adapters per
 /// leaf.

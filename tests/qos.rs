@@ -8,11 +8,11 @@ use dfdn::tables::Routes;
 use dfdn::topology::Dragonfly;
 use dfdn::verify::{SlPolicy, verify, verify_with};
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::{self, ibdmchk, plugin, saquery};
-use crate::plugin::{assert_programmed, net, read_back};
+use crate::plugin::{assert_programmed, read_back};
 
 /// A subnet that dfdn routes with given settings, and its files.
 struct Subnet {

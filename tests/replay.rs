@@ -8,8 +8,8 @@ use dfdn::reconfigure::judge;
 use dfdn::tables::{Plan, Routes, Transition};
 use dfdn::topology::{Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Oft, Random, SlimFly, Torus};
 
-use crate::faults::{Patient, config, name, net, soaking};
-use crate::host::ibsim::Ibsim;
+use crate::faults::{Patient, config, name, soaking};
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::sets::Sets;

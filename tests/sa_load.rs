@@ -11,7 +11,7 @@ use dfdn::tables::Routes;
 use dfdn::topology::Torus;
 use dfdn::verify::verify;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::OpenSm;
 use crate::host::readback::Readback;
 use crate::host::sweeps::{End, Sweeps};
@@ -19,12 +19,6 @@ use crate::host::{self, plugin};
 
 /// Between two sweeps.
 const PAUSE: Duration = Duration::from_millis(200);
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 /// VLs on the path from an end port to a LID with an SL, by the tables alone.
 fn lanes(fabric: &Fabric, routes: &Routes, from: EndPortId, to: Lid, sl: Sl) -> Vec<u8> {

@@ -15,12 +15,11 @@ use dfdn::tables::{Lft, McastGroup, Routes, SlVlRow};
 use dfdn::topology::{Ring, small_members};
 use dfdn::verify::verify;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::{self, Readback};
 use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, mcjoin, plugin, saquery, wait_for};
-use crate::plugin::net;
 
 /// Number of SA queries in each situation.
 const QUERIES: usize = 1000;

@@ -17,16 +17,10 @@ use dfdn::topology::Torus;
 use dfdn::verify::verify;
 
 use crate::host::falsify::Falsifier;
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::{self, mcjoin, plugin};
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 fn torus() -> Fabric {
     Torus { dims: vec![3, 5], cas: 1 }.build().expect("a torus")

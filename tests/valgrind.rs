@@ -4,20 +4,12 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use dfdn::fabric::Fabric;
-use dfdn::formats;
 use dfdn::topology::{Dragonfly, Torus};
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, plugin};
-
-fn net(fabric: &Fabric) -> String {
-    let mut text = Vec::new();
-    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
-    String::from_utf8(text).expect("text")
-}
 
 /// The errors in a valgrind report with a frame in our library, as XML elements.
 fn ours(report: &str) -> Vec<String> {

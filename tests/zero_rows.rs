@@ -11,12 +11,11 @@ use dfdn::formats;
 use dfdn::tables::SlVlRow;
 use dfdn::topology::Ring;
 
-use crate::host::ibsim::Ibsim;
+use crate::host::ibsim::{Ibsim, net};
 use crate::host::opensm::{Config, OpenSm};
 use crate::host::readback::Readback;
 use crate::host::sweeps::{End, Sweeps};
 use crate::host::{self, plugin};
-use crate::plugin::net;
 
 /// Settings under which no row between switches is all VL 0: odd SLs have VL 1.
 const TWO_CLASSES: &str = "engine updn-trees\ntrees 1\nspread no\nclasses 2\n";

@@ -7,6 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use dfdn::fabric::Fabric;
+use dfdn::formats;
+
 use tempfile::TempDir;
 
 use super::sweeps::Tail;
@@ -136,4 +139,11 @@ impl Drop for Ibsim {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A fabric as ibsim reads it, GUIDs stated.
+pub(crate) fn net(fabric: &Fabric) -> String {
+    let mut text = Vec::new();
+    formats::ibnetdiscover::write(&mut text, fabric).expect("a vector takes everything");
+    String::from_utf8(text).expect("text")
 }
