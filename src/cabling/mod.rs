@@ -15,7 +15,7 @@ mod tests;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::fabric::{Fabric, LinkState, NodeId, PortNum, PortRef};
+use crate::fabric::{Fabric, NodeId, PortNum, PortRef};
 
 /// One end of a cable, as text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -178,6 +178,6 @@ fn cables(fabric: &Fabric) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
 /// The other end of a live cable.
 fn peer(fabric: &Fabric, end: PortRef) -> Option<PortRef> {
     let port = |end: PortRef| fabric.node(end.node).ports.get(end.port.index());
-    let here = port(end).filter(|port| port.state != LinkState::Down)?;
-    here.peer.filter(|&there| port(there).is_some_and(|port| port.state != LinkState::Down))
+    let here = port(end).filter(|port| port.state.is_used())?;
+    here.peer.filter(|&there| port(there).is_some_and(|port| port.state.is_used()))
 }

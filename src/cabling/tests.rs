@@ -173,7 +173,7 @@ fn each_kind_of_difference() {
     });
     let [Difference::Degraded { planned, found, .. }] = &slow[..] else { panic!("{slow:?}") };
     assert_eq!((&**planned, &**found), ("4x QDR", "1x SDR"));
-    let down = changed(&|b| b.node_mut(end("sw-0", 1).node).ports[1].state = LinkState::Down);
+    let down = changed(&|b| b.node_mut(end("sw-0", 1).node).ports[1].state = crate::fabric::LinkState::Down);
     assert!(matches!(&down[..], [Difference::Missing { .. }]), "{down:?}");
     // Three cables in a circle.
     let circle = changed(&|b| {

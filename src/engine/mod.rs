@@ -513,9 +513,9 @@ fn route_held(
         return run(fabric, baseline);
     }
     let held = hold_out(fabric.clone(), &settings.hold)?;
-    // Tables with leaves are those of a smaller fabric: nothing keeps to them.
-    let mut routed = match leaves::route(&held, |core| run(core, None))? {
-        Some(routed) => Routed { lineage: Lineage::Single, ..routed },
+    let mut routed = match leaves::route(&held, |core| run(core, baseline))? {
+        // Tables with leaves are those of a smaller fabric: later ones do not keep to them, but to what they kept to.
+        Some(routed) => Routed { lineage: routed.lineage.kept_or_single(), ..routed },
         None => {
             let routed = run(&held.fabric, baseline)?;
             Routed { lineage: routed.lineage.over(fabric, &held.fabric), ..routed }

@@ -178,8 +178,8 @@ impl FabricBuilder {
 
     /// Checks everything, sorts by GUID, assigns LIDs to end ports that have none, and builds the
     /// channel graph. LIDs are assigned in port GUID order, each time the lowest free range, with
-    /// LMC `lmc` for adapters and routers and 0 for switches. A link is used if neither end is
-    /// [`LinkState::Down`]. A switch whose port 0 is down forwards packets, but is not an end port
+    /// LMC `lmc` for adapters and routers and 0 for switches. A link is used if both ends
+    /// [are](LinkState::is_used). A switch whose port 0 is down forwards packets, but is not an end port
     /// and gets no LID.
     ///
     /// # Errors
@@ -263,12 +263,12 @@ impl FabricBuilder {
     }
 }
 
-/// The other end of a port's cable if the link carries data: both ends exist and neither is down.
+/// The other end of a port's cable if tables may use the link: both ends exist, and neither is down or held out.
 pub(super) fn live_peer(nodes: &[Node], node: usize, port: usize) -> Option<PortRef> {
     let here = &nodes[node].ports[port];
     let peer = here.peer?;
     let there = &nodes[peer.node.index()].ports[peer.port.index()];
-    (here.state != LinkState::Down && there.state != LinkState::Down).then_some(peer)
+    (here.state.is_used() && there.state.is_used()).then_some(peer)
 }
 
 fn channels(

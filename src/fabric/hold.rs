@@ -57,7 +57,7 @@ pub struct HoldNote {
 /// A fabric with links held out.
 #[derive(Clone, Debug)]
 pub struct HeldOut {
-    /// The same nodes, ports and LIDs. Links without packets are down.
+    /// The same nodes, ports and LIDs. Links without packets are [held](LinkState::Held).
     pub fabric: Fabric,
     /// The held switches with one neighbour, ascending.
     pub leaves: Vec<SwitchId>,
@@ -87,7 +87,7 @@ pub fn hold_out(fabric: Fabric, holds: &[Hold]) -> Result<HeldOut, FabricError> 
         if !kept.contains(&id) {
             for (switch, port) in [(channel.from, channel.out_port), (channel.to, channel.in_port)] {
                 let node = builder.node_mut(fabric.switch_node_id(switch));
-                node.ports[port.index()].state = LinkState::Down;
+                node.ports[port.index()].state = LinkState::Held;
             }
         }
     }

@@ -19,8 +19,11 @@ pub enum NodeKind {
 /// Logical state of a port's link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LinkState {
-    /// No link, or a link that must carry no traffic. Not used for routing.
+    /// No link. Not used for routing.
     Down,
+    /// Up, but held out: tables are not to use it. Those in force may still do so. See
+    /// [`Fabric::with_held_links`](super::Fabric::with_held_links).
+    Held,
     /// Physically up, not yet configured.
     Initialize,
     /// Configured, waiting for activation.
@@ -28,6 +31,13 @@ pub enum LinkState {
     /// Carries data. Assumed where a file does not state the state.
     #[default]
     Active,
+}
+
+impl LinkState {
+    /// Whether tables may use the link.
+    pub fn is_used(self) -> bool {
+        !matches!(self, Self::Down | Self::Held)
+    }
 }
 
 /// Signalling generation of a link.

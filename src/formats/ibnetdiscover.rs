@@ -20,8 +20,8 @@ use std::io::{self, BufRead, Write};
 use super::lines::{Lines, guid, one_line, quote, split};
 use super::{FabricFormat, FormatError, Warning, Warnings};
 use crate::fabric::{
-    Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, LinkState, Lmc, Node, NodeId, NodeKind, Port,
-    PortNum, PortRef,
+    Fabric, FabricBuilder, FabricError, Guid, Lid, LinkSpeed, Lmc, Node, NodeId, NodeKind, Port, PortNum,
+    PortRef,
 };
 
 /// The format that may start with any text.
@@ -472,7 +472,7 @@ pub fn write(out: &mut impl Write, fabric: &Fabric) -> io::Result<()> {
             let Some(peer) = port.peer else { continue };
             let far = fabric.node(peer.node);
             let far_port = &far.ports[peer.port.index()];
-            if port.state == LinkState::Down || far_port.state == LinkState::Down {
+            if !port.state.is_used() || !far_port.state.is_used() {
                 continue;
             }
             write!(out, "[{n}]")?;

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Write};
 use super::lfts_dump::kind_name;
 use super::lines::{Lines, guid, one_line, quote};
 use super::{FormatError, Warning, Warnings};
-use crate::fabric::{Fabric, Guid, LinkState, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{Fabric, Guid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Sl2Vl, SlVlRow};
 
 const HEAD: &str = "#in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15";
@@ -129,9 +129,7 @@ pub(super) fn rows(fabric: &Fabric) -> u64 {
 /// The ports of a switch with a link, which OpenSM and ibdmchk expect.
 pub(super) fn linked_ports(fabric: &Fabric, switch: SwitchId) -> impl Iterator<Item = u8> {
     let ports = &fabric.switch(switch).ports;
-    (1..ports.len())
-        .filter(|&p| ports[p].peer.is_some() && ports[p].state != LinkState::Down)
-        .map(|p| p as u8)
+    (1..ports.len()).filter(|&p| ports[p].peer.is_some() && ports[p].state.is_used()).map(|p| p as u8)
 }
 
 /// The texts of rows, each made once: a table has few different ones.

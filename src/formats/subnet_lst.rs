@@ -267,7 +267,7 @@ pub fn write(out: &mut impl Write, fabric: &Fabric) -> io::Result<()> {
                 None => write!(out, "PHY=??")?,
             }
             let state = match port.state {
-                LinkState::Active => "ACT",
+                LinkState::Active | LinkState::Held => "ACT",
                 LinkState::Armed => "ARM",
                 LinkState::Initialize => "INI",
                 LinkState::Down => "DWN",

@@ -70,7 +70,7 @@ fn cables(fabric: &Fabric, between_switches: bool) -> Vec<(PortRef, PortRef)> {
     for (node, id) in fabric.nodes().iter().zip((0..).map(NodeId)) {
         for (port, number) in node.ports.iter().zip((0..).map(PortNum)) {
             let here = PortRef { node: id, port: number };
-            let Some(there) = port.peer.filter(|&there| here < there && port.state != LinkState::Down) else {
+            let Some(there) = port.peer.filter(|&there| here < there && port.state.is_used()) else {
                 continue;
             };
             if (node.is_switch() && fabric.node(there.node).is_switch()) == between_switches {

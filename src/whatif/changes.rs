@@ -1,6 +1,6 @@
 //! What a subnet manager has to send after tables have changed.
 
-use crate::fabric::{Fabric, Lid, LinkState, PortNum, SwitchId};
+use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
 use crate::tables::{Lft, Routes};
 
 /// LIDs in a block of a forwarding table, the unit that is sent.
@@ -53,8 +53,7 @@ fn sl2vl_rows(before: &Routes, fabric: &Fabric, after: &Routes, switches: &[Swit
     let pairs = fabric.switch_ids().zip(switches);
     for (s, &was) in pairs.filter(|(s, was)| before.sl2vl.of(**was) != after.sl2vl.of(*s)) {
         let ports = &fabric.switch(s).ports;
-        let up =
-            |port: &usize| *port == 0 || ports[*port].peer.is_some() && ports[*port].state != LinkState::Down;
+        let up = |port: &usize| *port == 0 || ports[*port].peer.is_some() && ports[*port].state.is_used();
         let up: Vec<PortNum> = (0..ports.len()).filter(up).map(|port| PortNum(port as u8)).collect();
         for &from in &up {
             let differs = |to: &&PortNum| before.sl2vl.row(was, from, **to) != after.sl2vl.row(s, from, **to);

@@ -72,9 +72,9 @@ impl Baseline {
 
     /// Whether tables by these settings may keep to it.
     pub(in crate::engine) fn serves(&self, settings: &Settings) -> bool {
-        // These do not change tables.
-        let Settings { transition_steps, sweep_log, .. } = settings.clone();
-        Settings { transition_steps, sweep_log, ..self.settings.clone() } == *settings
+        // These do not change tables, or as links that fail and return do.
+        let Settings { transition_steps, sweep_log, hold, .. } = settings.clone();
+        Settings { transition_steps, sweep_log, hold, ..self.settings.clone() } == *settings
     }
 
     /// Whether every SL is safe for every pair in its tables.

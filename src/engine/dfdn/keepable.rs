@@ -76,6 +76,14 @@ impl Keepable {
 }
 
 impl Lineage {
+    /// The same, but later tables cannot keep to those that were made anew.
+    pub(in crate::engine) fn kept_or_single(self) -> Self {
+        match self {
+            Self::First(_) => Self::Single,
+            lineage => lineage,
+        }
+    }
+
     /// The same for tables of `fabric` that use only `links`.
     pub(in crate::engine) fn over(self, fabric: &Fabric, links: &Fabric) -> Self {
         match self {

@@ -40,7 +40,7 @@ impl Sieve {
                 kept.push((a, b));
             } else {
                 for end in [a, b] {
-                    self.nodes[end.node.index()].ports[end.port.index()].state = LinkState::Down;
+                    self.nodes[end.node.index()].ports[end.port.index()].state = LinkState::Held;
                 }
             }
         }
