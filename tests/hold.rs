@@ -66,7 +66,7 @@ fn a_drained_switch_carries_nothing_of_others_and_can_be_switched_off() {
         let log = sm.log();
         assert!(log.lines().any(|line| words.iter().all(|word| line.contains(word))), "{words:?}: {log}");
     };
-    said(&sm, &["DF28", "hold: line 1: 'drian' is neither avoid nor drain", "Routed without that file"]);
+    said(&sm, &["DF28", "hold: line 1: 'drian' is neither avoid nor drain", "Routed without that line"]);
     assert_eq!(sm.engine_used().as_deref(), Some("dfdn"));
     let mut sweeps = Sweeps::of(&sm);
 

@@ -8,7 +8,7 @@ use dfdn::engine::{self, EngineError, IGNORED_OPTIONS, Routed, Settings};
 use dfdn::fabric::{Fabric, FabricBuilder, NodeKind};
 use dfdn::formats;
 use dfdn::tables::{PathSl, Routes};
-use dfdn::topology::{Ring, Torus};
+use dfdn::topology::{Dragonfly, Ring, Torus};
 use dfdn::verify::verify;
 
 use crate::host::ibsim::{Ibsim, net};
@@ -250,6 +250,13 @@ fn a_file_that_changes_under_way() {
     let said = sweeps.said().join("\n");
     assert!(said.contains("DF15") && said.contains("scatter_ports 5"), "{said}");
     assert!(said.contains("DF05"), "SL2VL tables are still programmed: {said}");
+    // OpenSM takes an option from the file whenever it changes there.
+    for qos in ["TRUE", "FALSE"] {
+        std::fs::write(&file, format!("{before}qos {qos}\n")).expect("it is written");
+        assert_eq!(sweeps.settle(&mut sm), End::Up);
+        let said = sweeps.said().join("\n");
+        assert!(said.contains("DF05") && said.contains("DF02") == (qos == "FALSE"), "{qos}: {said}");
+    }
     std::fs::write(&file, before).expect("it is written");
     assert_eq!(sweeps.settle(&mut sm), End::Up);
     assert!(!sweeps.said().join("\n").contains("DF15"));
@@ -290,6 +297,47 @@ fn the_unicast_cache() {
         }
     }
     assert!(by_cache > 0, "the cache was used at least once");
+    assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
+}
+
+/// A way in steps goes on although OpenSM could answer each sweep from its cache, and so do settings that change.
+#[test]
+fn the_unicast_cache_does_not_outlive_a_step_or_a_setting() {
+    let Some(tools) = host::tools("unicast cache and steps") else { return };
+    let fabric = Dragonfly::balanced(2).build().expect("a fabric");
+    let mut sim = Ibsim::start(tools, &net(&fabric));
+    let folder = tempfile::tempdir().expect("a folder");
+    let conf = folder.path().join("dfdn.conf");
+    std::fs::write(&conf, "prefer one-sl\n").expect("it is written");
+    let env = vec![("DFDN_CONF".to_owned(), conf.clone())];
+    let extra = "use_ucast_cache TRUE\n".to_owned();
+    let mut sm = OpenSm::up(&sim, &Config { extra, env, ..plugin::config("dfdn,no_fallback") });
+    let mut sweeps = Sweeps::of(&sm);
+    let mut steps = 0;
+    for channel in fabric.channels().as_slice().iter().step_by(9) {
+        let cable = format!("\"S-{:016x}\"[{}]", fabric.switch(channel.from).guid.0, channel.out_port);
+        for command in ["Unlink", "ReLink"] {
+            let (before, log) = (sweeps.started(), sm.log().len());
+            sim.commands(&[format!("{command} {cable}")]);
+            assert_eq!(sweeps.settle(&mut sm), End::Up, "{command} {cable}: {}", sm.log());
+            assert!(sweeps.defects.is_empty(), "{command} {cable}: {:?}", sweeps.defects);
+            assert!(sweeps.started() - before < 10, "{} sweeps", sweeps.started() - before);
+            let said = &sm.log()[log..];
+            // A way that was begun came to its end.
+            let of = |n: &str| said.matches(n).count();
+            assert_eq!(of(" in 2 steps"), of("step 2 of 2"), "{said}");
+            steps += of("step 2 of 2");
+            let (fabric, held) = held(&sim, &sm, &fabric);
+            if command == "ReLink" {
+                let verdict = verify(&fabric, &held);
+                assert!(verdict.is_safe(), "{cable}: {:?}", verdict.witness().map(|w| w.explain(&fabric)));
+            }
+        }
+    }
+    assert!(steps > 0, "no way had two steps");
+    std::fs::write(&conf, "prefer one-sl\nvls 3\n").expect("it is written");
+    assert_eq!(sweeps.settle(&mut sm), End::Up);
+    assert!(sm.log().contains("vls 3,"), "the settings were read again");
     assert!(sm.alive() && sm.stop().success(), "{}", sm.log());
 }
 

@@ -472,16 +472,20 @@ fn the_configuration_file_chooses_and_a_slip_in_it_harms_nothing() {
 }
 
 #[test]
-fn a_bad_configuration_file_at_the_start_is_an_error() {
+fn a_bad_line_of_the_configuration_at_the_start_is_left_out() {
     let Some(tools) = host::tools("bad configuration") else { return };
     let fabric = Ring { switches: 5, cas: 1 }.build().expect("a ring");
     let sim = Ibsim::start(tools, &net(&fabric));
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::fs::write(file.path(), "engine minhop\n").expect("the configuration is written");
+    std::fs::write(file.path(), "engine minhop\nvls 3\n").expect("the configuration is written");
     let env = vec![("DFDN_CONF".to_owned(), file.path().to_owned())];
     let sm = OpenSm::up(&sim, &Config { env, ..plugin::config("dfdn dfsssp") });
-    assert!(sm.log().contains("ERR DF28") && sm.log().contains("credit loops"), "{}", sm.log());
-    assert_eq!(sm.engine_used().as_deref(), Some("dfsssp"));
+    let log = sm.log();
+    assert!(log.contains("ERR DF28") && log.contains("credit loops"), "{log}");
+    assert!(log.contains("engine dfdn, vls 3,"), "the other line counts: {log}");
+    assert_eq!(sm.engine_used().as_deref(), Some("dfdn"));
+    // It was read before the first sweep: a standby tells of a mistake before it takes over.
+    assert!(log.find("DF28") < log.find("DF03") && log.matches("ERR DF28").count() >= 2, "{log}");
 }
 
 #[test]

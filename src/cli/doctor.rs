@@ -267,31 +267,28 @@ fn configuration(path: &Path, found: &mut Findings) {
     }
 }
 
-/// The plugin's own file, read as the plugin does: without a file the defaults are used.
+/// The plugin's own file, read as the plugin does at its start: without a file the defaults count, and of a file with
+/// mistakes the lines that can be read.
 fn settings(path: &Path, found: &mut Findings) -> Settings {
-    let read = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
-        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
-        Ok(text) => match (Settings::from_config(&text), Settings::without_files(&text)) {
-            (Err(error), Ok(settings)) => {
-                let text = format!("{}: {error}. The plugin starts without that file", path.display());
-                found.add(Level::Warning, "dfdn.conf", text);
-                return settings;
-            }
-            (read, _) => read.map_err(|error| format!("{}: {error}", path.display())),
-        },
-    };
-    match read {
-        Ok(settings) => {
-            let text = format!("{}: {}", path.display(), settings.describe());
-            found.add(Level::Ok, "dfdn.conf", text);
-            settings
-        }
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => {
-            found.add(Level::Fault, "dfdn.conf", format!("{error}. The plugin routes nothing with it"));
-            Settings::default()
+            let text =
+                format!("cannot read {}: {error}. The plugin starts with the defaults", path.display());
+            found.add(Level::Fault, "dfdn.conf", text);
+            return Settings::default();
         }
+        Ok(text) => text,
+    };
+    let (settings, mistakes) = Settings::as_far_as_readable(&text);
+    for mistake in &mistakes {
+        let text = format!("{}: {mistake}. The plugin starts without that line", path.display());
+        found.add(Level::Fault, "dfdn.conf", text);
     }
+    if mistakes.is_empty() {
+        found.add(Level::Ok, "dfdn.conf", format!("{}: {}", path.display(), settings.describe()));
+    }
+    settings
 }
 
 fn fabric(path: &Path, settings: &Settings, found: &mut Findings) -> Result<(), Failure> {

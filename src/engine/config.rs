@@ -308,42 +308,34 @@ impl Settings {
     /// # Errors
     /// The first line with an unknown key, an impossible value, or a key for the second time.
     pub fn from_config(text: &str) -> Result<Self, ConfigError> {
-        Self::from_keys(text, |_| true)
+        let (settings, mistakes) = Self::as_far_as_readable(text);
+        mistakes.into_iter().next().map_or(Ok(settings), Err)
     }
 
-    /// The same without the files that the settings name.
-    ///
-    /// # Errors
-    /// As [`Settings::from_config`].
-    pub fn without_files(text: &str) -> Result<Self, ConfigError> {
-        Self::from_keys(text, |key| key.values != Values::File)
-    }
-
-    fn from_keys(text: &str, counts: impl Fn(&Key) -> bool) -> Result<Self, ConfigError> {
+    /// The same without the lines that are mistakes, and these.
+    pub fn as_far_as_readable(text: &str) -> (Self, Vec<ConfigError>) {
         let mut settings = Self::default();
         let mut seen = Vec::new();
-        for (index, line) in text.lines().enumerate() {
-            let line_number = index + 1;
-            let wrong = |reason| ConfigError { line: line_number, reason };
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if line.is_empty() {
-                continue;
-            }
+        let mut take = |line: &str| {
             let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
             let Some(key) = KEYS.iter().find(|key| key.name == name) else {
                 let known: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-                return Err(wrong(format!("there is no key '{name}'; there are {}", known.join(", "))));
+                return Err(format!("there is no key '{name}'; there are {}", known.join(", ")));
             };
             if seen.contains(&key.name) {
-                return Err(wrong(format!("{name} is set a second time")));
+                return Err(format!("{name} is set a second time"));
             }
             seen.push(key.name);
-            if !counts(key) {
-                continue;
+            key.set(&mut settings, value.trim()).map_err(|reason| format!("{name}: {reason}"))
+        };
+        let mut mistakes = Vec::new();
+        for (line, number) in text.lines().zip(1..) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if let (false, Err(reason)) = (line.is_empty(), take(line)) {
+                mistakes.push(ConfigError { line: number, reason });
             }
-            key.set(&mut settings, value.trim()).map_err(|reason| wrong(format!("{name}: {reason}")))?;
         }
-        Ok(settings)
+        (settings, mistakes)
     }
 
     /// Every choice as the file would say it, on one line.

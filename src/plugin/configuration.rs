@@ -17,11 +17,12 @@ const VARIABLE: &str = "DFDN_CONF";
 /// lines.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// The file, and the last settings read from it.
+/// The file, and what was read from it.
 #[derive(Debug)]
 pub(super) struct Configuration {
     path: PathBuf,
     must_exist: bool,
+    /// Those of the last good file.
     last: Option<Settings>,
     /// Whether the last valid file had any content.
     had_text: bool,
@@ -33,8 +34,8 @@ pub(super) struct Configuration {
 pub(super) struct Read {
     /// The settings to route with.
     pub(super) settings: Settings,
-    /// What is wrong with the file, if the settings are others, and which.
-    pub(super) kept_in_spite_of: Option<String>,
+    /// What is wrong with the file, and what these settings are instead.
+    pub(super) mistake: Option<String>,
     /// All settings, if they differ from those announced before.
     pub(super) news: Option<String>,
 }
@@ -57,29 +58,37 @@ impl Configuration {
         &self.path
     }
 
-    /// Reads the file. With earlier settings, a mistake in it changes nothing: it must not disable
-    /// the routing of a running subnet.
-    ///
-    /// # Errors
-    /// What is wrong with the file, if there are no earlier settings.
-    pub(super) fn read(&mut self) -> Result<Read, String> {
-        let (settings, kept_in_spite_of) = match (self.parse(), &self.last) {
-            (Ok(settings), _) => (settings, None),
+    /// Reads the file. A mistake in it must not keep a subnet from being routed: the settings of the last good file stay
+    /// in force. Without one the lines count that can be read.
+    pub(super) fn read(&mut self) -> Read {
+        let (settings, mistake) = match (self.parse(), &self.last) {
+            (Ok(settings), _) => {
+                self.last = Some(settings.clone());
+                (settings, None)
+            }
             (Err(error), Some(last)) => (last.clone(), Some(format!("{error}. {KEPT}"))),
-            // A file that a setting names must not keep a fabric from being routed.
-            (Err(error), None) => match self.text().map(|text| Settings::without_files(&text)) {
-                Ok(Ok(settings)) => (settings, Some(format!("{error}. Routed without that file"))),
-                _ => return Err(error),
+            (Err(error), None) => match self.text() {
+                Ok(text) => {
+                    let (settings, mistakes) = Settings::as_far_as_readable(&text);
+                    let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+                    let lines = if mistakes.len() == 1 { "that line" } else { "these lines" };
+                    let path = self.path.display();
+                    (settings, Some(format!("{path}: {}. Routed without {lines}", mistakes.join("; "))))
+                }
+                Err(_) => (Settings::default(), Some(format!("{error}. Routed with the defaults"))),
             },
         };
-        self.last = Some(settings.clone());
         let text = format!("settings ({}): {}", self.path.display(), settings.describe());
         let news = (self.announced.as_ref() != Some(&text)).then(|| text.clone());
         self.announced = Some(text);
-        Ok(Read { settings, kept_in_spite_of, news })
+        Read { settings, mistake, news }
     }
 
-    fn parse(&mut self) -> Result<Settings, String> {
+    /// What the file says now.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn parse(&mut self) -> Result<Settings, String> {
         let text = self.text()?;
         let settings =
             Settings::from_config(&text).map_err(|error| format!("{}: {error}", self.path.display()))?;
@@ -120,7 +129,8 @@ fn read(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Configuration, MAX_BYTES};
+    use super::{Configuration, MAX_BYTES, Settings};
+    use crate::engine::Prefer;
     use std::path::PathBuf;
 
     fn of(path: PathBuf) -> Configuration {
@@ -132,18 +142,18 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let mut configuration = of(file.path().to_owned());
         let write = |text: &str| std::fs::write(file.path(), text).expect("it is written");
-        assert!(configuration.read().expect("empty from the start").kept_in_spite_of.is_none());
+        assert!(configuration.read().mistake.is_none());
         write("vls 3\n");
-        assert_eq!(configuration.read().expect("a good file").settings.vls, Some(3));
+        assert_eq!(configuration.read().settings.vls, Some(3));
         for _ in 0..2 {
             write("");
-            let read = configuration.read().expect("the settings from before");
+            let read = configuration.read();
             assert_eq!(read.settings.vls, Some(3));
-            assert!(read.kept_in_spite_of.expect("a reason").contains("is empty"));
+            assert!(read.mistake.expect("a reason").contains("is empty"));
         }
         write("# nothing\n");
-        let read = configuration.read().expect("the defaults");
-        assert!(read.settings.vls.is_none() && read.kept_in_spite_of.is_none());
+        let read = configuration.read();
+        assert!(read.settings.vls.is_none() && read.mistake.is_none());
     }
 
     #[test]
@@ -152,15 +162,15 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is of coreutils");
         assert!(made.success());
-        let error = of(pipe).read().expect_err("a pipe without a writer");
+        let error = of(pipe).parse().expect_err("a pipe without a writer");
         assert!(error.contains("not a regular file"), "{error}");
-        let error = of("/dev/zero".into()).read().expect_err("a device");
+        let error = of("/dev/zero".into()).parse().expect_err("a device");
         assert!(error.contains("not a regular file"), "{error}");
         let long = folder.path().join("long");
         std::fs::write(&long, vec![b'\n'; MAX_BYTES as usize]).expect("it is written");
-        assert!(of(long.clone()).read().is_ok());
+        assert!(of(long.clone()).parse().is_ok());
         std::fs::write(&long, vec![b'\n'; MAX_BYTES as usize + 1]).expect("it is written");
-        let error = of(long).read().expect_err("too long");
+        let error = of(long).parse().expect_err("too long");
         assert!(error.contains("64 KiB"), "{error}");
     }
 
@@ -170,13 +180,27 @@ mod tests {
         let path = file.path().to_owned();
         let mut configuration = of(path);
         let write = |text: &str| std::fs::write(file.path(), text).expect("it is written");
-        write("vls none\n");
-        assert!(configuration.read().expect_err("nothing to fall back on").contains("line 1"));
+        // Without a good file before, what can be read of it counts.
+        write("vls none\nprefer one-sl\nlanes 3\nvls 4\nvls 5\n");
+        for _ in 0..2 {
+            let read = configuration.read();
+            assert!(read.settings.prefer == Prefer::OneSl && read.settings.vls.is_none());
+            let mistake = read.mistake.expect("a reason");
+            let named =
+                ["line 1: vls", "line 3: there is no key", "line 4: vls is set a second time", "line 5"];
+            assert!(named.iter().all(|line| mistake.contains(line)), "{mistake}");
+            assert!(mistake.ends_with("Routed without these lines"), "{mistake}");
+        }
+        std::fs::remove_file(file.path()).expect("it is removed");
+        let read = configuration.read();
+        assert_eq!(read.settings, Settings::default());
+        let mistake = read.mistake.expect("a reason");
+        assert!(mistake.contains("cannot read") && mistake.ends_with("with the defaults"), "{mistake}");
         write("vls 3\n");
-        let read = configuration.read().expect("a good file");
-        assert!(read.settings.vls == Some(3) && read.news.is_some() && read.kept_in_spite_of.is_none());
+        let read = configuration.read();
+        assert!(read.settings.vls == Some(3) && read.news.is_some() && read.mistake.is_none());
         write("vls none\n");
-        let read = configuration.read().expect("the settings from before");
-        assert!(read.settings.vls == Some(3) && read.news.is_none() && read.kept_in_spite_of.is_some());
+        let read = configuration.read();
+        assert!(read.settings.vls == Some(3) && read.news.is_none() && read.mistake.is_some());
     }
 }

@@ -42,6 +42,9 @@ struct Record {
     times: u32,
 }
 
+/// After so many relapses the sweeps that are needed do not double any more: each is a heavy one.
+const MOST_DOUBLINGS: u32 = 6;
+
 impl Record {
     /// Counts a sweep. After each relapse, twice as many good sweeps are needed.
     fn count(&mut self, faulty: bool, patience: u32) {
@@ -49,7 +52,7 @@ impl Record {
         if !self.distrusted && self.bad >= patience {
             self.distrusted = true;
             self.times += 1;
-        } else if self.distrusted && self.good >= 1 << (self.times - 1).min(16) {
+        } else if self.distrusted && self.good >= 1 << (self.times - 1).min(MOST_DOUBLINGS) {
             self.distrusted = false;
         }
     }
@@ -72,7 +75,14 @@ impl Distrust {
     /// - `found`: the faults that were found.
     /// - `of`: number of switches, or of links at the end of a sweep. If half of them or more are
     ///   faulty, the cause is elsewhere and nothing is counted.
-    pub(super) fn count(&self, when: When, found: &Faults, of: usize) -> Change {
+    /// - `is_there`: whether OpenSM knows a node. Of others nothing is known, and nothing is counted.
+    pub(super) fn count(
+        &self,
+        when: When,
+        found: &Faults,
+        of: usize,
+        is_there: impl Fn(Guid) -> bool,
+    ) -> Change {
         let mut records = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let faulty = match when {
             When::TablesSent => found.iter().map(|&(guid, _)| guid).collect::<HashSet<_>>().len(),
@@ -86,7 +96,7 @@ impl Distrust {
         }
         let mut change = Change::None;
         for (fault, record) in records.iter_mut() {
-            if matches!(fault.1, Fault::Link(_)) != (when == When::SubnetUp) {
+            if matches!(fault.1, Fault::Link(_)) != (when == When::SubnetUp) || !is_there(fault.0) {
                 continue;
             }
             let before = record.distrusted;
@@ -198,13 +208,13 @@ fn has_row(node: &abi::osm_node_t, row: SlVlRow) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, Distrust, Fault, Faults, When};
+    use super::{Change, Distrust, Fault, Faults, MOST_DOUBLINGS, When};
     use crate::fabric::{Guid, PortNum};
 
     const PATIENCE: u32 = 4;
 
     fn count(distrust: &Distrust, found: &Faults, of: usize) -> Change {
-        distrust.count(When::TablesSent, found, of)
+        distrust.count(When::TablesSent, found, of, |_| true)
     }
 
     #[test]
@@ -231,15 +241,28 @@ mod tests {
     fn what_relapses_waits_twice_as_long() {
         let distrust = Distrust::default();
         let (one, none) = (Faults::from([(Guid(7), Fault::Blocks)]), Faults::new());
-        for times in 0..4 {
+        for times in 0..MOST_DOUBLINGS + 3 {
             (0..PATIENCE).for_each(|_| _ = count(&distrust, &one, 5));
-            for _ in 1..1 << times {
+            for _ in 1..1 << times.min(MOST_DOUBLINGS) {
                 assert_eq!(count(&distrust, &none, 5), Change::Waits);
                 assert_eq!(distrust.faults(), one);
             }
             assert_eq!(count(&distrust, &none, 5), Change::Routes);
             assert!(distrust.faults().is_empty());
         }
+    }
+
+    #[test]
+    fn nothing_is_waited_for_while_a_switch_is_gone() {
+        let distrust = Distrust::default();
+        let (one, none) = (Faults::from([(Guid(7), Fault::Blocks)]), Faults::new());
+        for _ in 0..2 {
+            (0..PATIENCE).for_each(|_| _ = count(&distrust, &one, 5));
+            let gone = || distrust.count(When::TablesSent, &none, 4, |guid| guid != Guid(7));
+            assert!((0..5).all(|_| gone() == Change::None) && distrust.faults() == one);
+            while count(&distrust, &none, 5) != Change::Routes {}
+        }
+        assert!(distrust.faults().is_empty());
     }
 
     #[test]
@@ -260,14 +283,14 @@ mod tests {
         let link = Faults::from([(Guid(7), Fault::Link(PortNum(3)))]);
         let top = Faults::from([(Guid(7), Fault::Top)]);
         let none = Faults::new();
-        assert_eq!(distrust.count(When::SubnetUp, &link, 5), Change::None);
+        assert_eq!(distrust.count(When::SubnetUp, &link, 5, |_| true), Change::None);
         // Complete tables do not imply that links are up.
         assert_eq!(count(&distrust, &none, 5), Change::None);
-        assert_eq!(distrust.count(When::SubnetUp, &link, 5), Change::Routes);
+        assert_eq!(distrust.count(When::SubnetUp, &link, 5, |_| true), Change::Routes);
         assert_eq!(count(&distrust, &top, 5), Change::None);
         assert_eq!(count(&distrust, &top, 5), Change::Routes);
         assert_eq!(distrust.faults(), &link | &top);
-        assert_eq!(distrust.count(When::SubnetUp, &none, 5), Change::Routes);
+        assert_eq!(distrust.count(When::SubnetUp, &none, 5, |_| true), Change::Routes);
         assert_eq!(distrust.faults(), top);
     }
 }

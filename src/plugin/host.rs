@@ -116,14 +116,21 @@ impl Host {
         unsafe { (*self.options()).max_op_vls }
     }
 
-    /// Turns QoS on: without it OpenSM programs neither SL2VL nor VL arbitration. Returns whether
-    /// it was off. Reading the configuration again does not turn it off.
-    pub(super) fn force_qos_on(&self) -> bool {
+    /// Turns QoS on where it is off, and says so: without it OpenSM programs neither SL2VL nor VL arbitration. An option
+    /// that changes in its file turns it off again. For `create`, which runs before any sweep, and for the thread that
+    /// sweeps.
+    pub(super) fn keep_qos_on(&self) {
         // SAFETY: a field of OpenSM's options, see `options`.
-        let was_on = unsafe { (*self.options()).qos } == abi::TRUE;
-        // SAFETY: a plain flag of the live object; `create` runs before any sweep.
+        if unsafe { (*self.options()).qos } == abi::TRUE {
+            return;
+        }
+        // SAFETY: a plain flag of the live object, which only these threads use.
         unsafe { (*self.osm.as_ptr()).subn.opt.qos = abi::TRUE };
-        !was_on
+        self.log(
+            Message::QosForcedOn,
+            "qos was FALSE and is now on: without it OpenSM would program no SL2VL tables and credit loops were \
+             possible. Put 'qos TRUE' into opensm.conf to say so yourself",
+        );
     }
 
     /// Requests another heavy sweep right after the current one. The flag alone is not enough:
@@ -177,6 +184,21 @@ impl Host {
     pub(super) fn is_new_master(&self) -> bool {
         // SAFETY: a flag of the live object, which only the thread that sweeps changes.
         let flag = unsafe { (*self.subn()).coming_out_of_standby };
+        flag == abi::TRUE
+    }
+
+    /// Whether this OpenSM brings the subnet up for the first time, or anew after its own port was down. Then another one may
+    /// have programmed the switches meanwhile.
+    pub(super) fn is_first_sweep(&self) -> bool {
+        // SAFETY: a flag of the live object, which only the thread that sweeps changes.
+        let flag = unsafe { (*self.subn()).first_time_master_sweep };
+        flag == abi::TRUE
+    }
+
+    /// Whether OpenSM got no answer to something that it sent in this sweep, or an error.
+    pub(super) fn had_errors(&self) -> bool {
+        // SAFETY: a flag of the live object, which its threads set without a lock.
+        let flag = unsafe { (*self.subn()).subnet_initialization_error };
         flag == abi::TRUE
     }
 

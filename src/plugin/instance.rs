@@ -38,6 +38,8 @@ pub(super) struct Plugin {
     pub(super) host: Host,
     /// The configuration file and its settings.
     configuration: Mutex<Configuration>,
+    /// What the last tables were asked for with.
+    routed_for: Mutex<Option<AskedFor>>,
     /// The settings of the last successful routing.
     routed_with: Mutex<Option<Settings>>,
     /// The engines registered with OpenSM, set once by `create`; each is the context of its
@@ -58,6 +60,8 @@ pub(super) struct Plugin {
     pub(super) failures_at_adapters: AtomicU32,
     /// The same, only for LinearFDBTop of switches.
     pub(super) failures_of_tops: AtomicU32,
+    /// The same, only for VL arbitration.
+    pub(super) failures_of_arbitration: AtomicU32,
     /// The same, only for links between switches.
     pub(super) failures_of_links: AtomicU32,
     /// Requests sweeps because of these.
@@ -82,6 +86,15 @@ pub(super) struct Plugin {
     gaps: Mutex<HashSet<(u16, String)>>,
     /// The callback that shall panic.
     pub(super) drill: Option<Drill>,
+}
+
+/// What tables depend on beside the fabric.
+#[derive(Debug, PartialEq)]
+struct AskedFor {
+    /// With what OpenSM's own files say.
+    settings: Settings,
+    /// As PortInfo codes it.
+    max_op_vls: u8,
 }
 
 /// Whose tables OpenSM sent last.
@@ -147,6 +160,7 @@ impl Plugin {
         Self {
             host,
             configuration: Mutex::new(Configuration::new()),
+            routed_for: Mutex::new(None),
             routed_with: Mutex::new(None),
             registered: OnceLock::new(),
             pending: Mutex::new(None),
@@ -156,6 +170,7 @@ impl Plugin {
             failures: AtomicU32::new(0),
             failures_at_adapters: AtomicU32::new(0),
             failures_of_tops: AtomicU32::new(0),
+            failures_of_arbitration: AtomicU32::new(0),
             failures_of_links: AtomicU32::new(0),
             retry: Retry::new(host),
             retry_later: AtomicBool::new(false),
@@ -180,22 +195,30 @@ impl Plugin {
         })
     }
 
-    /// The settings to route with: the configuration file as it is now, with the engine that OpenSM
-    /// named.
-    fn settings(&self, engine: &Registered) -> Result<Settings, Failure> {
-        let mut configuration = locked(&self.configuration);
-        let read = configuration.read().map_err(|error| (Message::ConfigFailed, error))?;
-        if let Some(error) = read.kept_in_spite_of {
-            self.host.log(Message::ConfigFailed, &error);
+    /// The settings to route with: the configuration file as it is now, with what OpenSM's own files say.
+    fn settings(&self) -> Settings {
+        let read = locked(&self.configuration).read();
+        if let Some(mistake) = read.mistake {
+            self.host.log(Message::ConfigFailed, &mistake);
         }
         if let Some(news) = read.news {
             self.host.log(Message::Settings, &news);
         }
-        let mut settings = read.settings;
-        if let Some(name) = engine.fixed {
-            name.clone_into(&mut settings.engine);
+        read.settings
+    }
+
+    /// What is wrong with the configuration file as it is now. A standby reads it for the first time when it takes over.
+    pub(super) fn check_settings(&self) {
+        if let Err(mistake) = locked(&self.configuration).parse() {
+            self.host.log(Message::ConfigFailed, &mistake);
         }
-        Ok(settings)
+    }
+
+    /// What the tables depend on beside the fabric, as it is now; `None` where a file has a mistake.
+    fn asked_for(&self) -> Option<AskedFor> {
+        let mut settings = locked(&self.configuration).parse().ok()?;
+        let misread = [self.take_roots(&mut settings), self.take_roles(&mut settings)];
+        misread.iter().all(Option::is_none).then(|| AskedFor { settings, max_op_vls: self.host.max_op_vls() })
     }
 
     /// Puts the roles of OpenSM's own files before those of the settings. Returns what is wrong with the files.
@@ -235,10 +258,23 @@ impl Plugin {
         *told = now;
     }
 
-    /// Stores the LIDs that end ports reported, before OpenSM changes them.
+    /// Stores the LIDs that end ports reported, before OpenSM changes them. OpenSM has read its options again: QoS stays on
+    /// while one of our engines is set up, and tables from its cache do not outlive the settings that they were made for.
     pub(super) fn discovery_done(&self) {
         let found = self.host.locked(|| discovered(&self.host));
         *locked(&self.discovered) = found;
+        if self.is_set_up() {
+            self.host.keep_qos_on();
+        }
+        if self.host.caches_unicast() && *locked(&self.routed_for) != self.asked_for() {
+            self.host.locked_exclusively(|| self.host.forget_cache());
+        }
+    }
+
+    /// Whether OpenSM may ask one of our engines.
+    fn is_set_up(&self) -> bool {
+        let engines = self.registered.get().map_or(&[][..], Vec::as_slice);
+        engines.iter().any(|engine| !engine.object.load(Ordering::Relaxed).is_null())
     }
 
     /// Reads the subnet, computes tables and verifies them, with settings that fit.
@@ -249,8 +285,13 @@ impl Plugin {
         let started = Instant::now();
         let mut pending = locked(&self.pending);
         *pending = None;
-        let mut settings = self.settings(engine)?;
+        let mut settings = self.settings();
         let misread = [self.take_roots(&mut settings), self.take_roles(&mut settings)];
+        let max_op_vls = self.host.max_op_vls();
+        *locked(&self.routed_for) = Some(AskedFor { settings: settings.clone(), max_op_vls });
+        if let Some(name) = engine.fixed {
+            name.clone_into(&mut settings.engine);
+        }
         self.tell_ignored();
         Size::of(&self.host).check().map_err(|error| (Message::TooLittleMemory, error))?;
         let faults = self.distrust.faults();
@@ -301,7 +342,8 @@ impl Plugin {
         fabric: &Fabric,
         wanted: &Settings,
     ) -> Result<(Routed, Option<String>), Failure> {
-        let before = self.in_force.load_full().filter(|_| self.switches_have_ours());
+        let known = self.switches_have_ours() && !self.host.is_first_sweep();
+        let before = self.in_force.load_full().filter(|_| known);
         let mut transit = locked(&self.transit);
         let last = before.as_deref().filter(|before| before.hold.is_none());
         if let Some((routed, news)) = last.and_then(|last| transit.next(fabric, wanted, &last.programmed)) {

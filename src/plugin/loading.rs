@@ -2,6 +2,7 @@
 //! engine.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::io::Write as _;
 use std::sync::atomic::Ordering;
 
 use super::abi::{self, DONE, FAILED};
@@ -41,17 +42,11 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
         let host = match Host::new(osm) {
             Ok(host) => host,
             Err(error) => {
-                eprintln!("dfdn: ERR {}: not loaded: {error}", Message::NotRegistered.code());
+                not_loaded(Message::NotRegistered, &error.to_string());
                 return std::ptr::null_mut();
             }
         };
-        if host.force_qos_on() {
-            host.log(
-                Message::QosForcedOn,
-                "qos was FALSE and is now on: without it OpenSM would program no SL2VL tables and credit loops \
-                 were possible. Put 'qos TRUE' into opensm.conf to say so yourself",
-            );
-        }
+        host.keep_qos_on();
         let drill = Drill::from_environment();
         if let Some(drill) = &drill {
             host.log(Message::Drill, &drill.describe());
@@ -85,12 +80,19 @@ unsafe extern "C" fn create(osm: *mut abi::osm_opensm) -> *mut c_void {
                  'routing_engine dfdn,no_fallback' nothing else does when it cannot)"
             ),
         );
+        // SAFETY: created above, and freed in `delete` alone.
+        unsafe { &*plugin }.check_settings();
         plugin.cast()
     });
     created.unwrap_or_else(|text| {
-        eprintln!("dfdn: ERR {}: not loaded: {text}", Message::Panic.code());
+        not_loaded(Message::Panic, &text);
         std::ptr::null_mut()
     })
+}
+
+/// Says so on standard error: there is no log yet. Where that cannot be written, nobody is told.
+fn not_loaded(message: Message, why: &str) {
+    let _ = writeln!(std::io::stderr(), "dfdn: ERR {}: not loaded: {why}", message.code());
 }
 
 /// Unloads the plugin. OpenSM has destroyed its engines before, so it is not called any more.

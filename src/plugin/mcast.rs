@@ -5,7 +5,7 @@
 //! group from all switches. Nothing is recomputed then: the tree belongs to the tables in force and
 //! is looked up by GUID; switches and cables that are gone are left out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::abi;
 use super::cables;
@@ -39,7 +39,7 @@ struct Group {
     sls: u16,
     /// Members by port GUID: GUID of the switch, and its port to the member (0 for the switch
     /// itself); `None` for a member that is not cabled to a switch.
-    members: HashMap<Guid, Option<(Guid, u8)>>,
+    members: BTreeMap<Guid, Option<(Guid, u8)>>,
 }
 
 /// Writes the entries of a group into OpenSM's tables.
@@ -129,7 +129,7 @@ fn write(host: &Host, switch: *mut abi::osm_switch_t, mlid: u16, port: PortNum) 
 
 /// Reads a group.
 fn group(mbox: &abi::osm_mgrp_box_t) -> Group {
-    let mut group = Group { sls: 0, members: HashMap::new() };
+    let mut group = Group { sls: 0, members: BTreeMap::new() };
     for mgrp in host::groups(mbox) {
         let sl = Sl((u32::from_be(mgrp.mcmember_rec.sl_flow_hop) >> 28) as u8);
         group.sls |= 1 << sl.0;

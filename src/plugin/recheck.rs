@@ -12,8 +12,8 @@ use super::hold::InForce;
 use super::host::{self, Host};
 use super::rows::{UNKNOWN, clipped};
 use super::snapshot::{data_vls, link_vls, maps_sls};
-use crate::fabric::{PortNum, SwitchId};
-use crate::tables::{PathSl, Programmed, SlVlRow};
+use crate::fabric::{PortNum, SwitchId, Vl};
+use crate::tables::{PathSl, Programmed, SlVlRow, VlArb};
 
 /// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,26 @@ pub(super) struct Recheck {
     pub(super) forwarding: Blocks,
     /// Switches with a LinearFDBTop below the largest LID, in words.
     pub(super) short_tops: Vec<String>,
+    /// VL arbitration of links between switches.
+    pub(super) arbitration: Arbitration,
+}
+
+/// Whether ports serve all VLs in use.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Arbitration {
+    /// Number of ports that do not.
+    pub(super) lacking: usize,
+    /// The first of these, as text.
+    example: Option<String>,
+}
+
+impl Arbitration {
+    /// How many ports lack a weight, and the first of them, as text.
+    pub(super) fn in_words(&self) -> String {
+        let Self { lacking, example } = self;
+        let example = example.as_deref().unwrap_or_default();
+        format!("{lacking} ports between switches do not serve all VLs in use, first {example}")
+    }
 }
 
 /// Blocks of 64 LIDs of forwarding tables.
@@ -200,6 +220,9 @@ fn of_switch(
         // computed.
         let there = |physp: &&abi::osm_physp_t| onward || host::remote(physp).is_some();
         let Some(physp) = host::physp(node, out_port).filter(there) else { continue };
+        if onward {
+            found.arbitrate(node, physp, &in_force.programmed.routes.vlarb, link_vls(host, physp));
+        }
         let folded_to = (!onward).then(|| link_vls(host, physp));
         let known = std::iter::once(0).chain(cabled.iter().map(|&port| port as u8));
         let known = known.filter(|&port| !strange.contains(PortNum(port)));
@@ -220,7 +243,29 @@ fn of_adapter(host: &Host, in_force: &InForce, node: &abi::osm_node_t, found: &m
     }
 }
 
+/// The first VL in use that the arbitration of a port gives no weight. Where its tables have less room than there are VLs,
+/// only as many count.
+fn unserved(physp: &abi::osm_physp_t, wanted: &VlArb, vls: u8) -> Option<Vl> {
+    let room = physp.port_info.vl_arb_low_cap as usize + physp.port_info.vl_arb_high_cap as usize;
+    let mut used = wanted.low.iter().map(|&(vl, _)| vl).filter(|vl| vl.0 < vls).take(room);
+    let is_served = |vl: &Vl| {
+        let mut entries = physp.vl_arb.iter().flat_map(|block| &block.vl_entry);
+        entries.any(|entry| entry.vl == vl.0 && entry.weight > 0)
+    };
+    used.find(|vl| vls > 1 && !is_served(vl))
+}
+
 impl Recheck {
+    /// Looks at the arbitration of a port to another switch.
+    fn arbitrate(&mut self, node: &abi::osm_node_t, physp: &abi::osm_physp_t, wanted: &VlArb, vls: u8) {
+        let Some(vl) = unserved(physp, wanted, vls) else { return };
+        self.arbitration.lacking += 1;
+        self.arbitration.example.get_or_insert_with(|| {
+            let name = host::c_string(node.print_desc).unwrap_or_default();
+            format!("'{name}' ({}) port {}: VL {} has no weight", host::node_guid(node), physp.port_num, vl.0)
+        });
+    }
+
     /// Compares one row. `folded_to`: the VLs of the link if it is an adapter's.
     fn compare(
         &mut self,
@@ -260,7 +305,7 @@ impl Recheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{Fabric, FabricBuilder, Guid, Lid, Lmc, NodeId, Vl};
+    use crate::fabric::{Fabric, FabricBuilder, Guid, Lid, Lmc, NodeId};
     use crate::plugin::fake::{FakeOpenSm, chain};
     use crate::plugin::hold::hold;
     use crate::tables::{ClassSl, Classes, Lft, Routes};
@@ -516,6 +561,43 @@ mod tests {
         tables.faults.clear();
         fake.node(node).node_info.node_guid = 0x999_u64.to_be();
         assert!(recheck(&fake.host(), &tables).short_tops.is_empty());
+    }
+
+    #[test]
+    fn ports_that_do_not_serve_a_vl_in_use_are_named() {
+        let f = chain(3);
+        let tables = in_force(&f, false);
+        let with = |vls| {
+            let mut routes = tables.programmed.routes.clone();
+            routes.vlarb = VlArb::fair(vls);
+            let programmed = std::sync::Arc::new(Programmed::new(f.clone(), routes));
+            InForce { programmed, faults: Default::default(), hold: None }
+        };
+        let mut fake = FakeOpenSm::programmed(&tables.programmed);
+        let (_, node, guid) = of(&f, 1);
+        let (_, channel) = f.channels().out(SwitchId::at(1)).next().expect("a channel");
+        let port = channel.out_port.0;
+        // Without room for weights there are none.
+        assert_eq!(recheck(&fake.host(), &with(2)).arbitration, Arbitration::default());
+        fake.physp(node, port).port_info.vl_arb_low_cap = 8;
+        let vl = |fake: &mut FakeOpenSm, block: usize, i: usize, vl, weight| {
+            let entry = &mut fake.physp(node, port).vl_arb[block].vl_entry[i];
+            (entry.vl, entry.weight) = (vl, weight);
+        };
+        vl(&mut fake, 0, 0, 0, 64);
+        vl(&mut fake, 0, 1, 1, 0);
+        assert_eq!(recheck(&fake.host(), &with(1)).arbitration, Arbitration::default());
+        let found = recheck(&fake.host(), &with(2)).arbitration;
+        let text = format!(
+            "1 ports between switches do not serve all VLs in use, first 'S1' ({guid}) port {port}: VL 1"
+        );
+        assert!(found.lacking == 1 && found.in_words().starts_with(&text), "{}", found.in_words());
+        // The high table serves as well; what has no room is not asked for.
+        vl(&mut fake, 2, 3, 1, 1);
+        assert_eq!(recheck(&fake.host(), &with(2)).arbitration, Arbitration::default());
+        assert_eq!(recheck(&fake.host(), &with(3)).arbitration.lacking, 1);
+        fake.physp(node, port).port_info.vl_arb_low_cap = 2;
+        assert_eq!(recheck(&fake.host(), &with(3)).arbitration, Arbitration::default());
     }
 
     #[test]

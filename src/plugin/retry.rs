@@ -59,7 +59,7 @@ impl Retry {
         Self { shared, thread: named.spawn(move || waiting.run(ask)).ok() }
     }
 
-    /// Requests a heavy sweep after a delay, replacing a pending one. False if no thread could be
+    /// Requests a heavy sweep after a delay; a pending one that is due before stays. False if no thread could be
     /// started to wait; then none is requested.
     pub(super) fn after(&self, host: &Host, wait: Duration) -> bool {
         if wait.is_zero() {
@@ -70,7 +70,10 @@ impl Retry {
         if self.thread.is_none() {
             return false;
         }
-        self.shared.lock().due = Some(Instant::now() + wait);
+        let due = Instant::now() + wait;
+        let mut state = self.shared.lock();
+        state.due = Some(state.due.map_or(due, |before| before.min(due)));
+        drop(state);
         self.shared.changed.notify_all();
         true
     }

@@ -1,7 +1,6 @@
 //! Checks after tables were sent whether they arrived.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use super::distrust::{Change, When, faulty_links, faulty_switches};
 use super::hold::InForce;
@@ -10,6 +9,7 @@ use super::message::Message;
 use super::psl;
 use super::recheck::{Recheck, recheck};
 use super::retry;
+use crate::fabric::Guid;
 
 /// Number of consecutive sweeps that may leave tables out of place before it counts as an error.
 const SURPRISES: u32 = 3;
@@ -35,9 +35,9 @@ impl Plugin {
             self.sent.store(sent as u8, Ordering::Relaxed);
             self.known_rows.sent_by_another();
             locked(&self.transit).forget();
-            for count in
-                [&self.failures, &self.failures_at_adapters, &self.failures_of_tops, &self.failures_of_links]
-            {
+            let at_others =
+                [&self.failures_at_adapters, &self.failures_of_tops, &self.failures_of_arbitration];
+            for count in at_others.into_iter().chain([&self.failures, &self.failures_of_links]) {
                 count.store(0, Ordering::Relaxed);
             }
             self.retry.cancel();
@@ -48,16 +48,22 @@ impl Plugin {
     /// sweep.
     fn count_faulty(&self, in_force: &InForce) {
         let (faults, switches) = self.host.locked(|| faulty_switches(&self.host, &in_force.programmed));
-        match self.distrust.count(When::TablesSent, &faults, switches) {
+        match self.distrust.count(When::TablesSent, &faults, switches, |guid| self.is_there(guid)) {
             Change::Routes => self.ask_for_sweep(),
             Change::Waits => self.retry_later.store(true, Ordering::Relaxed),
             Change::None => {}
         }
     }
 
-    /// Requests another heavy sweep. Threads that receive MADs set the same flag under OpenSM's lock.
+    /// Whether OpenSM knows a node.
+    fn is_there(&self, guid: Guid) -> bool {
+        self.host.locked(|| self.host.node(guid.0.to_be()).is_some())
+    }
+
+    /// Requests another heavy sweep that asks our engine again, whatever OpenSM has cached. Threads that receive MADs set the
+    /// same flag under OpenSM's lock.
     fn ask_for_sweep(&self) {
-        self.host.locked_exclusively(|| self.host.force_heavy_sweep());
+        self.host.locked_exclusively(|| self.host.route_anew());
     }
 
     /// Counts the links that did not come up. Avoiding one, or using it again, needs a sweep.
@@ -65,10 +71,13 @@ impl Plugin {
         let in_force = self.in_force.load();
         let Some(in_force) = in_force.as_deref().filter(|_| self.is_ours()) else { return };
         let (faults, links) = self.host.locked(|| faulty_links(&self.host, &in_force.programmed));
-        let change = self.distrust.count(When::SubnetUp, &faults, links);
+        let change = self.distrust.count(When::SubnetUp, &faults, links, |guid| self.is_there(guid));
         let new = faults.difference(&in_force.faults).count();
         match change {
-            Change::Routes => _ = self.retry.after(&self.host, Duration::ZERO),
+            Change::Routes => {
+                self.retry.cancel();
+                self.ask_for_sweep();
+            }
             Change::Waits => self.retry_later.store(true, Ordering::Relaxed),
             Change::None => {}
         }
@@ -83,6 +92,7 @@ impl Plugin {
 
     /// The sweep is over.
     pub(super) fn subnet_up(&self) {
+        locked(&self.transit).swept(self.host.had_errors());
         self.count_links();
         if self.retry_later.swap(false, Ordering::Relaxed) {
             self.host.make_next_sweep_heavy();
@@ -106,7 +116,7 @@ impl Plugin {
         if let Some(why) = locked(&self.sweep_log).end(in_force.hold.is_some(), &found) {
             self.host.log(Message::SweepLogFailed, &why);
         }
-        let Recheck { between_switches, at_adapters, forwarding, short_tops } = found;
+        let Recheck { between_switches, at_adapters, forwarding, short_tops, arbitration } = found;
         let rows = between_switches.compared + at_adapters.compared;
         let safe = between_switches.different == 0 && forwarding.missing == 0;
         if safe {
@@ -118,13 +128,21 @@ impl Plugin {
         if short_tops.is_empty() {
             self.failures_of_tops.store(0, Ordering::Relaxed);
         }
+        if arbitration.lacking == 0 {
+            self.failures_of_arbitration.store(0, Ordering::Relaxed);
+        }
         if safe && at_adapters.different == 0 && short_tops.is_empty() {
-            self.retry.cancel();
-            let text = format!(
-                "all {rows} SL2VL rows that matter and all {} blocks of forwarding tables are in place as verified",
-                forwarding.compared
-            );
-            self.host.log(Message::Programmed, &text);
+            if arbitration.lacking > 0 {
+                let danger = "packets on such a VL wait, and those behind them";
+                self.out_of_place(&arbitration.in_words(), &self.failures_of_arbitration, danger);
+            } else {
+                self.retry.cancel();
+                let text = format!(
+                    "all {rows} SL2VL rows that matter and all {} blocks of forwarding tables are in place as verified",
+                    forwarding.compared
+                );
+                self.host.log(Message::Programmed, &text);
+            }
             if in_force.hold.is_none() && locked(&self.transit).arrived() {
                 self.ask_for_sweep();
             }
@@ -150,6 +168,10 @@ impl Plugin {
     /// until then.
     fn out_of_place(&self, what: &str, failures: &AtomicU32, danger: &str) {
         let count = failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if count > 1 {
+            // The same tables from OpenSM's cache would not fit better.
+            self.host.locked_exclusively(|| self.host.forget_cache());
+        }
         let wait = retry::wait(count);
         let asked = self.retry.after(&self.host, wait);
         if !asked {

@@ -32,7 +32,14 @@ pub(super) struct Transit {
     way: Option<Way>,
     /// Whether the switches acknowledged everything of the last tables.
     arrived: bool,
+    /// Sweeps in a row with errors.
+    with_errors: u32,
 }
+
+/// Sweeps with errors that repeat a step. Multicast tables go out after the others, and OpenSM does not keep whether they
+/// were acknowledged. It says only that something in the sweep failed, and a dead host brings that about as well: so the
+/// way goes on then.
+const REPEATS: u32 = 3;
 
 /// Steps that are left.
 struct Way {
@@ -62,6 +69,12 @@ impl Transit {
     pub(super) fn arrived(&mut self) -> bool {
         self.arrived = true;
         self.way.as_ref().is_some_and(|way| !way.states.is_empty())
+    }
+
+    /// A sweep is over. After errors, what was to arrive in it may not have.
+    pub(super) fn swept(&mut self, had_errors: bool) {
+        self.with_errors = if had_errors { self.with_errors.saturating_add(1) } else { 0 };
+        self.arrived &= !had_errors || self.with_errors > REPEATS;
     }
 
     /// The next step on the way, if nothing has changed since it began: its tables, and what to say. The step
@@ -230,6 +243,21 @@ mod tests {
             programmed: Arc::new(Programmed::new(fabric.clone(), routes)),
             faults: Faults::default(),
             hold: None,
+        }
+    }
+
+    #[test]
+    fn a_sweep_with_errors_repeats_a_step_but_not_for_ever() {
+        let mut transit = Transit::default();
+        for _ in 0..2 {
+            for sweep in 1..=REPEATS + 2 {
+                transit.arrived();
+                transit.swept(true);
+                assert_eq!(transit.arrived, sweep > REPEATS);
+            }
+            transit.arrived();
+            transit.swept(false);
+            assert!(transit.arrived);
         }
     }
 
