@@ -140,8 +140,8 @@ fn version_in(bytes: &[u8]) -> Option<String> {
 
 fn plugin(args: &Args, running: Option<&str>, found: &mut Findings) {
     let Some(path) = args.plugin.clone().or_else(find_plugin) else {
-        let text =
-            "libdfdn.so is in no folder of the dynamic loader; copy it to /usr/local/lib and run ldconfig";
+        let text = "libdfdn.so is in no folder of the dynamic loader; install the package, or 'install libdfdn.so /usr/local/lib' \
+             (RHEL-like: /usr/lib64) and run ldconfig";
         found.add(Level::Fault, "plugin", text);
         return;
     };

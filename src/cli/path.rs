@@ -12,7 +12,7 @@ use dfdn::report::{PathError, path};
 /// Show the path of a pair, hop by hop, with its SL and VLs
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
-    dfdn path fabric.net tables host-1 host-2\n  \
+    dfdn path fabric.net tables sw-0-0-ca-1 sw-1-0-ca-1\n  \
     dfdn path fabric.net tables 0x0002c90300000011 17 --json\n\n\
     A and B are descriptions, GUIDs (0x…) or LIDs. A LID of B's range chooses one of its paths.\n\
     Exit code 1 if packets do not arrive.")]

@@ -39,8 +39,7 @@ use dfdn::tables::Routes;
     adversarial (the permutation that crowds the paths to the base LIDs most), or a file with a pair a line, hosts by name, GUID or LID.\n\
     Exit code 1, with the credit loop that closed, if a run deadlocks.")]
 pub(super) struct Args {
-    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
-    #[arg(required_unless_present = "merge")]
+    #[arg(required_unless_present = "merge", help = super::FABRIC)]
     fabric: Option<PathBuf>,
     /// Folder of tables
     #[arg(required_unless_present = "merge")]

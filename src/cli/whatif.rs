@@ -40,8 +40,7 @@ use dfdn::whatif::{self, Extremes, Row, Summary, WhatIf};
     SIGINT ends it, with the rows that are there.\n\
     Exit code 1 if there are no safe tables after some failure.")]
 pub(super) struct Args {
-    /// The fabric: ibnetdiscover text, opensm-subnet.lst, or '-'
-    #[arg(required_unless_present = "merge")]
+    #[arg(required_unless_present = "merge", help = super::FABRIC)]
     fabric: Option<PathBuf>,
     /// Folder of the tables before
     tables: Option<PathBuf>,

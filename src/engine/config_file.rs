@@ -9,7 +9,7 @@ pub fn template() -> String {
         "# Settings of dfdn, the routing engine for OpenSM: a name and a value a line. Every line here is a\n\
          # comment and shows the default. OpenSM need not be restarted: the file is read again at each heavy\n\
          # sweep, which SIGHUP asks for. A mistake in it is logged with its line (DF28), and leaves the\n\
-         # settings from before in force.\n",
+         # settings from before in force; at start, the other lines count.\n",
     );
     for key in KEYS {
         text += &format!("\n# {} ({})\n#{} {}\n", key.about, key.values, key.name, key.default());

@@ -119,7 +119,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "updn-trees",
-        about: "several up*/down* trees, each on its own lane; paths may be longer than minimal",
+        about: "several up*/down* trees, each on its own VL; paths may be longer than minimal",
         deadlock_free: true,
         run: papers::updn_trees,
     },
@@ -149,19 +149,19 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "minhop",
-        about: "locally balanced minimal hops on one lane; may have credit loops",
+        about: "locally balanced minimal hops on one VL; may have credit loops",
         deadlock_free: false,
         run: papers::minhop,
     },
     Engine {
         name: "sssp",
-        about: "P-SSSP on one lane; may have credit loops",
+        about: "P-SSSP on one VL; may have credit loops",
         deadlock_free: false,
         run: papers::sssp,
     },
     Engine {
         name: "p2sssp",
-        about: "P²-SSSP on one lane; may have credit loops; slow",
+        about: "P²-SSSP on one VL; may have credit loops; slow",
         deadlock_free: false,
         run: papers::p2sssp,
     },

@@ -148,3 +148,8 @@ pub(super) fn plan(
     let priced = Priced::new(plan, sls, objective, &measured);
     if sls > 1 { priced.keepable(objective, None, sls, largest) } else { priced }
 }
+/// `one SL, 3 VLs`.
+pub(super) fn lanes_in_words(sls: u8, vls: u8) -> String {
+    let count = |n: u8, what: &str| if n == 1 { format!("one {what}") } else { format!("{n} {what}s") };
+    format!("{}, {}", count(sls, "SL"), count(vls, "VL"))
+}

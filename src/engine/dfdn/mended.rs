@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use super::build::ONE_SL_SUFFICES;
+use super::build::{ONE_SL_SUFFICES, lanes_in_words};
 use super::candidates::Candidate;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
@@ -225,8 +225,8 @@ fn plan(
     }
     sl2vl.set_adapters(rows.adapters());
     let detours = 100.0 * figures.detours;
-    let number = if *sls == 1 { "one SL".to_owned() } else { format!("{sls} SLs") };
-    let mut remarks = vec![format!("{number}, {vls} VLs, {detours:.2} % of the adapter pairs on detours")];
+    let lanes = lanes_in_words(*sls, vls);
+    let mut remarks = vec![format!("{lanes}, {detours:.2} % of the adapter pairs on detours")];
     remarks.extend((*sls == 1).then(|| ONE_SL_SUFFICES.to_owned()));
     remarks.push("paths stay as they were, but for those that failed links took".to_owned());
     let path_sl = same_sls(before.fabric, path_sl, (new, onto), lids);

@@ -3,7 +3,7 @@
 mod one_sl;
 
 use super::beyond_rule::is_small_enough;
-use super::build::ONE_SL_SUFFICES;
+use super::build::{ONE_SL_SUFFICES, lanes_in_words};
 use super::estimate::Budget;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
@@ -388,8 +388,7 @@ impl<'a> Torus<'a> {
             0.0 => "all adapter pairs on shortest paths".to_owned(),
             share => format!("{:.2} % of the adapter pairs on detours", 100.0 * share),
         };
-        let number = if sls == 1 { "one SL".to_owned() } else { format!("{sls} SLs") };
-        format!("{number}, {vls} VLs, {detours}: {how} ({})", lengths.join(", "))
+        format!("{}, {detours}: {how} ({})", lanes_in_words(sls, vls), lengths.join(", "))
     }
 
     fn dimension_order(&self) -> &'static str {
