@@ -98,8 +98,8 @@ pub fn any_sl(limits: LaneLimits) -> PathSl {
     PathSl::Any(u16::MAX >> (Sl::COUNT - usize::from(limits.sls)))
 }
 
-/// VLs and SLs for tables whose turns have theirs (routed by `labelled_routes`). A turn that no
-/// path takes has the VL of dimension order.
+/// VLs and SLs for tables whose turns have theirs, as of
+/// [`LabelledGrid::route`](crate::routing::LabelledGrid::route). A turn that no path takes has the VL of dimension order.
 ///
 /// - `vl`: the VL by SL, switch, step to it and step from it.
 /// - `pairs`: by target and source switch, target-major, the SL.

@@ -70,7 +70,8 @@ impl Datelines {
 
     /// Places the datelines and decides about half-way pairs, by the adapters at each position.
     ///
-    /// Cost: O(S D + D L^3) with S switches, D dimensions and length L.
+    /// Cost: O(S D + D L^3) with S switches, D dimensions and length L; O(D L^4) for rings of an even length up to
+    /// `LONGEST`, whose half-way pairs have a choice.
     pub fn new(fabric: &Fabric, grid: &Grid) -> Self {
         let dimensions = grid.dimensions();
         let mut bits = 0;
@@ -252,6 +253,8 @@ fn load(adapters: &[u64], up: impl Fn(usize, usize) -> bool) -> Vec<u64> {
 
 /// For each lower position of a half-way pair: whether the pair uses the half above it. Begins with alternating halves,
 /// which is best for equal numbers of adapters, and exchanges halves as long as that lowers the loads.
+///
+/// Cost: O(L^4) with length L: `ROUNDS` rounds of L / 2 exchanges, and O(L^3) to add up the loads after each.
 fn halves(adapters: &[u64]) -> Vec<bool> {
     let length = adapters.len();
     let mut halves: Vec<bool> = (0..length).map(|low| low % 2 == 0).collect();

@@ -244,8 +244,8 @@ impl Rule {
 
 /// What a rule says of the turns of paths: the only questions that routing asks.
 ///
-/// The four kinds of rule implement it apart ([`Rule::Any`] as [`AnyTurn`], and so on), so that a walk over
-/// many paths is compiled for each kind. [`Rule`] implements it for all kinds at once.
+/// The kinds without labels implement it apart ([`Rule::Any`] as [`AnyTurn`], and so on), so that a walk over
+/// many paths is compiled for each. [`Rule`] implements it for every kind.
 pub trait Turns {
     /// Whether a choice can block a predecessor at all.
     const BLOCKS: bool = true;

@@ -408,7 +408,8 @@ pub(super) fn for_each_target_here(
 }
 
 /// As [`for_each_target_here`] for lists of switches with the same neighbours each: a DAG is built for the first of each
-/// list, and turned to the others. `visit` gets the target before on the same list, too.
+/// list, and turned to the others. `visit` gets the target before on the same list, too: `None` for the first of a list,
+/// and for all where DAGs are kept.
 pub(super) fn for_each_twin_here(
     fabric: &Fabric,
     hops: &Hops,

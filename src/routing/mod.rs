@@ -108,7 +108,7 @@ fn with_and_without_adapters(fabric: &Fabric) -> (Vec<SwitchId>, Vec<SwitchId>) 
     fabric.switch_ids().partition(|&s| fabric.num_adapters_on(s) > 0)
 }
 
-/// Of a switch whose hops are not counted.
+/// The hops of a switch that are not counted yet.
 const UNCOUNTED: u16 = u16::MAX;
 
 /// Counts the hops of all paths to one destination. A switch on a loop, or before one, stays uncounted.

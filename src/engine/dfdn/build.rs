@@ -20,7 +20,7 @@ pub(super) const ONE_SL_SUFFICES: &str =
 
 /// One SL for all pairs.
 ///
-/// - `measured`: the forwarding.
+/// - `measured`: what the tables come to.
 /// - `remarks`: further ones.
 /// - `trees`: for multicast; `None` to look for some.
 pub(super) fn one_sl(
@@ -61,7 +61,7 @@ pub(super) fn one_sl_lanes(fabric: &Fabric, rule: &Rule, limits: LaneLimits) -> 
 
 /// Several SLs: pairs that violate the rule get SLs of their own, the others SL 0.
 ///
-/// - `measured`: the forwarding.
+/// - `measured`: what the tables come to.
 pub(super) fn several_sls(
     objective: &Objective<'_>,
     candidate: &Candidate,

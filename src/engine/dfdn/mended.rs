@@ -67,7 +67,7 @@ pub(super) struct Onto {
 /// - `objective`: of the task. Its fabric is that of now, perhaps with fewer LIDs to judge tables by.
 /// - `new`: the fabric of now.
 ///
-/// Cost: that of [`Mending::prepare`], and eight times that of `mend` at most; not tried where there are more than
+/// Cost: that of [`Mending::prepare`], and sixteen times that of `mend` at most; not tried where there are more than
 /// [`MAX_MENDED`] entries or [`max_counts`].
 pub(super) fn mended<'a>(
     before: &Before<'_>,

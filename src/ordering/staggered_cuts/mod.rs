@@ -41,8 +41,8 @@ use crate::fabric::{Fabric, SwitchId, Vl};
 /// leave. So they are late for the former and early for the latter.
 ///
 /// Early, late and middle lines have their cuts in different places, and so have lines and their neighbours along outer
-/// axes: half a ring apart, or a third where there are three kinds. No shortest path meets two of these cuts, but on rings
-/// of fourteen, or more than fifteen, with a middle line. So packets go in early lines where the cuts of these are not in the
+/// axes: half a ring apart, or a third where there are three kinds. No shortest path meets two of these cuts, except on
+/// rings of 14, or of more than 15, with a middle line. So packets go in early lines where the cuts of these are not in the
 /// way, and else in late ones. And they take the steps inside at a position of the outer axis where no cut is in the
 /// way.
 ///
@@ -106,7 +106,8 @@ pub fn inevitable_detours(fabric: &Fabric, grid: &Grid) -> usize {
 
 impl StaggeredCuts {
     /// Places the cuts, with each order of the axes that makes a difference and leaves room for a [`SpanningTree`], the most
-    /// promising first. None if the grid has one dimension, or more axes than VLs.
+    /// promising first. Empty where the grid has one dimension, or where each order needs more than `most`
+    /// VLs ([`vls`](Self::vls)).
     ///
     /// An odd ring has lines in the middle, where fewer ways are open. That harms no outermost ring, and an innermost one
     /// least. The cuts of an innermost ring are in the most places, which longer rings need more.
@@ -172,8 +173,8 @@ impl StaggeredCuts {
         }
     }
 
-    /// The switch numbers by place. A *place* is a number made of the positions of a switch: each times the
-    /// [`stride`](Axis::stride) of its axis.
+    /// The places of some switches, in their order. A *place* is a number made of the positions of a switch: each
+    /// times the [`stride`](Axis::stride) of its axis.
     pub fn places(&self, grid: &Grid, switches: impl Iterator<Item = SwitchId>) -> Vec<usize> {
         let place = |s: SwitchId| -> usize {
             self.axes.iter().map(|axis| usize::from(grid.place(s)[axis.index]) * axis.stride).sum()
@@ -356,7 +357,7 @@ impl StaggeredCuts {
 }
 
 impl Axis {
-    /// The dimension of the grid.
+    /// Its number among the dimensions of the grid.
     pub fn index(&self) -> usize {
         self.index
     }

@@ -27,8 +27,8 @@ pub(super) fn column_starts(moved: usize, length: usize) -> (usize, usize) {
     (start, (start + CUT + behind) % length)
 }
 
-/// A walk over some places in a circle, one for each line: at least `least` places from one to the next, and no two in
-/// one place, and all places about equally often.
+/// A walk over some places in a circle, one place for each line. Neighbours in the walk are at least `least` places
+/// apart. All places occur about equally often.
 ///
 /// Cost: O(L P^2) with L lines and P places.
 fn walk(lines: Dimension, places: usize, least: usize) -> Option<Vec<usize>> {

@@ -11,10 +11,11 @@ use crate::routing::demand::Demand;
 use crate::routing::under_rule::Forwarding;
 use crate::routing::{Hops, adapters_by_switch};
 
-/// Gives a legal path to each switch whose own violates the rule, destination by destination: those first to which the most paths
-/// are wanted, as they are the hardest. Where one fails, all begins anew with it as the first, once for each. Returns the rule
-/// that all paths obey then, and the tables; the trees keep free of cycles with any paths that obey it. `None` where some
-/// switch finds no path, or a tree does not fit beside the legal paths.
+/// Gives a legal path to each switch whose own path violates the rule. Destinations with the most such switches come
+/// first, as they are the hardest. A destination that fails goes to the front, and all begin again; each may do so once.
+///
+/// Returns the rule that all paths obey then, and the tables. The trees close no cycle with any paths that obey it. `None`
+/// where some switch finds no path, or a tree does not fit beside the legal paths.
 ///
 /// The switches nearest to the destination come first. Each takes the next hop with the shortest path, of several the one
 /// whose fullest channel has the least load, if the graph of dependencies stays free of cycles; else the first with which it

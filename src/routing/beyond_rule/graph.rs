@@ -163,7 +163,8 @@ pub(super) struct Graph<'a> {
     /// By turn: the turns that packets come from, each with the number of destinations.
     from: Vec<Vec<(u32, u32)>>,
     journal: Vec<Change>,
-    /// Changes so far, those that were taken back included.
+    /// Changes of packets so far, also those that were taken back later, and all that was taken back. So a new label
+    /// does not count, but to take it back does.
     changes: u64,
     /// By turn: the dependencies that [`take`](Self::take) found to close a cycle; a bit for the VLs before and after.
     refused: Vec<u64>,

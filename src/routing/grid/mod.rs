@@ -25,7 +25,7 @@ pub struct GridRoutes {
     /// [sidestep](Datelines::sidestep) with the rest in order, or [`Datelines::ESCAPES`] if it obeys up*/down*. Empty if
     /// all paths are in order.
     pub starts: Vec<u8>,
-    /// Pairs of adapters on detours, and all pairs.
+    /// Ordered pairs of adapters on detours.
     pub detours: u64,
     /// Ordered pairs of adapters.
     pub pairs: u64,

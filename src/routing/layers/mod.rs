@@ -20,9 +20,10 @@ pub(super) const MOST: usize = 8;
 
 /// Searches whose paths are written together: bounds the memory beside the tables.
 const WAVE: usize = 256;
-/// Most adapters, or sets of such, that are levelled at once, without the changes of each other; and the fewest shares
-/// of all of them that are levelled one after the other. More at once would leave the same channel for the same one.
+/// [`Part`]s that are levelled at the same time, at most. They do not see each other's changes: more of them would all
+/// leave one crowded channel for the same other one.
 const TOGETHER: usize = 16;
+/// Batches that are levelled one after the other, at least; fewer only where there are fewer [`Part`]s.
 const SHARES: usize = 32;
 
 /// How long the paths of the further LIDs may be.

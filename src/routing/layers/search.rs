@@ -100,7 +100,7 @@ pub(super) struct Search<'a> {
     used: usize,
     /// By switch.
     overlaps: Vec<Overlaps>,
-    /// By layer: adapters that have it.
+    /// By layer: LIDs that have it.
     copies: [i64; MOST],
     /// By channel: routes times weight.
     load: Vec<i64>,
@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
 
     /// Levels the load of all destinations together: one sweep that begins with trees that were found.
     ///
-    /// - `copies`: by layer, adapters that have these trees.
+    /// - `copies`: by layer, LIDs that have these trees.
     /// - `load`: by channel, routes to all destinations, these included, times weight.
     /// - `sweeps`: those of the search that found them.
     ///

@@ -71,7 +71,7 @@ pub struct Mended {
     /// `None` where some packets go on to a lower VL.
     pub places: Option<Vec<Vec<u32>>>,
     /// Multicast trees that span what is left, with as many links of those before as may stay. `None`
-    /// where there are none, and all SLs are alike.
+    /// where some tree could not be joined again; all SLs are alike then.
     pub trees: Option<Vec<McastGroup>>,
     /// By channel of the earlier fabric: routes to the base LIDs of all adapters, over its rate.
     pub load: Vec<u64>,

@@ -24,7 +24,7 @@ struct Parts<'a> {
 
 impl PreparedMending<'_> {
     /// The trees, with other links where they have lost some. Parts of a tree are joined by links that close no cycle in
-    /// `ends`, those first that leave it the shallowest. `None` where there are none.
+    /// `ends`, those first that leave it the shallowest. `None` where some tree could not be joined again.
     ///
     /// - `stay`: whether the trees are in `ends`; else their own links are tried first.
     ///

@@ -184,7 +184,6 @@ fn the_same_tables_with_one_thread_and_with_three() {
     assert!(one.lft == three.lft && one.load == three.load);
 }
 
-/// On a Slim Fly nearly all paths are the only ones, so nothing moves that need not.
 /// Entries that differ once a link is down, over a few links, and how many of them lead nowhere nearer any more.
 fn moved_and_must(f: &Fabric) -> (u32, u32) {
     let before = free(f);
@@ -209,6 +208,7 @@ fn moved_and_must(f: &Fabric) -> (u32, u32) {
     (moved, must)
 }
 
+/// On a Slim Fly nearly all paths are the only ones, so nothing moves that need not.
 #[test]
 fn a_failed_link_moves_hardly_more_than_what_went_over_it() {
     let (moved, must) = moved_and_must(&SlimFly { q: 5, cas: None }.build().unwrap());

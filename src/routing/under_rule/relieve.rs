@@ -28,8 +28,8 @@ pub enum Hot {
     AboveMean,
 }
 
-/// There is another pass where the largest load fell by one in so many at least. Otherwise many passes would lower it by
-/// one route each.
+/// Another pass follows only where the last one lowered the largest load by at least one part in so many. Otherwise many
+/// passes would lower it by one route each.
 const ENOUGH: u64 = 100;
 
 /// Moves routes to adapters off the channels that carry more than the goal, as far as the rule allows it.

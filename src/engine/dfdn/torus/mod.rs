@@ -272,7 +272,8 @@ impl<'a> Torus<'a> {
     }
 
     /// Paths that start on a third VL as they need it. Where some pair fits into no SL, or no multicast tree is found among
-    /// the paths, SL 0 is kept for these; if paths have it, there may be two candidates.
+    /// the paths, SL 0 is kept for such pairs and for a tree. Two trees are tried. There may be a candidate for each if pairs
+    /// have SL 0 beside the first tree.
     ///
     /// - `limit`: SLs that may be used.
     /// - `load`: the largest one that is wanted.

@@ -21,13 +21,14 @@ use crate::routing::{Forwarding, adapters_by_switch};
 /// powers of all loads least, and paths of little load within these; later rounds choose again. The fourth power is near
 /// the greatest load and still sees the others.
 ///
-/// All LIDs of a port have the same paths. On large tori all adapters of a switch have, and port 0 always has those of an
-/// adapter on its switch. `None` where some switch finds no path.
+/// All LIDs of a port have the same paths. On large tori all adapters of a switch have the same. Port 0 always has the
+/// paths of an adapter on its switch. `None` where some switch finds no path.
 ///
 /// - `grid`: of this fabric, and whole.
 ///
-/// Cost: O(S D^2) time and 5 S bytes for each tree, with S switches and D dimensions, on all cores. There is one for each
-/// switch, and beyond these so many for its further adapters and for later rounds that all have `WORK` steps at most.
+/// Cost: O(S D^2) time and 5 S bytes for each tree, with S switches and D dimensions, on all cores. There is one
+/// tree for each switch. Its further adapters and later rounds have more, as long as all trees together have `WORK` steps
+/// at most.
 pub fn staggered_routes(fabric: &Fabric, grid: &Grid, cuts: &StaggeredCuts) -> Option<Forwarding> {
     let space = Space::new(fabric, grid, cuts);
     let n = fabric.num_switches();
