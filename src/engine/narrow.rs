@@ -12,6 +12,8 @@
 
 use std::collections::BTreeMap;
 
+use petgraph::unionfind::UnionFind;
+
 use super::dfdn::limit;
 use super::{EngineError, Routed, Settings, by_name};
 use crate::evaluate::quick_bisection;
@@ -171,11 +173,11 @@ fn narrow(fabric: &Fabric, vls: u8) -> (usize, String) {
 ///
 /// Of those the most VLs go first, then the most links between the two switches, then the lowest numbers.
 fn without_narrow(fabric: &Fabric, vls: u8) -> Fabric {
-    let mut part: Vec<usize> = (0..fabric.num_switches()).collect();
+    let mut parts = UnionFind::new(fabric.num_switches());
     let mut pairs: BTreeMap<(SwitchId, SwitchId), (u8, usize)> = BTreeMap::new();
     for c in fabric.channels().as_slice().iter().filter(|c| c.from < c.to) {
         if !is_narrow(fabric, c, vls) {
-            join(&mut part, c.from, c.to);
+            parts.union(c.from.index(), c.to.index());
         } else {
             let operates = operates(fabric, c).unwrap_or_default();
             let (most, links) = pairs.entry((c.from, c.to)).or_default();
@@ -184,8 +186,8 @@ fn without_narrow(fabric: &Fabric, vls: u8) -> Fabric {
     }
     let mut order: Vec<_> = pairs.into_iter().collect();
     order.sort_by_key(|&(pair, (most, links))| (std::cmp::Reverse((most, links)), pair));
-    let kept: Vec<(SwitchId, SwitchId)> =
-        order.into_iter().map(|(pair, _)| pair).filter(|&(a, b)| join(&mut part, a, b)).collect();
+    let pairs = order.into_iter().map(|(pair, _)| pair);
+    let kept: Vec<(SwitchId, SwitchId)> = pairs.filter(|&(a, b)| parts.union(a.index(), b.index())).collect();
 
     let mut builder = FabricBuilder::from_fabric(fabric);
     for (_, c) in fabric.channels().iter().filter(|(_, c)| is_narrow(fabric, c, vls)) {
@@ -198,20 +200,6 @@ fn without_narrow(fabric: &Fabric, vls: u8) -> Fabric {
         }
     }
     builder.finish(Lmc::default()).expect("a fabric with fewer links is a fabric")
-}
-
-/// Makes one of the parts of two switches; false where they are in one.
-fn join(part: &mut [usize], a: SwitchId, b: SwitchId) -> bool {
-    let find = |part: &mut [usize], mut s: usize| {
-        while part[s] != s {
-            part[s] = part[part[s]];
-            s = part[s];
-        }
-        s
-    };
-    let (a, b) = (find(part, a.index()), find(part, b.index()));
-    part[a.max(b)] = a.min(b);
-    a != b
 }
 
 /// Maps all SLs to VL 0 towards links that operate fewer VLs than were planned with.

@@ -1,5 +1,6 @@
 //! Dimension order for grids, from their links alone.
 
+use petgraph::unionfind::UnionFind;
 use rayon::prelude::*;
 
 use super::grid::Grid;
@@ -312,30 +313,21 @@ enum Corner {
 
 /// Disjoint sets of links.
 struct Classes {
-    parent: Vec<usize>,
+    sets: UnionFind<usize>,
     count: usize,
 }
 
 impl Classes {
     fn new(links: usize) -> Self {
-        Self { parent: (0..links).collect(), count: links }
+        Self { sets: UnionFind::new(links), count: links }
     }
 
     fn of(&mut self, link: usize) -> usize {
-        let mut at = link;
-        while self.parent[at] != at {
-            self.parent[at] = self.parent[self.parent[at]];
-            at = self.parent[at];
-        }
-        at
+        self.sets.find_mut(link)
     }
 
     fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.of(a), self.of(b));
-        if a != b {
-            self.parent[a.max(b)] = a.min(b);
-            self.count -= 1;
-        }
+        self.count -= usize::from(self.sets.union(a, b));
     }
 }
 

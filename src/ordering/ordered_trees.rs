@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::fmt;
 
+use petgraph::unionfind::UnionFind;
 use rayon::prelude::*;
 
 use super::Layers;
@@ -76,15 +77,15 @@ pub(super) fn partition(fabric: &Fabric, links: &[(SwitchId, SwitchId)], order: 
     // The k-th run of Kruskal's algorithm sees the links that the runs before refused. So a link belongs to
     // the first forest that does not connect its ends yet. A forest only grows over links whose ends the
     // forest before connects, so bisection finds it.
-    let mut forests: Vec<Forest> = Vec::new();
+    let mut forests: Vec<UnionFind<u32>> = Vec::new();
     let mut layer = vec![0; links.len()];
     for i in order {
         let (a, b) = links[i];
-        let first = forests.partition_point(|forest| forest.find(a) == forest.find(b));
+        let first = forests.partition_point(|forest| forest.equiv(a.0, b.0));
         if first == forests.len() {
-            forests.push(Forest::new(fabric.num_switches()));
+            forests.push(UnionFind::new(fabric.num_switches()));
         }
-        forests[first].join(a, b);
+        forests[first].union(a.0, b.0);
         layer[i] = u8::try_from(first).expect("at most 254 ports, and a forest for each at most");
     }
 
@@ -161,34 +162,6 @@ fn keys(fabric: &Fabric, of: &[u8], layers: usize) -> Vec<i64> {
     key
 }
 
-/// Disjoint sets of switches; a look-up changes nothing.
-struct Forest {
-    parent: Vec<u32>,
-    size: Vec<u32>,
-}
-
-impl Forest {
-    fn new(switches: usize) -> Self {
-        Self { parent: (0..switches as u32).collect(), size: vec![1; switches] }
-    }
-
-    fn find(&self, s: SwitchId) -> u32 {
-        let mut at = s.0;
-        while self.parent[at as usize] != at {
-            at = self.parent[at as usize];
-        }
-        at
-    }
-
-    /// The smaller set goes below the larger one, so that no chain is longer than log2(switches).
-    fn join(&mut self, a: SwitchId, b: SwitchId) {
-        let (a, b) = (self.find(a), self.find(b));
-        let (large, small) = if self.size[a as usize] >= self.size[b as usize] { (a, b) } else { (b, a) };
-        self.parent[small as usize] = large;
-        self.size[large as usize] += self.size[small as usize];
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,14 +176,8 @@ mod tests {
         let mut left: Vec<_> = sorted(fabric, &links, sort).into_iter().map(|i| links[i]).collect();
         let mut trees = Vec::new();
         while !left.is_empty() {
-            let mut forest = Forest::new(fabric.num_switches());
-            let (taken, rest) = left.into_iter().partition(|&(a, b)| {
-                let joins = forest.find(a) != forest.find(b);
-                if joins {
-                    forest.join(a, b);
-                }
-                joins
-            });
+            let mut forest = UnionFind::<u32>::new(fabric.num_switches());
+            let (taken, rest) = left.into_iter().partition(|&(a, b)| forest.union(a.0, b.0));
             trees.push(taken);
             left = rest;
         }

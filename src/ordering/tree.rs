@@ -1,5 +1,7 @@
 //! A spanning tree whose paths a rank can always be made to allow.
 
+use petgraph::unionfind::UnionFind;
+
 use super::rank::{Rank, distances};
 use crate::fabric::{Channel, ChannelId, Fabric, SwitchId};
 
@@ -74,20 +76,11 @@ impl Tree {
     /// Cost: O(C log C).
     pub fn lowest(fabric: &Fabric, rank: &Rank, root: SwitchId) -> Self {
         let n = fabric.num_switches();
-        let mut set: Vec<usize> = (0..n).collect();
-        let find = |set: &mut Vec<usize>, mut at: usize| {
-            while set[at] != at {
-                set[at] = set[set[at]];
-                at = set[at];
-            }
-            at
-        };
+        let mut joined = UnionFind::new(n);
         let mut down: Vec<Vec<ChannelId>> = vec![Vec::new(); n];
         for id in rank.order() {
             let c = fabric.channels().get(id);
-            let (a, b) = (find(&mut set, c.from.index()), find(&mut set, c.to.index()));
-            if a != b {
-                set[a.max(b)] = a.min(b);
+            if joined.union(c.from.index(), c.to.index()) {
                 down[c.from.index()].push(id);
                 down[c.to.index()].push(c.reverse);
             }
