@@ -308,15 +308,14 @@ impl<I: Iterator<Item = ChannelId> + Clone> Predecessors<'_, I> {
     /// Cost: O(d) with d predecessors where the rule has labels, else mostly O(1).
     #[inline(always)]
     pub fn blocked(&self, channel: ChannelId, position: u32) -> u32 {
-        let mut channels = self.channels.clone();
+        let channels = self.channels.clone();
         match self.rule {
-            Rule::Any => 0,
+            Rule::Any => AnyTurn.blocked(channels, channel, position),
             Rule::OneVl(_) if position > self.most => 0,
             Rule::OneVl(_) if position <= self.least => self.count,
             Rule::OneVl(rank) => Ascending(rank.positions()).blocked(channels, channel, position),
-            Rule::FirstTurnFree(_) if position == Rule::END => 0,
-            Rule::FirstTurnFree(_) => {
-                u32::from(channels.next().is_some_and(|p| self.rule.blocks(p, channel, position)))
+            Rule::FirstTurnFree(rank) => {
+                AscendingAfterFirst(rank.positions()).blocked(channels, channel, position)
             }
             Rule::Labelled { .. } | Rule::Ordered { .. } => self.rule.blocked(channels, channel, position),
         }
