@@ -192,7 +192,7 @@ struct Judged {
 impl Judged {
     fn on_all(Task { fabric, hops, .. }: Task<'_>) -> Self {
         let targets: Vec<SwitchId> = fabric.switch_ids().collect();
-        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets, 1);
+        let plain = probe(fabric, hops, &Rule::Any, Lookahead::Every, &targets);
         Self { targets, plain }
     }
 

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 
 use super::ladders::Ladders;
 
-/// The most dimensions; a ring of four counts as two.
-pub(super) const MOST_DIMENSIONS: usize = 8;
+/// The most neighbours of a switch, and so the most dimensions, for which a [`slot`] has bits; a ring of four counts as
+/// two dimensions.
+pub(super) const MOST_NEIGHBOURS: usize = 8;
 
 /// By ladder: the dimension, and whether the ladder points upwards in it; `None` where that is open.
 pub(super) struct Labels {
@@ -145,6 +146,5 @@ fn straight(ladders: &Ladders, s: usize) -> Option<Straight> {
         }
     }
     let own = |i: &usize| partner[*i].is_none_or(|other| other > *i);
-    let pairs: Straight = (0..near.len()).filter(own).map(|i| (i, partner[i])).collect();
-    (pairs.len() <= MOST_DIMENSIONS).then_some(pairs)
+    Some((0..near.len()).filter(own).map(|i| (i, partner[i])).collect())
 }

@@ -7,7 +7,7 @@ mod place;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use self::labels::{Labels, MOST_DIMENSIONS};
+use self::labels::{Labels, MOST_NEIGHBOURS};
 use self::ladders::Ladders;
 use crate::fabric::{ChannelId, Fabric, SwitchId};
 
@@ -64,7 +64,7 @@ impl Grid {
     /// Cost: O(S d^3 + C K) time with S switches, C channels, d neighbours and K the longest dimension; O(1) where
     /// the first switch has more than eight neighbours, O(S) where another one has.
     pub fn find(fabric: &Fabric) -> Option<Self> {
-        let ladders = Ladders::find(fabric, MOST_DIMENSIONS)?;
+        let ladders = Ladders::find(fabric, MOST_NEIGHBOURS)?;
         let labels = Labels::find(&ladders)?;
         let (dimensions, places) = place::place(&ladders, &labels)?;
         Self::new(fabric, dimensions, &places)

@@ -316,7 +316,7 @@ impl StaggeredCuts {
         // By axis and outer axis: how far the cuts are moved, by position in the outer axis.
         let mut moves: Vec<Vec<Vec<usize>>> = Vec::with_capacity(axes);
         for (i, axis) in self.axes.iter().enumerate() {
-            let outside = &self.axes[(i + 1).min(axes)..];
+            let outside = &self.axes[i + 1..];
             moves.push(match (axis.dimension.ring, i < self.core) {
                 (false, _) => Vec::new(),
                 (true, in_core) => {
@@ -328,22 +328,21 @@ impl StaggeredCuts {
         let cut = |place: usize, i: usize| {
             let length = self.axes[i].length();
             let moved: usize = moves[i].iter().zip(i + 1..).map(|(moves, k)| moves[self.at(place, k)]).sum();
-            let (up, down) = if i < self.core {
-                column_starts(moved, length)
-            } else {
-                let up = (moved + self.begin(place, i)) % length;
-                // The third step of a cut is the first one in the order of its ring: not where lines are in the middle.
-                let up = match length - up {
-                    1 if self.has_middle(i) => 0,
-                    2 if self.has_middle(i) => up - 1,
-                    _ => up,
-                };
-                (up, (up + CUT) % length)
-            };
             let (up, down) = match length {
                 // No path takes three steps, so the order may begin opposite to the lines in the middle.
                 3 | 5 => ((length / 2 + length + 1 - 2) % length, (length / 2 + 2) % length),
-                _ => (up, down),
+                _ if i < self.core => column_starts(moved, length),
+                _ => {
+                    let up = (moved + self.begin(place, i)) % length;
+                    // The third step of a cut is the first one in the order of its ring: not where lines are in the
+                    // middle.
+                    let up = match length - up {
+                        1 if self.has_middle(i) => 0,
+                        2 if self.has_middle(i) => up - 1,
+                        _ => up,
+                    };
+                    (up, (up + CUT) % length)
+                }
             };
             [up as u8, down as u8]
         };

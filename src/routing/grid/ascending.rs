@@ -5,8 +5,6 @@ use std::cmp::Reverse;
 use super::BROKEN;
 use super::first_vl::{FirstVl, NONE};
 
-/// In a column of slots: the target itself.
-pub(super) const HOME: u8 = u8::MAX;
 /// A turn that no path takes with an SL.
 pub(super) const UNSET: u8 = u8::MAX;
 /// The VL of the first channel of every path.

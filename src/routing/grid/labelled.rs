@@ -2,9 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::ascending::{Ascending, Column, HOME, Load, carry};
+use super::ascending::{Ascending, Column, Load, carry};
 use super::first_vl::{FirstVl, NONE};
-use super::{BROKEN, Slot, tables};
+use super::{BROKEN, HOME, Slot, tables};
 use crate::fabric::{ChannelId, Fabric, Sl, SwitchId, Vl, common_divisor};
 use crate::ordering::{Datelines, Grid, Rank};
 use crate::routing::{Hops, adapters_by_switch};

@@ -273,14 +273,8 @@ impl<'a> Walk<'a> for StableWalk<'a> {
         (path.cost, self.criteria.hashes.with(path.channel, destination.hash))
     }
 
-    fn minimal(
-        &mut self,
-        dag: &MinimalDag,
-        index: usize,
-        hops: u16,
-        destination: Destination<'_>,
-    ) -> Option<Path> {
+    fn minimal(&mut self, dag: &MinimalDag, index: usize, hops: u16, destination: Destination<'_>) -> Path {
         self.gather(dag, index, hops, destination);
-        Some(self.take(destination))
+        self.take(destination)
     }
 }

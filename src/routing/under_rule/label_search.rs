@@ -361,9 +361,9 @@ mod tests {
             let rank = up_down_rank(&f, SwitchId(0));
             let ranks = [rank.clone()];
             let (rule, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
-            let plain = probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets, 1);
+            let plain = probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets);
             assert!(found.price() <= plain.price(), "{name}");
-            assert_eq!(probe(&f, &hops, &rule, Lookahead::Every, &targets, 1), found, "{name}");
+            assert_eq!(probe(&f, &hops, &rule, Lookahead::Every, &targets), found, "{name}");
             assert!(rule.vls() <= 4, "{name}");
         }
     }
@@ -372,7 +372,7 @@ mod tests {
     fn a_random_graph_loses_most_of_its_broken_pairs() {
         let (f, hops, targets, ranks) = random_graph();
         let plain = Rule::FirstTurnFree(ranks[0].clone());
-        let plain = probe(&f, &hops, &plain, Lookahead::Every, &targets, 1);
+        let plain = probe(&f, &hops, &plain, Lookahead::Every, &targets);
         let (_, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
         assert!(found.broken < plain.broken / 10.0, "{} of {}", found.broken, plain.broken);
     }
@@ -427,7 +427,7 @@ mod tests {
             let targets: Vec<_> = f.switch_ids().collect();
             let start = up_down_rank(&f, SwitchId(0));
             let (rank, found) = search_rank(&f, &hops, &start, Lookahead::Every, &targets, 6, None);
-            let again = |rank| probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets, 1);
+            let again = |rank| probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets);
             assert!(found.price() <= again(start).price(), "{name}");
             assert_eq!(again(rank), found, "{name}");
         }

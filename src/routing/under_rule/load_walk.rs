@@ -473,7 +473,7 @@ impl<'a> Walk<'a> for LoadWalk<'a> {
         if self.patient { conflicts as usize } else { 0 }
     }
 
-    fn minimal(&mut self, dag: &MinimalDag, index: usize, hops: u16, load: &[u64]) -> Option<Path> {
+    fn minimal(&mut self, dag: &MinimalDag, index: usize, hops: u16, load: &[u64]) -> Path {
         let paths = dag.next_hops(index).iter().map(|hop| {
             let path = self.over(hop.channel, hop.to, load);
             let violations = path.violations + u16::from(path.hops > hops);
@@ -481,7 +481,8 @@ impl<'a> Walk<'a> for LoadWalk<'a> {
             let blocked = self.blocked(self.rule, dag, dag.order[index], (path.channel, path.position));
             ((violations, blocked, path.cost), path)
         });
-        paths.min_by_key(|(key, _)| *key).map(|(_, path)| path)
+        let (_, best) = paths.min_by_key(|(key, _)| *key).expect("a next hop");
+        best
     }
 }
 

@@ -249,7 +249,7 @@ pub(in crate::routing) trait Walk<'a> {
         index: usize,
         hops: u16,
         destination: Self::Destination<'_>,
-    ) -> Option<Path<Self::Extra>>;
+    ) -> Path<Self::Extra>;
 
     /// Replaces paths that violate the rule by longer ones that obey it.
     ///
@@ -425,9 +425,8 @@ pub(in crate::routing) trait Walk<'a> {
             if self.paths().forced[s.index()].is_some() {
                 continue;
             }
-            if let Some(path) = self.minimal(dag, index, u16::from(row[s.index()]), destination) {
-                self.paths_mut().set(s, path);
-            }
+            let path = self.minimal(dag, index, u16::from(row[s.index()]), destination);
+            self.paths_mut().set(s, path);
         }
     }
 }

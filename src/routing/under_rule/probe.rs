@@ -36,22 +36,14 @@ impl Probe {
     }
 }
 
-/// Tries a rule on some destination switches, with as many routes to each as it has adapters, over at most
-/// `trees` different trees.
+/// Tries a rule on some destination switches, with as many routes to each as it has adapters, over one tree.
 ///
-/// Cost: that of `trees` destinations of [`ranked_sssp`](super::ranked_sssp()) for each target.
-pub fn probe(
-    fabric: &Fabric,
-    hops: &Hops,
-    rule: &Rule,
-    lookahead: Lookahead,
-    targets: &[SwitchId],
-    trees: usize,
-) -> Probe {
-    probe_all(fabric, hops, &[(rule, lookahead)], targets, trees)[0]
+/// Cost: that of a destination of [`ranked_sssp`](super::ranked_sssp()) for each target.
+pub fn probe(fabric: &Fabric, hops: &Hops, rule: &Rule, lookahead: Lookahead, targets: &[SwitchId]) -> Probe {
+    probe_all(fabric, hops, &[(rule, lookahead)], targets, 1)[0]
 }
 
-/// [`probe`] with one tree a target, unless more than a share of the adapter pairs is without a legal minimal path: it
+/// [`probe`], unless more than a share of the adapter pairs is without a legal minimal path: it
 /// ends then, and returns nothing.
 ///
 /// - `most`: that share.
@@ -76,6 +68,10 @@ pub fn probe_within(
 }
 
 /// [`probe`] for several rules side by side on all cores; minimal-path DAGs are built once for all.
+///
+/// - `trees`: different trees for each target, at most; the routes are shared out among them.
+///
+/// Cost: that of [`probe`] for each rule and tree.
 ///
 /// Memory: O(T S) a rule with T the trees of all targets.
 pub fn probe_all(
@@ -242,7 +238,7 @@ mod tests {
             let hops = Hops::new(&f).unwrap();
             let targets: Vec<_> = f.switch_ids().collect();
             let rule = Rule::OneVl(up_down_rank(&f, SwitchId(0)));
-            let whole = probe(&f, &hops, &rule, Lookahead::Every, &targets, 1);
+            let whole = probe(&f, &hops, &rule, Lookahead::Every, &targets);
             let within = |most| probe_within(&f, &hops, &rule, Lookahead::Every, &targets, most);
             assert_eq!(within(whole.broken), Some(whole), "{name}");
             assert!(whole.broken == 0.0 || within(whole.broken * 0.999).is_none(), "{name}");
@@ -254,7 +250,7 @@ mod tests {
         let f = Torus { dims: vec![5, 5], cas: 1 }.build().unwrap();
         let hops = Hops::new(&f).unwrap();
         let targets: Vec<_> = f.switch_ids().collect();
-        let probe = probe(&f, &hops, &Rule::Any, Lookahead::Every, &targets, 1);
+        let probe = probe(&f, &hops, &Rule::Any, Lookahead::Every, &targets);
         let all = ranked_sssp(&f, &hops, &Rule::Any, Lookahead::Every, NoLegalPath::Break);
         assert_eq!((probe.broken, probe.broken_switches), (0.0, 0.0));
         assert!((probe.bandwidth - all.bandwidth(&f)).abs() < 0.02);
