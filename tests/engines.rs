@@ -4,18 +4,14 @@
 use std::collections::BTreeMap;
 
 use dfdn::engine::{ENGINES, EngineError, Settings, route};
-use dfdn::fabric::{Fabric, FabricBuilder, LinkState, Lmc, NodeId};
+use dfdn::fabric::{Fabric, FabricBuilder, LinkState, Lmc};
 use dfdn::lanes::LanesError;
 use dfdn::tables::Routes;
 use dfdn::topology::{Megafly, Oft, fail_links, small_members};
 
 /// The same fabric with 2^`lmc` LIDs per adapter.
 pub(super) fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
-    let mut builder = FabricBuilder::from_fabric(fabric);
-    for i in 0..builder.len() {
-        builder.node_mut(NodeId::at(i)).ports.iter_mut().for_each(|port| port.lid = None);
-    }
-    builder.finish(Lmc::new(lmc).expect("an LMC")).expect("a fabric")
+    fabric.with_lmc(Lmc::new(lmc).expect("an LMC")).expect("enough LIDs")
 }
 
 /// The same fabric, in which every second switch has no LID: it forwards packets and is no end port.

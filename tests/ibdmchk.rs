@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use dfdn::engine::{self, Settings};
-use dfdn::fabric::{Fabric, FabricBuilder, Lmc, SwitchId};
+use dfdn::fabric::{Fabric, Lmc, SwitchId};
 use dfdn::formats::{self, WriteOptions};
 use dfdn::tables::{PathSl, Routes, Sl2Vl};
 use dfdn::topology::{FatTree, Hypercube, Mesh, Ring, Torus, small_members};
@@ -142,16 +142,12 @@ fn opensm_loads_back_what_route_writes() {
         ("mesh", Mesh { dims: vec![3, 3], cas: 1 }.build().expect("a mesh")),
     ];
     for ((name, fabric), lmc) in fabrics.iter().zip([0, 0, 1]) {
-        let mut builder = FabricBuilder::from_fabric(fabric);
-        builder.forget_lids();
-        let fabric = builder.finish(Lmc::new(lmc).expect("an LMC")).expect("a fabric");
+        let fabric = fabric.with_lmc(Lmc::new(lmc).expect("an LMC")).expect("enough LIDs");
         let routes = engine::route(&fabric, &Settings::default()).expect("it can be routed").routes;
         let folder = tempfile::tempdir().expect("a temporary folder");
         formats::write_tables(folder.path(), &fabric, &routes, WriteOptions::default()).expect("tables");
         // ibsim starts without LIDs, like switches that were just turned on.
-        let mut blank = FabricBuilder::from_fabric(&fabric);
-        blank.forget_lids();
-        let sim = Ibsim::start(tools, &net(&blank.finish(Lmc::default()).expect("a fabric")));
+        let sim = Ibsim::start(tools, &net(&fabric.with_lmc(Lmc::default()).expect("enough LIDs")));
         let config = Config {
             engine: "file".into(),
             lmc,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dfdn::engine::{Settings, route};
-use dfdn::fabric::{Fabric, Guid, PortNum, SwitchId};
+use dfdn::fabric::{Fabric, Guid, Lmc, PortNum, SwitchId};
 use dfdn::formats;
 use dfdn::tables::{McastGroup, Routes};
 use dfdn::topology::{Dragonfly, Torus};
@@ -216,9 +216,7 @@ fn a_group_that_no_tree_serves() {
     let engine = "dfdn-paper-minhop";
     let settings = Settings { engine: engine.into(), ..Settings::default() };
     let candidates = fabrics().into_iter().filter_map(|(name, fabric)| {
-        let mut builder = dfdn::fabric::FabricBuilder::from_fabric(&fabric);
-        builder.forget_lids();
-        let fabric = builder.finish(dfdn::fabric::Lmc::default()).expect("a fabric");
+        let fabric = fabric.with_lmc(Lmc::default()).expect("enough LIDs");
         let routed = route(&fabric, &settings).ok()?;
         let served = routed.verdict.multicast?.sls;
         (served != u16::MAX && fabric.num_switches() < 40).then(|| (name, fabric, (!served).trailing_zeros()))

@@ -3,7 +3,7 @@
 //!
 //! Each switch has 4 adapters with a byte every 4 ns, so an accepted share is also a number of bytes per ns and switch.
 
-use dfdn::fabric::{Fabric, FabricBuilder, Lmc, SwitchId};
+use dfdn::fabric::{Fabric, Lmc, SwitchId};
 use dfdn::lanes::{LaneLimits, tree_lanes};
 use dfdn::routing::{Hops, updn_roots, updn_trees_from};
 use dfdn::simulate::{Arrivals, LidChoice, Load, Model, Row, Settings, Simulation, Traffic};
@@ -21,9 +21,7 @@ const TIME: u64 = 150_000_000;
 /// A random network whose adapters have 8 LIDs, so that a sender can choose among trees and paths.
 fn network(switches: u32, seed: u64) -> Fabric {
     let fabric = Random { switches, degree: 4, cas: 4, seed }.build().expect("a random network");
-    let mut builder = FabricBuilder::from_fabric(&fabric);
-    builder.forget_lids();
-    builder.finish(Lmc::new(3).expect("at most 7")).expect("few LIDs")
+    fabric.with_lmc(Lmc::new(3).expect("at most 7")).expect("few LIDs")
 }
 
 /// Up*/down* trees with these roots, each on a VL of its own.

@@ -11,7 +11,7 @@ use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use dfdn::engine::{self, Baseline, Routed, Settings};
 use dfdn::evaluate::channel_load;
-use dfdn::fabric::{Fabric, FabricBuilder, Lmc};
+use dfdn::fabric::{Fabric, Lmc};
 use dfdn::formats::{self, Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions};
 
 /// Route a fabric, report what that takes, and write the tables
@@ -160,10 +160,10 @@ fn not_written(text: &PlannedText) -> Option<serde_json::Value> {
 
 /// Assigns all LIDs anew if an LMC is given.
 fn with_lmc(fabric: Fabric, lmc: Option<u8>) -> Result<Fabric, Failure> {
-    let Some(lmc) = lmc.and_then(Lmc::new) else { return Ok(fabric) };
-    let mut builder = FabricBuilder::from_fabric(&fabric);
-    builder.forget_lids();
-    Ok(builder.finish(lmc)?)
+    Ok(match lmc.and_then(Lmc::new) {
+        Some(lmc) => fabric.with_lmc(lmc)?,
+        None => fabric,
+    })
 }
 
 fn as_json(fabric: &Fabric, routed: &Routed, max_load: u64) -> serde_json::Value {

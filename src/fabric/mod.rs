@@ -115,6 +115,18 @@ impl Fabric {
             && self.switch_ids().all(|s| switch(self, s) == switch(other, s))
     }
 
+    /// The same fabric with new LIDs for all end ports: 2^`lmc` for each adapter and router, one for each switch.
+    ///
+    /// # Errors
+    /// [`FabricError::LidSpace`].
+    ///
+    /// Cost: that of [`FabricBuilder::finish`].
+    pub fn with_lmc(&self, lmc: Lmc) -> Result<Self, FabricError> {
+        let mut builder = FabricBuilder::from_fabric(self);
+        builder.forget_lids();
+        builder.finish(lmc)
+    }
+
     /// The fabric as it is cabled: links that are [held](LinkState::Held) out are channels, too.
     ///
     /// Cost: O(ports); that of [`FabricBuilder::finish`] where some are.

@@ -487,7 +487,7 @@ fn set(mask: &AtomicU16, bits: u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{FabricBuilder, Lmc, NodeId};
+    use crate::fabric::Lmc;
     use crate::lanes::{LaneLimits, Lanes, ordered};
     use crate::ordering::{Labels, Rule, Tree, global_links_first, up_down_rank};
     use crate::routing::{Hops, Lookahead, NoLegalPath, ranked_sssp};
@@ -497,11 +497,8 @@ mod tests {
     fn variants(whole: Fabric) -> [Fabric; 3] {
         let spare = whole.channels().len() / 2 + 1 - whole.num_switches();
         let damaged = fail_links(&whole, spare.min(whole.channels().len() / 6), 1).unwrap();
-        let mut builder = FabricBuilder::from_fabric(&damaged);
-        for i in 0..builder.len() {
-            builder.node_mut(NodeId::at(i)).ports.iter_mut().for_each(|p| p.lid = None);
-        }
-        [whole, damaged, builder.finish(Lmc::new(1).unwrap()).unwrap()]
+        let several = damaged.with_lmc(Lmc::new(1).unwrap()).unwrap();
+        [whole, damaged, several]
     }
 
     /// A rule of each kind; one with labels from 1 to 3.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::engine::{Baseline, Settings, route, route_after};
-use crate::fabric::{ChannelId, FabricBuilder, Lmc, Sl, SwitchId, Vl};
+use crate::fabric::{ChannelId, Lmc, Sl, SwitchId, Vl};
 use crate::tables::{Drain, Lft, PathSl, Routes, SlVlRow};
 use crate::topology::{
     Candidates, FatTree, Mesh, Oft, Random, Ring, fail_links, fail_switches, small_members,
@@ -15,9 +15,7 @@ use crate::verify::mixture::Mixture;
 
 /// The same with that many LIDs a host.
 fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
-    let mut builder = FabricBuilder::from_fabric(fabric);
-    builder.forget_lids();
-    builder.finish(Lmc::new(lmc).expect("at most 7")).expect("enough LIDs")
+    fabric.with_lmc(Lmc::new(lmc).expect("at most 7")).expect("enough LIDs")
 }
 
 fn routes(fabric: &Fabric) -> Routes {

@@ -36,11 +36,7 @@ fn network(switches: usize, hosts: &[usize], cables: &[(usize, usize)]) -> Fabri
 
 /// The same fabric with 2^`lmc` LIDs for each adapter.
 fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
-    let mut b = FabricBuilder::from_fabric(fabric);
-    for i in 0..b.len() {
-        b.node_mut(NodeId::at(i)).ports.iter_mut().for_each(|p| p.lid = None);
-    }
-    b.finish(Lmc::new(lmc).unwrap()).unwrap()
+    fabric.with_lmc(Lmc::new(lmc).unwrap()).unwrap()
 }
 
 /// The small members, whole and with a third of the links gone as far as they can be spared.

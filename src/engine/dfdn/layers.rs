@@ -125,9 +125,7 @@ mod tests {
     use crate::verify::verify;
 
     fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
-        let mut builder = FabricBuilder::from_fabric(fabric);
-        builder.forget_lids();
-        builder.finish(Lmc::new(lmc).expect("an LMC")).expect("a fabric")
+        fabric.with_lmc(Lmc::new(lmc).expect("an LMC")).expect("enough LIDs")
     }
 
     /// Whole and damaged members of every family: without links, or without a switch.

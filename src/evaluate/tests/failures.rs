@@ -33,9 +33,7 @@ fn fault_tolerance_of_two_ways_round_a_ring() {
 #[test]
 fn pairs_draw_among_the_shortest_paths() {
     let fabric = RandomIrregular { switches: 24, ports: 8, cas: 4, seed: 3 }.build().expect("a fabric");
-    let mut builder = FabricBuilder::from_fabric(&fabric);
-    builder.forget_lids();
-    let fabric = builder.finish(Lmc::new(2).expect("a small LMC")).expect("a sound network");
+    let fabric = fabric.with_lmc(Lmc::new(2).expect("a small LMC")).expect("enough LIDs");
     let hops = Hops::new(&fabric).expect("connected");
     let tables = routes(&fabric, updn_trees(&fabric, &hops, 3).lft);
     let with = |lids, seed| {

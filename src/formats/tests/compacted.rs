@@ -57,9 +57,7 @@ fn names_in(dir: &std::path::Path) -> Vec<String> {
 /// Nothing is lost with any form of path SLs, and no text remains beside its compact form.
 #[test]
 fn tables_survive_their_compact_form() {
-    let mut builder = FabricBuilder::from_fabric(&sample());
-    builder.forget_lids();
-    let f = builder.finish(Lmc::new(2).unwrap()).unwrap();
+    let f = sample().with_lmc(Lmc::new(2).unwrap()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let compact = WriteOptions { largest_text: 0 };
     for path_sl in path_sls(&f) {

@@ -1,16 +1,14 @@
 //! What holds for the layers of every fabric.
 
 use super::*;
-use crate::fabric::{ChannelId, FabricBuilder, Lmc};
+use crate::fabric::{ChannelId, Lmc};
 use crate::ordering::up_down_rank;
 use crate::routing::{Lookahead, NoLegalPath, ranked_sssp};
 use crate::topology::{Dragonfly, HyperX, SlimFly, small_members};
 
 /// The same fabric with 2^`lmc` LIDs for each adapter.
 fn with_lmc(fabric: &Fabric, lmc: u8) -> Fabric {
-    let mut builder = FabricBuilder::from_fabric(fabric);
-    builder.forget_lids();
-    builder.finish(Lmc::new(lmc).unwrap()).unwrap()
+    fabric.with_lmc(Lmc::new(lmc).unwrap()).unwrap()
 }
 
 fn path(f: &Fabric, lft: &Lft, from: SwitchId, to: SwitchId, lid: Lid) -> Vec<ChannelId> {

@@ -7,9 +7,7 @@ use crate::tables::{Drain, Plan, Transition};
 use crate::topology::{FatTree, Mesh, fail_links};
 
 fn with_two_lids(fabric: &Fabric) -> Fabric {
-    let mut builder = FabricBuilder::from_fabric(fabric);
-    builder.forget_lids();
-    builder.finish(Lmc::new(1).unwrap()).unwrap()
+    fabric.with_lmc(Lmc::new(1).unwrap()).unwrap()
 }
 
 /// Pinkston, Zafar, Duato's example, with two hosts a switch.
