@@ -1,5 +1,6 @@
 //! Layers: the channels in a few ordered classes.
 
+use super::rank::positions;
 use crate::fabric::{ChannelId, Fabric};
 
 /// The channels of a fabric, partitioned into ordered layers.
@@ -21,12 +22,7 @@ impl Layers {
     /// `of[c]`: the layer of channel `c`, below 255; `key[c]`: its position among the channels of its
     /// layer, ties by channel index.
     pub(super) fn new(of: Vec<u8>, key: &[i64]) -> Self {
-        let mut order: Vec<usize> = (0..of.len()).collect();
-        order.sort_by_key(|&c| (of[c], key[c], c));
-        let mut rank = vec![0; of.len()];
-        for (position, &c) in order.iter().enumerate() {
-            rank[c] = position as u32;
-        }
+        let rank = positions(of.iter().zip(key));
         let count = of.iter().max().map_or(0, |&last| usize::from(last) + 1);
         Self { of, rank, count }
     }

@@ -36,6 +36,7 @@ pub use layers::Layers;
 pub use leaf_links_last::leaf_links_last;
 pub use ordered_trees::{LinkSort, ordered_trees};
 pub use rank::Rank;
+pub(crate) use rank::positions;
 pub use rule::{AnyTurn, Ascending, AscendingAfterFirst, Labels, Predecessors, Rule, Turns};
 pub use sift::{Precedence, sift};
 pub use staggered_cuts::{Axis, SpanningTree, StaggeredCuts, inevitable_detours};

@@ -14,14 +14,7 @@ impl Rank {
     ///
     /// Cost: O(C log C) with C channels.
     pub fn by_key<K: Ord>(fabric: &Fabric, mut key: impl FnMut(ChannelId, &Channel) -> K) -> Self {
-        let mut order: Vec<(K, ChannelId)> =
-            fabric.channels().iter().map(|(id, c)| (key(id, c), id)).collect();
-        order.sort_unstable();
-        let mut position = vec![0; order.len()];
-        for (i, (_, id)) in order.iter().enumerate() {
-            position[id.index()] = i as u32;
-        }
-        Self { position }
+        Self { position: positions(fabric.channels().iter().map(|(id, c)| key(id, c))) }
     }
 
     /// Up channels before down channels, over a strict total order of the switches (`position[s]`,
@@ -68,14 +61,14 @@ pub(super) fn up_down_key(position: &[u32], c: &Channel) -> (bool, u32, u32) {
     if to < from { (false, u32::MAX - from, u32::MAX - to) } else { (true, to, from) }
 }
 
-/// The positions of switches sorted by a key, those with the same key by their own number.
-pub(super) fn positions<K: Ord>(keys: impl IntoIterator<Item = K>) -> Vec<u32> {
-    let mut order: Vec<(K, usize)> = keys.into_iter().enumerate().map(|(s, key)| (key, s)).collect();
-    order.sort_unstable();
-    let mut position = vec![0; order.len()];
-    for (i, (_, s)) in order.iter().enumerate() {
-        position[*s] = i as u32;
-    }
+/// The position of each key when all are sorted, the same ones in the order in which they come here.
+///
+/// Cost: O(n log n) with n keys.
+pub(crate) fn positions<K: Ord>(keys: impl IntoIterator<Item = K>) -> Vec<u32> {
+    let mut sorted: Vec<(K, usize)> = keys.into_iter().zip(0..).collect();
+    sorted.sort_unstable();
+    let mut position = vec![0; sorted.len()];
+    sorted.iter().zip(0..).for_each(|((_, number), place)| position[*number] = place);
     position
 }
 

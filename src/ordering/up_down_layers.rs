@@ -1,7 +1,7 @@
 //! Up*/down* from a root, as two layers.
 
 use super::Layers;
-use super::rank::distances;
+use super::rank::{distances, positions};
 use crate::fabric::{Fabric, SwitchId};
 
 /// Up channels are layer 0 and down channels layer 1, where up is towards the root: to a switch
@@ -11,18 +11,13 @@ use crate::fabric::{Fabric, SwitchId};
 ///
 /// Cost: O(S log S + C log C) with S switches and C channels.
 pub fn up_down_layers(fabric: &Fabric, root: SwitchId) -> Layers {
-    let from = distances(fabric, [root.index()]);
-    let mut order: Vec<SwitchId> = fabric.switch_ids().collect();
-    order.sort_by_key(|s| from[s.index()]);
-    let mut position = vec![0_i64; order.len()];
-    for (i, s) in order.iter().enumerate() {
-        position[s.index()] = i as i64;
-    }
+    let positions = positions(distances(fabric, [root.index()]));
+    let position = |s: SwitchId| i64::from(positions[s.index()]);
     let (of, key): (Vec<u8>, Vec<i64>) = fabric
         .channels()
         .as_slice()
         .iter()
-        .map(|c| match (position[c.from.index()], position[c.to.index()]) {
+        .map(|c| match (position(c.from), position(c.to)) {
             (here, there) if there < here => (0, -here),
             (_, there) => (1, there),
         })

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::{Axis, CUT, StaggeredCuts};
 use crate::fabric::{Fabric, Vl};
 use crate::ordering::grid::{Dimension, Grid};
-use crate::ordering::{Labels, Rank, Rule, VirtualChannelOrder};
+use crate::ordering::{Labels, Rank, Rule, VirtualChannelOrder, rank};
 
 /// What virtual channels are sorted by, the first number first. A line has a number for its phase; steps of it follow.
 type Key = Vec<u16>;
@@ -48,11 +48,7 @@ impl StaggeredCuts {
             before.map(|before| self.position(place, axis, up, before))
         };
         let all = steps.iter().flat_map(|step| (0..self.vls()).map(move |vl| position(step, vl)));
-        let mut sorted: Vec<(Option<u32>, usize)> = all.zip(0..).collect();
-        sorted.sort_unstable();
-        let mut order = vec![0; sorted.len()];
-        sorted.iter().zip(0..).for_each(|(&(_, virtual_channel), at)| order[virtual_channel] = at);
-        let order = VirtualChannelOrder::mixed(order, Rank::by_key(fabric, |c, _| c));
+        let order = VirtualChannelOrder::mixed(rank::positions(all), Rank::by_key(fabric, |c, _| c));
         Rule::Ordered { order, labels }
     }
 }

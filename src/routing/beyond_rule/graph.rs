@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::Ascent;
 use crate::fabric::{ChannelId, Fabric, SwitchId, Vl, bits};
-use crate::ordering::{Edges, Labels, Rank, Rule, TopologicalOrder, VirtualChannelOrder};
+use crate::ordering::{Edges, Labels, Rank, Rule, TopologicalOrder, VirtualChannelOrder, positions};
 use crate::routing::turn_pairs::{Found, Pair, Pairs, by_other_number};
 use crate::tables::McastGroup;
 
@@ -221,11 +221,7 @@ impl<'a> Graph<'a> {
         let channels = fabric.channels();
         let labels = turns.by_turn().to_vec();
         let all = channels.iter().flat_map(|(c, _)| (0..vls).map(move |vl| (c, Vl(vl))));
-        let mut sorted: Vec<(u32, usize)> =
-            all.enumerate().map(|(vertex, (c, vl))| (order.position(c, vl), vertex)).collect();
-        sorted.sort_unstable();
-        let mut places = vec![0; sorted.len()];
-        sorted.iter().zip(0..).for_each(|(&(_, vertex), place)| places[vertex] = place);
+        let places = positions(all.map(|(c, vl)| order.position(c, vl)));
         Self {
             waits: Waits::new(fabric, turns, vls),
             order: TopologicalOrder::by_place(places),

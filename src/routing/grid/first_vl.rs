@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use crate::ordering::positions;
+
 /// No switch, or no link.
 pub(super) const NONE: u32 = u32::MAX;
 /// Visits of channels by reorderings, for each channel. With 256, 10x10x10 with 5 % of its links down has none left for
@@ -43,10 +45,7 @@ impl FirstVl {
 
     fn new(slots: usize, next: &[u32], position: &[u32], budget: usize) -> Self {
         let channels = next.len();
-        let mut sorted: Vec<usize> = (0..channels).collect();
-        sorted.sort_by_key(|&c| (position[c], c));
-        let mut order = vec![0; channels];
-        sorted.into_iter().enumerate().for_each(|(i, c)| order[c] = i as u32);
+        let order = positions(position);
         let none = vec![false; channels * slots];
         let (depends, refused) = (none.clone(), none);
         let (reserved, mark) = (vec![false; channels], vec![false; channels]);
