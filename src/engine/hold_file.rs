@@ -9,11 +9,9 @@
 
 use std::path::Path;
 
-use glob::Pattern;
-
 use super::config_error::ConfigError;
 use super::list_file;
-use crate::fabric::{Hold, Measure, Nodes, PortNum};
+use crate::fabric::{Hold, Measure, PortNum};
 
 /// Reads a file of hold-outs.
 ///
@@ -34,14 +32,15 @@ pub fn parse(text: &str, name: &str) -> Result<Vec<Hold>, ConfigError> {
     let mut holds = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
-        let read = words(line).and_then(|words| entry(&words, || format!("line {number} of {name}")));
+        let read =
+            list_file::words(line).and_then(|words| entry(&words, || format!("line {number} of {name}")));
         holds.extend(read.map_err(|reason| ConfigError { line: number, reason })?);
     }
     Ok(holds)
 }
 
-fn entry(words: &[String], source: impl FnOnce() -> String) -> Result<Option<Hold>, String> {
-    let (measure, nodes, port) = match words {
+fn entry(words: &[&str], source: impl FnOnce() -> String) -> Result<Option<Hold>, String> {
+    let (measure, node, port) = match *words {
         [] => return Ok(None),
         [measure, node] => (measure, node, None),
         [measure, node, port] => (measure, node, Some(port)),
@@ -54,19 +53,12 @@ fn entry(words: &[String], source: impl FnOnce() -> String) -> Result<Option<Hol
             ));
         }
     };
-    let measure = match measure.as_str() {
+    let measure = match measure {
         "avoid" => Measure::Avoid,
         "drain" => Measure::Drain,
         other => return Err(format!("'{other}' is neither avoid nor drain")),
     };
-    let nodes = match nodes.strip_prefix("0x") {
-        Some(digits) => {
-            Nodes::Guid(list_file::guid(digits).ok_or_else(|| format!("'{nodes}' is not a GUID"))?)
-        }
-        None => Nodes::Described(
-            Pattern::new(nodes).map_err(|error| format!("'{nodes}' is not a pattern: {error}"))?,
-        ),
-    };
+    let nodes = list_file::nodes(node)?;
     let port = match port {
         None => None,
         Some(text) => {
@@ -77,25 +69,12 @@ fn entry(words: &[String], source: impl FnOnce() -> String) -> Result<Option<Hol
     Ok(Some(Hold { measure, nodes, port, source: source() }))
 }
 
-/// The words of a line up to a comment. Quotes keep blanks together.
-fn words(line: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut rest = line.trim_start();
-    while !rest.is_empty() && !rest.starts_with('#') {
-        let (word, after) = match rest.strip_prefix('"') {
-            Some(quoted) => quoted.split_once('"').ok_or("a quote is not closed")?,
-            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
-        };
-        words.push(word.to_owned());
-        rest = after.trim_start();
-    }
-    Ok(words)
-}
-
 #[cfg(test)]
 mod tests {
+    use glob::Pattern;
+
     use super::*;
-    use crate::fabric::Guid;
+    use crate::fabric::{Guid, Nodes};
 
     #[test]
     fn entries_have_a_node_and_perhaps_a_port() {

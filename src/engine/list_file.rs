@@ -5,7 +5,9 @@ use std::io::Read as _;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use crate::fabric::Guid;
+use glob::Pattern;
+
+use crate::fabric::{Guid, Nodes};
 
 /// The entries of a file that a setting names.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +77,38 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
         return Err(bad(format!("it has more than {} KiB", MAX_BYTES >> 10)));
     }
     String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".to_owned()))
+}
+
+/// The words of a line up to a comment. Quotes keep blanks together.
+///
+/// # Errors
+/// A quote is not closed.
+pub(super) fn words(line: &str) -> Result<Vec<&str>, String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() && !rest.starts_with('#') {
+        let (word, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').ok_or("a quote is not closed")?,
+            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+        };
+        words.push(word);
+        rest = after.trim_start();
+    }
+    Ok(words)
+}
+
+/// The nodes that a word names: by a GUID if it begins with `0x`, else by a pattern for their descriptions.
+///
+/// # Errors
+/// It is no GUID, or no pattern.
+pub(super) fn nodes(word: &str) -> Result<Nodes, String> {
+    match word.strip_prefix("0x") {
+        Some(digits) => guid(digits).map(Nodes::Guid).ok_or_else(|| format!("'{word}' is not a GUID")),
+        None => {
+            let pattern = Pattern::new(word);
+            pattern.map(Nodes::Described).map_err(|error| format!("'{word}' is not a pattern: {error}"))
+        }
+    }
 }
 
 /// A GUID in hexadecimal digits, without the `0x` before them.

@@ -43,7 +43,7 @@ pub use ignored_options::{IGNORED_OPTIONS, IgnoredOption, ignored_options};
 pub use layers::Layers;
 pub use list_file::Listed;
 pub use optimise::Optimise;
-pub use role_file::{Adapters, RoleLine, assign as assign_roles, parse as parse_roles, read_guid_files};
+pub use role_file::{RoleLine, assign as assign_roles, parse as parse_roles, read_guid_files};
 pub use root_file::read as read_roots;
 
 use self::plan::Plan;

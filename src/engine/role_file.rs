@@ -21,24 +21,15 @@ use glob::Pattern;
 
 use super::config_error::ConfigError;
 use super::{list_file, root_file};
-use crate::fabric::{Duty, EndPort, EndPortId, Fabric, Guid, Role};
+use crate::fabric::{Duty, EndPort, EndPortId, Fabric, Guid, Nodes, Role};
 
 /// A line of a file of roles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleLine {
     /// The adapters that it is about.
-    pub adapters: Adapters,
+    pub adapters: Nodes,
     /// What they are for.
     pub duty: Duty,
-}
-
-/// Which adapters a line is about.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Adapters {
-    /// Those with this port GUID or node GUID.
-    Guid(Guid),
-    /// Those whose node description fits this pattern.
-    Described(Pattern),
 }
 
 /// Reads a file of roles.
@@ -54,17 +45,17 @@ pub(super) fn read(path: &Path) -> Result<Vec<RoleLine>, String> {
 /// # Errors
 /// The first line with a mistake.
 pub fn parse(text: &str) -> Result<Vec<RoleLine>, ConfigError> {
-    let lines = text.lines().zip(1..).map(|(text, line)| (text.trim(), line));
-    let lines = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));
-    lines.map(|(text, line)| entry(text).map_err(|reason| ConfigError { line, reason })).collect()
+    let mut roles = Vec::new();
+    for (text, line) in text.lines().zip(1..) {
+        let read = list_file::words(text).and_then(entry);
+        roles.extend(read.map_err(|reason| ConfigError { line, reason })?);
+    }
+    Ok(roles)
 }
 
-fn entry(line: &str) -> Result<RoleLine, String> {
-    let (name, rest) = match line.strip_prefix('"') {
-        Some(quoted) => quoted.split_once('"').ok_or("the quote after the description is missing")?,
-        None => line.split_once(char::is_whitespace).unwrap_or((line, "")),
-    };
-    let mut words = rest.split_whitespace().take_while(|word| !word.starts_with('#'));
+fn entry(words: Vec<&str>) -> Result<Option<RoleLine>, String> {
+    let mut words = words.into_iter();
+    let Some(name) = words.next() else { return Ok(None) };
     let role = match words.next() {
         Some("compute") => Role::Compute,
         Some("storage") => Role::Storage,
@@ -83,15 +74,7 @@ fn entry(line: &str) -> Result<RoleLine, String> {
     if let Some(word) = words.next() {
         return Err(format!("'{word}' is too much: a line has a name, a role and two weights"));
     }
-    let adapters = match name.strip_prefix("0x") {
-        Some(digits) => {
-            Adapters::Guid(list_file::guid(digits).ok_or_else(|| format!("'{name}' is not a GUID"))?)
-        }
-        None => Adapters::Described(
-            Pattern::new(name).map_err(|error| format!("'{name}' is not a pattern: {error}"))?,
-        ),
-    };
-    Ok(RoleLine { adapters, duty })
+    Ok(Some(RoleLine { adapters: list_file::nodes(name)?, duty }))
 }
 
 /// The roles that OpenSM's own files give: a port GUID a line, what follows it on the line is a comment. With a file of
@@ -102,12 +85,12 @@ fn entry(line: &str) -> Result<RoleLine, String> {
 pub fn read_guid_files(compute: Option<&Path>, storage: Option<&Path>) -> Result<Vec<RoleLine>, String> {
     let of_role = |path: &Path, role| {
         let line =
-            move |guid| RoleLine { adapters: Adapters::Guid(guid), duty: Duty { role, ..Duty::default() } };
+            move |guid| RoleLine { adapters: Nodes::Guid(guid), duty: Duty { role, ..Duty::default() } };
         Ok::<_, String>(root_file::read(path)?.into_iter().map(line))
     };
     let mut lines = Vec::new();
     if let Some(path) = compute {
-        let adapters = Adapters::Described(Pattern::new("*").expect("a pattern"));
+        let adapters = Nodes::Described(Pattern::new("*").expect("a pattern"));
         lines.push(RoleLine { adapters, duty: Duty { role: Role::Service, ..Duty::default() } });
         lines.extend(of_role(path, Role::Compute)?);
     }
@@ -148,10 +131,10 @@ impl<'a> Index<'a> {
         let mut index = Self::default();
         for (number, line) in lines.iter().enumerate() {
             match &line.adapters {
-                Adapters::Guid(guid) => {
+                Nodes::Guid(guid) => {
                     index.by_guid.insert(*guid, number);
                 }
-                Adapters::Described(pattern) => {
+                Nodes::Described(pattern) => {
                     let start = pattern.as_str().split(['*', '?', '[']).next().unwrap_or_default();
                     index.by_start.entry(start).or_default().push((pattern, number));
                 }
@@ -206,7 +189,7 @@ mod tests {
         for (line, reason) in [
             ("oss* stroage", "line 2: 'stroage' is none of compute, storage, service"),
             ("oss*", "line 2: 'oss*' has no role"),
-            ("\"oss 1 storage", "line 2: the quote"),
+            ("\"oss 1 storage", "line 2: a quote is not closed"),
             ("oss[ storage", "line 2: 'oss[' is not a pattern"),
             ("0xzz storage", "line 2: '0xzz' is not a GUID"),
             ("a storage 9", "line 2: the weight as source must be 0 to 8, not '9'"),
