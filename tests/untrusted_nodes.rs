@@ -334,3 +334,20 @@ fn members_that_are_left_out_make_no_gap() {
     assert!(case.count("multicast group 0xc000: 14 members over") > 0, "{}", case.sm.log());
     assert_eq!(case.count("dfdn: DF31"), 0, "{}", case.sm.log());
 }
+
+/// A lost table of VL arbitration would leave a VL without service, and OpenSM counts no error.
+#[test]
+fn a_switch_that_loses_its_vl_arbitration_is_not_called_in_place() {
+    let lies = |f: &Fabric| vec![format!("{:016x} lose set vlarb * 100", f.switch(SwitchId(4)).guid.0)];
+    let Some(mut case) = Case::new("VL arbitration", lies) else { return };
+    let liar = case.switch(4);
+    case.sm.wait_log("do not serve all VLs in use", 3, Duration::from_secs(60));
+    let log = case.sm.log();
+    let named = |line: &str| line.contains("do not serve all VLs in use") && line.contains(&liar.to_string());
+    assert!(log.lines().any(named), "{log}");
+    let last = log.rfind("do not serve all VLs in use");
+    assert!(log.rfind("dfdn: DF05") < last, "{log}");
+    case.falsifier.order::<&str>(&[]);
+    case.settle();
+    case.assert_holds(case.fabric.clone());
+}

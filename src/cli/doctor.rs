@@ -256,6 +256,11 @@ fn configuration(path: &Path, found: &mut Findings) {
     } else {
         found.add(Level::Warning, "opensm.conf", "qos is not TRUE; dfdn will turn it on by itself");
     }
+    if values.get("suppress_sl2vl_mad_status_errors").is_some_and(|v| v.eq_ignore_ascii_case("TRUE")) {
+        let text = "suppress_sl2vl_mad_status_errors TRUE: OpenSM takes SL2VL rows that a switch refuses for \
+                    acknowledged, and nobody notices; leave it FALSE";
+        found.add(Level::Warning, "opensm.conf", text);
+    }
     if let Some(text) = engine::ignored_options(|name| values.get(name).map(|&v| v.to_owned())) {
         found.add(Level::Warning, "opensm.conf", text);
     }
