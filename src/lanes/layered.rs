@@ -1,6 +1,6 @@
 //! Paths on VLs until none is left, the rest by up*/down*.
 
-use super::{LaneLimits, Lanes};
+use super::{LaneLimits, Lanes, LanesError};
 use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId, Vl};
 use crate::ordering::{Rank, VirtualChannelOrder};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
@@ -35,6 +35,32 @@ pub struct Layered {
 /// to a VL, at worst the size of that VL's graph, mostly O(1). Memory: 4 bytes a turn, 4 for each channel and VL, and
 /// one for each (switch, LID).
 pub fn layered(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits) -> Layered {
+    layer(fabric, lft, rank, limits, false)
+}
+
+/// The same where every path fits on a VL.
+///
+/// # Errors
+/// [`LanesError::TooFewVls`] or [`LanesError::TooFewSls`], with one more than there are: how many would do is not known.
+///
+/// Cost: that of [`layered`]; it ends with the first LID that does not fit.
+pub fn all_layered(
+    fabric: &Fabric,
+    lft: &Lft,
+    rank: &Rank,
+    limits: LaneLimits,
+) -> Result<Layered, LanesError> {
+    let layered = layer(fabric, lft, rank, limits, true);
+    let LaneLimits { vls, sls } = limits;
+    match layered.left.is_empty() {
+        true => Ok(layered),
+        false if sls < vls => Err(LanesError::TooFewSls { needed: usize::from(sls) + 1, offered: sls }),
+        false => Err(LanesError::TooFewVls { needed: usize::from(vls) + 1, offered: vls }),
+    }
+}
+
+/// - `all`: whether it ends with the first LID that is left.
+fn layer(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits, all: bool) -> Layered {
     let vls = limits.vls.min(limits.sls).max(1);
     let mut layers = Layers::new(fabric, usize::from(vls) - 1);
     let switches = fabric.num_switches();
@@ -58,6 +84,9 @@ pub fn layered(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits) -> L
             layers.roll_back(start);
             sls.fill(0);
             left.push(lid);
+            if all {
+                break;
+            }
         }
     }
     let vls = 1 + path_sl.iter().copied().max().unwrap_or(0);

@@ -18,7 +18,7 @@ pub use classes::classes;
 pub use datelines::{any_sl, datelines, labelled};
 pub use df_d2::df_d2;
 pub use df_dn::df_dn;
-pub use layered::{Layered, layered};
+pub use layered::{Layered, all_layered, layered};
 pub use ordered::ordered;
 pub use tree_lanes::tree_lanes;
 

@@ -1,17 +1,15 @@
-//! Plans from a candidate and its forwarding tables: with one SL, with several, and DF-DN.
+//! Plans from a candidate and its forwarding tables: with one SL, with several, DF-DN, and P-SSSP in layers.
 
-use super::Legal;
-use super::Priced;
 use super::candidates::Candidate;
 use super::objective::{Figures, Measured, Objective};
-use crate::engine::Lineage;
-use crate::engine::Task;
+use super::{Legal, Priced};
 use crate::engine::plan::{Parts, Plan};
-use crate::fabric::Fabric;
-use crate::lanes::{LaneLimits, Lanes, LanesError, any_sl, df_dn, ordered};
+use crate::engine::{Lineage, Task};
+use crate::fabric::{Fabric, SwitchId};
+use crate::lanes::{LaneLimits, Lanes, LanesError, Layered, all_layered, any_sl, df_dn, ordered};
 use crate::multicast::{KnownOrder, McastTrees};
-use crate::ordering::Rule;
-use crate::routing::{Forwarding, sssp};
+use crate::ordering::{Rule, Tree, up_down_rank};
+use crate::routing::{Forwarding, sssp, updn_roots};
 use crate::tables::{Lft, PathSl};
 
 /// What is remarked of tables with one SL.
@@ -109,11 +107,34 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
     Ok(plan(objective, (lft, measured, figures.load), lanes, multicast, remark, Vec::new()))
 }
 
+/// P-SSSP on so many VLs that no credit loop closes, an SL for each: see [`all_layered`].
+///
+/// # Errors
+/// Those of [`all_layered`].
+pub(super) fn layered_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
+    let Task { fabric, hops, limits, .. } = objective.task;
+    let lft = sssp(fabric, hops);
+    let root = updn_roots(fabric, hops, 1).first().copied().unwrap_or(SwitchId(0));
+    let rank = up_down_rank(fabric, root);
+    let Layered { lanes, order, .. } = all_layered(fabric, &lft, &rank, limits)?;
+    let remark = format!(
+        "{}, all adapter pairs on shortest paths: those of an SL close no cycle",
+        lanes_in_words(lanes.sls, lanes.vls)
+    );
+    let known = KnownOrder { lanes: order, trees: vec![Tree::new(fabric, &rank, root)], suffices: true };
+    let figures = Figures::of_tables(fabric, &lft, 0.0).expect("P-SSSP reaches every adapter");
+    let measured = objective.reference.compare(&figures);
+    let tables = (lft, measured, figures.load);
+    Ok(plan(objective, tables, lanes, Multicast::Beside(known), remark, Vec::new()))
+}
+
 /// The multicast trees of a plan.
 pub(super) enum Multicast<'a> {
     Given(McastTrees),
     /// By the order and the tree of a candidate, if there is one.
     ToFind(Option<&'a Candidate>),
+    /// By the order in which all paths ascend.
+    Beside(KnownOrder),
 }
 
 /// Tables with their multicast trees. With several SLs, later ones may keep to them.
@@ -132,17 +153,19 @@ pub(super) fn plan(
     let one_sl = matches!(lanes.path_sl, PathSl::Any(_)).then(|| ONE_SL_SUFFICES.to_owned());
     let remarks = std::iter::once(remark).chain(one_sl).chain(more).collect();
     let sls = lanes.sls;
-    let plan = match multicast {
-        Multicast::Given(trees) => {
+    let known = match multicast {
+        Multicast::Given(trees) => Err(trees),
+        Multicast::ToFind(candidate) => Ok(candidate.and_then(|candidate| {
+            let order = candidate.rule.virtual_channel_order()?;
+            Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
+        })),
+        Multicast::Beside(known) => Ok(Some(known)),
+    };
+    let plan = match known {
+        Ok(known) => Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks }),
+        Err(trees) => {
             let Lanes { sl2vl, path_sl, vls, .. } = lanes;
             Plan { lft, sl2vl, path_sl, vls, remarks, trees: Some(trees), lineage: Lineage::Single }
-        }
-        Multicast::ToFind(candidate) => {
-            let known = candidate.and_then(|candidate| {
-                let order = candidate.rule.virtual_channel_order()?;
-                Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
-            });
-            Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
         }
     };
     let priced = Priced::new(plan, sls, objective, &measured);

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::beyond_rule::{UnderRule, completed, levels};
-use super::build::{df_dn_plan, several_lanes, several_sls};
+use super::build::{df_dn_plan, layered_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::orders::LinkOrder;
 use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricter};
+use super::tuning::VL;
 use super::{Priced, limit};
 use crate::engine::{EngineError, Prefer, Task};
 use crate::lanes::{Lanes, LanesError};
@@ -55,7 +56,10 @@ pub(super) fn searched_plan<'a>(
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
     let mut found = match by_rules(objective, by, &first) {
         Ok(found) => found,
-        Err(none) => return in_order.filter(is_allowed).ok_or(none),
+        Err(none) => {
+            let found = in_order.filter(is_allowed);
+            return found.or_else(|| layered_plan(objective).ok()).ok_or(none);
+        }
     };
     if first.ended_early && !found.is_nearly_as_good() {
         first.go_on();
@@ -65,7 +69,22 @@ pub(super) fn searched_plan<'a>(
     if !found.has_one_sl() || found.is_slow(task.settings) {
         found = along_trees_plan(objective, by).into_iter().fold(found, better);
     }
-    Ok(found)
+    Ok(layered_where_better(objective, found))
+}
+
+/// [P-SSSP in layers](layered_plan) in place of tables that cost more than it would on all VLs, if it fits on these. There is
+/// no such attempt on a large fabric: it takes long. One SL stays one where it loses no more than it may.
+fn layered_where_better(objective: &Objective<'_>, found: Priced) -> Priced {
+    let Task { fabric, settings, limits, .. } = objective.task;
+    let dearest = settings.max_loss + VL * f64::from(limits.vls);
+    if found.price <= dearest || !Budget::searches_are_cheap(fabric) {
+        return found;
+    }
+    let yields = |layered: &Priced| {
+        let exceeds = found.detours > limit(settings);
+        layered.price < found.price && (exceeds || found.may_yield_to(layered, settings))
+    };
+    layered_plan(objective).ok().filter(yields).unwrap_or(found)
 }
 
 /// Tables of a grid in dimension order; where links are missing that it needs, other paths [complete](completed) it. `None`
@@ -477,5 +496,37 @@ impl Judged {
     /// Those with a multicast tree come first, then those of the least price.
     fn by_worth(&self, other: &Self) -> Ordering {
         other.has_tree.cmp(&self.has_tree).then(self.price.total_cmp(&other.price))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Settings;
+    use crate::engine::dfdn::tests::with_task;
+    use crate::lanes::LaneLimits;
+    use crate::topology::Random;
+
+    #[test]
+    fn p_sssp_in_layers_takes_the_place_of_what_costs_more() {
+        let fabric = Random { switches: 60, degree: 3, cas: 1, seed: 2 }.build().unwrap();
+        let settings = Settings::default();
+        with_task(&fabric, &settings, |task| {
+            let objective = Objective::new(task);
+            let layered = layered_plan(&objective).unwrap();
+            // Nothing is lost.
+            let price = settings.max_loss + VL * f64::from(layered.plan.vls);
+            assert!((layered.price - price).abs() < 1e-9 && layered.plan.serves_multicast());
+            let dearest = settings.max_loss + VL * f64::from(task.limits.vls);
+            for (before, after) in [(dearest, dearest), (1.0, layered.price)] {
+                let found = Priced { price: before, ..layered_plan(&objective).unwrap() };
+                assert_eq!(layered_where_better(&objective, found).price, after);
+            }
+            let few = objective.within(LaneLimits { vls: 3, ..task.limits });
+            assert!(matches!(layered_plan(&few), Err(LanesError::TooFewVls { needed: 4, offered: 3 })));
+            let found = Priced { price: 1.0, ..layered_plan(&objective).unwrap() };
+            assert_eq!(layered_where_better(&few, found).price, 1.0);
+        })
+        .unwrap();
     }
 }
