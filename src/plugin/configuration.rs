@@ -36,8 +36,6 @@ pub(super) struct Read {
     pub(super) settings: Settings,
     /// What is wrong with the file, and what these settings are instead.
     pub(super) mistake: Option<String>,
-    /// All settings, if they differ from those announced before.
-    pub(super) news: Option<String>,
 }
 
 impl Configuration {
@@ -62,10 +60,7 @@ impl Configuration {
     /// in force. Without one the lines count that can be read.
     pub(super) fn read(&mut self) -> Read {
         let (settings, mistake) = match (self.parse(), &self.last) {
-            (Ok(settings), _) => {
-                self.last = Some(settings.clone());
-                (settings, None)
-            }
+            (Ok(settings), _) => (settings, None),
             (Err(error), Some(last)) => (last.clone(), Some(format!("{error}. {KEPT}"))),
             (Err(error), None) => match self.text() {
                 Ok(text) => {
@@ -78,10 +73,15 @@ impl Configuration {
                 Err(_) => (Settings::default(), Some(format!("{error}. Routed with the defaults"))),
             },
         };
+        Read { settings, mistake }
+    }
+
+    /// All settings, if they differ from those announced before.
+    pub(super) fn news(&mut self, settings: &Settings) -> Option<String> {
         let text = format!("settings ({}): {}", self.path.display(), settings.describe());
-        let news = (self.announced.as_ref() != Some(&text)).then(|| text.clone());
-        self.announced = Some(text);
-        Read { settings, mistake, news }
+        let is_news = self.announced.as_ref() != Some(&text);
+        self.announced = Some(text.clone());
+        is_news.then_some(text)
     }
 
     /// What the file says now.
@@ -93,6 +93,7 @@ impl Configuration {
         let settings =
             Settings::from_config(&text).map_err(|error| format!("{}: {error}", self.path.display()))?;
         self.had_text = !text.is_empty();
+        self.last = Some(settings.clone());
         Ok(settings)
     }
 
@@ -198,9 +199,11 @@ mod tests {
         assert!(mistake.contains("cannot read") && mistake.ends_with("with the defaults"), "{mistake}");
         write("vls 3\n");
         let read = configuration.read();
-        assert!(read.settings.vls == Some(3) && read.news.is_some() && read.mistake.is_none());
+        assert!(read.settings.vls == Some(3) && read.mistake.is_none());
+        assert!(configuration.news(&read.settings).is_some());
         write("vls none\n");
         let read = configuration.read();
-        assert!(read.settings.vls == Some(3) && read.news.is_none() && read.mistake.is_some());
+        assert!(read.settings.vls == Some(3) && read.mistake.is_some());
+        assert!(configuration.news(&read.settings).is_none());
     }
 }

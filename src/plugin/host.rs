@@ -124,7 +124,7 @@ impl Host {
         if unsafe { (*self.options()).qos } == abi::TRUE {
             return;
         }
-        // SAFETY: a plain flag of the live object, which only these threads use.
+        // SAFETY: a plain flag of the live object. OpenSM itself writes it without a lock, and the SA's threads read it.
         unsafe { (*self.osm.as_ptr()).subn.opt.qos = abi::TRUE };
         self.log(
             Message::QosForcedOn,

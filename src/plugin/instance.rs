@@ -10,7 +10,7 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 
 use super::abi;
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Read};
 use super::distrust::Distrust;
 use super::drill::Drill;
 use super::hold::{self, InForce};
@@ -89,10 +89,14 @@ pub(super) struct Plugin {
 }
 
 /// What tables depend on beside the fabric.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct AskedFor {
     /// With what OpenSM's own files say.
     settings: Settings,
+    /// What is wrong with the configuration file.
+    mistake: Option<String>,
+    /// What is wrong with OpenSM's own files.
+    misread: [Option<String>; 2],
     /// As PortInfo codes it.
     max_op_vls: u8,
 }
@@ -195,30 +199,19 @@ impl Plugin {
         })
     }
 
-    /// The settings to route with: the configuration file as it is now, with what OpenSM's own files say.
-    fn settings(&self) -> Settings {
-        let read = locked(&self.configuration).read();
-        if let Some(mistake) = read.mistake {
-            self.host.log(Message::ConfigFailed, &mistake);
-        }
-        if let Some(news) = read.news {
-            self.host.log(Message::Settings, &news);
-        }
-        read.settings
+    /// What tables depend on beside the fabric, as it is now: the configuration file, with what OpenSM's own files say.
+    fn asked_for(&self) -> AskedFor {
+        let Read { mut settings, mistake } = locked(&self.configuration).read();
+        let misread = [self.take_roots(&mut settings), self.take_roles(&mut settings)];
+        AskedFor { settings, mistake, misread, max_op_vls: self.host.max_op_vls() }
     }
 
-    /// What is wrong with the configuration file as it is now. A standby reads it for the first time when it takes over.
+    /// Says what is wrong with the configuration file as it is now. A standby would read it for the first time when it takes
+    /// over.
     pub(super) fn check_settings(&self) {
         if let Err(mistake) = locked(&self.configuration).parse() {
             self.host.log(Message::ConfigFailed, &mistake);
         }
-    }
-
-    /// What the tables depend on beside the fabric, as it is now; `None` where a file has a mistake.
-    fn asked_for(&self) -> Option<AskedFor> {
-        let mut settings = locked(&self.configuration).parse().ok()?;
-        let misread = [self.take_roots(&mut settings), self.take_roles(&mut settings)];
-        misread.iter().all(Option::is_none).then(|| AskedFor { settings, max_op_vls: self.host.max_op_vls() })
     }
 
     /// Puts the roles of OpenSM's own files before those of the settings. Returns what is wrong with the files.
@@ -266,7 +259,8 @@ impl Plugin {
         if self.is_set_up() {
             self.host.keep_qos_on();
         }
-        if self.host.caches_unicast() && *locked(&self.routed_for) != self.asked_for() {
+        let is_stale = |routed_for: &AskedFor| *routed_for != self.asked_for();
+        if self.host.caches_unicast() && locked(&self.routed_for).as_ref().is_some_and(is_stale) {
             self.host.locked_exclusively(|| self.host.forget_cache());
         }
     }
@@ -285,10 +279,15 @@ impl Plugin {
         let started = Instant::now();
         let mut pending = locked(&self.pending);
         *pending = None;
-        let mut settings = self.settings();
-        let misread = [self.take_roots(&mut settings), self.take_roles(&mut settings)];
-        let max_op_vls = self.host.max_op_vls();
-        *locked(&self.routed_for) = Some(AskedFor { settings: settings.clone(), max_op_vls });
+        let asked = self.asked_for();
+        *locked(&self.routed_for) = Some(asked.clone());
+        let AskedFor { mut settings, mistake, misread, .. } = asked;
+        if let Some(mistake) = mistake {
+            self.host.log(Message::ConfigFailed, &mistake);
+        }
+        if let Some(news) = locked(&self.configuration).news(&settings) {
+            self.host.log(Message::Settings, &news);
+        }
         if let Some(name) = engine.fixed {
             name.clone_into(&mut settings.engine);
         }

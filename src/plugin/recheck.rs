@@ -12,7 +12,7 @@ use super::hold::InForce;
 use super::host::{self, Host};
 use super::rows::{UNKNOWN, clipped};
 use super::snapshot::{data_vls, link_vls, maps_sls};
-use crate::fabric::{PortNum, SwitchId, Vl};
+use crate::fabric::{Fabric, PortNum, SwitchId, Vl};
 use crate::tables::{PathSl, Programmed, SlVlRow, VlArb};
 
 /// The result of the check.
@@ -108,10 +108,12 @@ pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
         ..Recheck::default()
     };
     let programmed = &in_force.programmed;
+    // Older entries may send over links that are held out.
+    let whole = programmed.fabric.with_held_links();
     let adapters_matter = matches!(programmed.routes.path_sl, PathSl::Classes(_));
     for node in host.nodes() {
         match programmed.switch(host::node_guid(node)) {
-            Some(switch) => of_switch(host, in_force, node, switch, adapters_matter, &mut found),
+            Some(switch) => of_switch(host, in_force, &whole, (node, switch), adapters_matter, &mut found),
             None if adapters_matter && u32::from(node.node_info.node_type) != abi::IB_NODE_TYPE_SWITCH => {
                 of_adapter(host, in_force, node, &mut found);
             }
@@ -187,15 +189,15 @@ fn forwarding(host: &Host, programmed: &Programmed) -> Blocks {
     found
 }
 
+/// - `fabric`: with the links that are held out.
 fn of_switch(
     host: &Host,
     in_force: &InForce,
-    node: &abi::osm_node_t,
-    switch: SwitchId,
+    fabric: &Fabric,
+    (node, switch): (&abi::osm_node_t, SwitchId),
     adapters_matter: bool,
     found: &mut Recheck,
 ) {
-    let fabric = &in_force.programmed.fabric;
     // Tables from OpenSM's cache may be older than the node.
     let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
     let unmapped = in_force.faults.contains(&(host::node_guid(node), Fault::Rows));
@@ -221,7 +223,11 @@ fn of_switch(
         let there = |physp: &&abi::osm_physp_t| onward || host::remote(physp).is_some();
         let Some(physp) = host::physp(node, out_port).filter(there) else { continue };
         if onward {
-            found.arbitrate(node, physp, &in_force.programmed.routes.vlarb, link_vls(host, physp));
+            // OpenSM masks the VLs with those that the port operates.
+            // SAFETY: only reads the port's own PortInfo.
+            let operates = data_vls(unsafe { abi::ib_port_info_get_op_vls(&physp.port_info) });
+            let vls = link_vls(host, physp).min(operates);
+            found.arbitrate(node, physp, &in_force.programmed.routes.vlarb, vls);
         }
         let folded_to = (!onward).then(|| link_vls(host, physp));
         let known = std::iter::once(0).chain(cabled.iter().map(|&port| port as u8));
@@ -305,7 +311,7 @@ impl Recheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{Fabric, FabricBuilder, Guid, Lid, Lmc, NodeId};
+    use crate::fabric::{FabricBuilder, Guid, Lid, Lmc, NodeId};
     use crate::plugin::fake::{FakeOpenSm, chain};
     use crate::plugin::hold::hold;
     use crate::tables::{ClassSl, Classes, Lft, Routes};

@@ -34,6 +34,8 @@ pub(super) struct Transit {
     arrived: bool,
     /// Sweeps in a row with errors.
     with_errors: u32,
+    /// Whether the step is to be repeated because of the last one.
+    repeats: bool,
 }
 
 /// Sweeps with errors that repeat a step. Multicast tables go out after the others, and OpenSM does not keep whether they
@@ -71,10 +73,10 @@ impl Transit {
         self.way.as_ref().is_some_and(|way| !way.states.is_empty())
     }
 
-    /// A sweep is over. After errors, what was to arrive in it may not have.
+    /// A sweep is over. After errors the step on the way is repeated, as some of it may not have arrived.
     pub(super) fn swept(&mut self, had_errors: bool) {
         self.with_errors = if had_errors { self.with_errors.saturating_add(1) } else { 0 };
-        self.arrived &= !had_errors || self.with_errors > REPEATS;
+        self.repeats = had_errors && self.with_errors <= REPEATS;
     }
 
     /// The next step on the way, if nothing has changed since it began: its tables, and what to say. The step
@@ -92,7 +94,8 @@ impl Transit {
             self.way = None;
             return None;
         }
-        if !self.arrived {
+        if !self.arrived || self.repeats {
+            (self.arrived, self.repeats) = (false, false);
             return Some((Routed { routes: before.routes.clone(), ..way.target.clone() }, None));
         }
         let state = way.states.pop_front()?;
@@ -125,8 +128,8 @@ impl Transit {
             return (routed, None);
         }
         let Some(before) = before else {
-            let text = "the first tables of this OpenSM: it does not know what the switches hold, so the way from there is \
-                        not proven";
+            let text = "the first tables of this OpenSM, or the first since its port was down: it does not know what the \
+                        switches hold, so the way from there is not proven";
             return (routed, Some((Message::Transition, text.to_owned())));
         };
         let old = &before.programmed;
@@ -208,7 +211,7 @@ mod tests {
     use crate::engine::{Listed, route_after};
     use crate::fabric::{Hold, Measure, Nodes, hold_out};
     use crate::plugin::fault::Faults;
-    use crate::topology::small_members;
+    use crate::topology::{Ring, small_members};
     use crate::verify::mixture::Mixture;
 
     /// Changes the entries of the hold file. Returns whether that is said to be proven, and how many steps it takes. What is
@@ -248,17 +251,29 @@ mod tests {
 
     #[test]
     fn a_sweep_with_errors_repeats_a_step_but_not_for_ever() {
-        let mut transit = Transit::default();
-        for _ in 0..2 {
-            for sweep in 1..=REPEATS + 2 {
-                transit.arrived();
-                transit.swept(true);
-                assert_eq!(transit.arrived, sweep > REPEATS);
-            }
+        let fabric = Ring { switches: 5, cas: 1 }.build().unwrap();
+        let settings = Settings::default();
+        let target = route_after(&fabric, &settings, None).unwrap();
+        let before = in_force(&fabric, target.routes.clone());
+        let state = Transition::between(&fabric, &target.routes, &fabric, &target.routes).new;
+        let states = VecDeque::from(vec![state; 2]);
+        let way = Way { fabric: fabric.clone(), settings: settings.clone(), target, states, steps: 3 };
+        let mut transit = Transit { way: Some(way), arrived: true, ..Transit::default() };
+        let mut next = |had_errors: bool| {
             transit.arrived();
-            transit.swept(false);
-            assert!(transit.arrived);
+            transit.swept(had_errors);
+            let (_, news) = transit.next(&fabric, &settings, &before.programmed).unwrap();
+            news.map(|(_, text)| text)
+        };
+        for _ in 0..REPEATS {
+            assert_eq!(next(true), None);
         }
+        assert_eq!(next(true).as_deref(), Some("step 2 of 3"));
+        assert_eq!(next(false).as_deref(), Some("step 3 of 3"));
+        // What begins then begins from what is known.
+        transit.arrived();
+        transit.swept(true);
+        assert!(transit.arrived && transit.way.is_none());
     }
 
     /// Drains of switches and links of every family, and their ends.

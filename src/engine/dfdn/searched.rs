@@ -58,7 +58,8 @@ pub(super) fn searched_plan<'a>(
         Ok(found) => found,
         Err(none) => {
             let found = in_order.filter(is_allowed);
-            return found.or_else(|| layered_plan(objective).ok()).ok_or(none);
+            let layered = || layered_plan(objective).ok().filter(|_| !objective.one_sl_alone);
+            return found.or_else(layered).ok_or(none);
         }
     };
     if first.ended_early && !found.is_nearly_as_good() {
@@ -77,7 +78,7 @@ pub(super) fn searched_plan<'a>(
 fn layered_where_better(objective: &Objective<'_>, found: Priced) -> Priced {
     let Task { fabric, settings, limits, .. } = objective.task;
     let dearest = settings.max_loss + VL * f64::from(limits.vls);
-    if found.price <= dearest || !Budget::searches_are_cheap(fabric) {
+    if found.price <= dearest || objective.one_sl_alone || !Budget::searches_are_cheap(fabric) {
         return found;
     }
     let yields = |layered: &Priced| {
