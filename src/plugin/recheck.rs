@@ -46,7 +46,7 @@ impl Arbitration {
     pub(super) fn in_words(&self) -> String {
         let Self { lacking, example } = self;
         let example = example.as_deref().unwrap_or_default();
-        format!("{lacking} ports between switches do not serve all VLs in use, first {example}")
+        format!("ports between switches that do not serve all VLs in use: {lacking}, first {example}")
     }
 }
 
@@ -595,7 +595,7 @@ mod tests {
         assert_eq!(recheck(&fake.host(), &with(1)).arbitration, Arbitration::default());
         let found = recheck(&fake.host(), &with(2)).arbitration;
         let text = format!(
-            "1 ports between switches do not serve all VLs in use, first 'S1' ({guid}) port {port}: VL 1"
+            "ports between switches that do not serve all VLs in use: 1, first 'S1' ({guid}) port {port}: VL 1"
         );
         assert!(found.lacking == 1 && found.in_words().starts_with(&text), "{}", found.in_words());
         // The high table serves as well; what has no room is not asked for.

@@ -35,9 +35,13 @@ impl Plugin {
             self.sent.store(sent as u8, Ordering::Relaxed);
             self.known_rows.sent_by_another();
             locked(&self.transit).forget();
-            let at_others =
-                [&self.failures_at_adapters, &self.failures_of_tops, &self.failures_of_arbitration];
-            for count in at_others.into_iter().chain([&self.failures, &self.failures_of_links]) {
+            for count in [
+                &self.failures,
+                &self.failures_at_adapters,
+                &self.failures_of_tops,
+                &self.failures_of_arbitration,
+                &self.failures_of_links,
+            ] {
                 count.store(0, Ordering::Relaxed);
             }
             self.retry.cancel();

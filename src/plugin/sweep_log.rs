@@ -73,7 +73,9 @@ impl SweepLog {
         let rows = arrived.between_switches.different + arrived.at_adapters.different;
         line.insert("missing_rows".to_owned(), rows.into());
         line.insert("missing_blocks".to_owned(), arrived.forwarding.missing.into());
-        line.insert("in_place".to_owned(), (rows == 0 && arrived.forwarding.missing == 0).into());
+        let tables = rows == 0 && arrived.forwarding.missing == 0;
+        let in_place = tables && arrived.short_tops.is_empty() && arrived.arbitration.lacking == 0;
+        line.insert("in_place".to_owned(), in_place.into());
         let mut text = Value::Object(line).to_string();
         text.push('\n');
         let failed = append(&file, &text).err();

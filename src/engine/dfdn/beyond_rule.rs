@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 use super::Priced;
-use super::build::{one_sl, one_sl_lanes};
+use super::build::{known_order, one_sl, one_sl_lanes};
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
@@ -97,9 +97,8 @@ pub(super) fn completed(
 ) -> Option<(Candidate, Forwarding, McastTrees)> {
     let task = objective.task;
     let Task { fabric, hops, limits, .. } = task;
-    let lanes = candidate.rule.virtual_channel_order().filter(|_| is_small_enough(fabric))?;
+    let known = known_order(candidate).filter(|_| is_small_enough(fabric))?;
     let broken = candidate.route(task, by, NoLegalPath::Break);
-    let known = KnownOrder { lanes, trees: vec![candidate.tree().clone()], suffices: false };
     let (labels, mut trees) = trees_beside(task, &candidate.rule, &broken.legal(), Some(&known));
     if !trees.serve_default() {
         trees = given_tree(fabric, &candidate.tree().channels_down(fabric), u16::MAX);
@@ -252,8 +251,7 @@ mod tests {
             assert!(forwarding.complete && trees.serve_default());
             let broken = plain.route(task, BalanceBy::Load, NoLegalPath::Break);
             assert!(!broken.broken.is_empty());
-            let lanes = plain.rule.virtual_channel_order().unwrap();
-            let known = KnownOrder { lanes, trees: vec![plain.tree().clone()], suffices: false };
+            let known = known_order(plain).unwrap();
             let (_, plainly) = trees_beside(task, &plain.rule, &broken.legal(), Some(&known));
             Some((candidate.rule.vls(), forwarding.nonminimal_share(), plainly.serve_default()))
         })

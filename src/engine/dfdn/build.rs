@@ -47,7 +47,7 @@ pub(super) fn one_sl(
     let lanes = one_sl_lanes(task.fabric, rule, task.limits);
     let legal = Legal { rule: rule.clone(), tree: candidate.tree().clone() };
     let largest = forwarding.largest_load();
-    let multicast = trees.map_or(Multicast::ToFind(Some(candidate)), Multicast::Given);
+    let multicast = trees.map_or_else(|| Multicast::ToFind(known_order(candidate)), Multicast::Given);
     let priced = plan(objective, (forwarding.lft, measured, largest), lanes, multicast, remark, remarks);
     Priced { legal: Some(legal), ..priced.keepable(objective, Some(candidate), 1, largest) }
 }
@@ -74,7 +74,7 @@ pub(super) fn several_sls(
         lanes.vls,
         candidate.name()
     );
-    let multicast = Multicast::ToFind(Some(candidate));
+    let multicast = Multicast::ToFind(known_order(candidate));
     let largest = forwarding.largest_load();
     plan(objective, (forwarding.lft, measured, largest), lanes, multicast, remark, Vec::new())
 }
@@ -125,16 +125,20 @@ pub(super) fn layered_plan(objective: &Objective<'_>) -> Result<Priced, LanesErr
     let figures = Figures::of_tables(fabric, &lft, 0.0).expect("P-SSSP reaches every adapter");
     let measured = objective.reference.compare(&figures);
     let tables = (lft, measured, figures.load);
-    Ok(plan(objective, tables, lanes, Multicast::Beside(known), remark, Vec::new()))
+    Ok(plan(objective, tables, lanes, Multicast::ToFind(Some(known)), remark, Vec::new()))
 }
 
 /// The multicast trees of a plan.
-pub(super) enum Multicast<'a> {
+pub(super) enum Multicast {
     Given(McastTrees),
-    /// By the order and the tree of a candidate, if there is one.
-    ToFind(Option<&'a Candidate>),
-    /// By the order in which all paths ascend.
-    Beside(KnownOrder),
+    /// By the order in which all paths ascend, if it is known.
+    ToFind(Option<KnownOrder>),
+}
+
+/// The order of a candidate, with its tree.
+pub(super) fn known_order(candidate: &Candidate) -> Option<KnownOrder> {
+    let order = candidate.rule.virtual_channel_order()?;
+    Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
 }
 
 /// Tables with their multicast trees. With several SLs, later ones may keep to them.
@@ -145,7 +149,7 @@ pub(super) fn plan(
     objective: &Objective<'_>,
     (lft, measured, largest): (Lft, Measured, u64),
     lanes: Lanes,
-    multicast: Multicast<'_>,
+    multicast: Multicast,
     remark: String,
     more: Vec<String>,
 ) -> Priced {
@@ -153,24 +157,19 @@ pub(super) fn plan(
     let one_sl = matches!(lanes.path_sl, PathSl::Any(_)).then(|| ONE_SL_SUFFICES.to_owned());
     let remarks = std::iter::once(remark).chain(one_sl).chain(more).collect();
     let sls = lanes.sls;
-    let known = match multicast {
-        Multicast::Given(trees) => Err(trees),
-        Multicast::ToFind(candidate) => Ok(candidate.and_then(|candidate| {
-            let order = candidate.rule.virtual_channel_order()?;
-            Some(KnownOrder { lanes: order, trees: vec![candidate.tree().clone()], suffices: false })
-        })),
-        Multicast::Beside(known) => Ok(Some(known)),
-    };
-    let plan = match known {
-        Ok(known) => Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks }),
-        Err(trees) => {
+    let plan = match multicast {
+        Multicast::Given(trees) => {
             let Lanes { sl2vl, path_sl, vls, .. } = lanes;
             Plan { lft, sl2vl, path_sl, vls, remarks, trees: Some(trees), lineage: Lineage::Single }
+        }
+        Multicast::ToFind(known) => {
+            Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
         }
     };
     let priced = Priced::new(plan, sls, objective, &measured);
     if sls > 1 { priced.keepable(objective, None, sls, largest) } else { priced }
 }
+
 /// `one SL, 3 VLs`.
 pub(super) fn lanes_in_words(sls: u8, vls: u8) -> String {
     let count = |n: u8, what: &str| if n == 1 { format!("one {what}") } else { format!("{n} {what}s") };
