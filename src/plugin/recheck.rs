@@ -12,7 +12,7 @@ use super::hold::InForce;
 use super::host::{self, Host};
 use super::rows::{UNKNOWN, clipped};
 use super::snapshot::{data_vls, link_vls, maps_sls};
-use crate::fabric::{Fabric, PortNum, SwitchId, Vl};
+use crate::fabric::{LinkState, PortNum, SwitchId, Vl};
 use crate::tables::{PathSl, Programmed, SlVlRow, VlArb};
 
 /// The result of the check.
@@ -108,12 +108,10 @@ pub(super) fn recheck(host: &Host, in_force: &InForce) -> Recheck {
         ..Recheck::default()
     };
     let programmed = &in_force.programmed;
-    // Older entries may send over links that are held out.
-    let whole = programmed.fabric.with_held_links();
     let adapters_matter = matches!(programmed.routes.path_sl, PathSl::Classes(_));
     for node in host.nodes() {
         match programmed.switch(host::node_guid(node)) {
-            Some(switch) => of_switch(host, in_force, &whole, (node, switch), adapters_matter, &mut found),
+            Some(switch) => of_switch(host, in_force, node, switch, adapters_matter, &mut found),
             None if adapters_matter && u32::from(node.node_info.node_type) != abi::IB_NODE_TYPE_SWITCH => {
                 of_adapter(host, in_force, node, &mut found);
             }
@@ -189,15 +187,15 @@ fn forwarding(host: &Host, programmed: &Programmed) -> Blocks {
     found
 }
 
-/// - `fabric`: with the links that are held out.
 fn of_switch(
     host: &Host,
     in_force: &InForce,
-    fabric: &Fabric,
-    (node, switch): (&abi::osm_node_t, SwitchId),
+    node: &abi::osm_node_t,
+    switch: SwitchId,
     adapters_matter: bool,
     found: &mut Recheck,
 ) {
+    let fabric = &in_force.programmed.fabric;
     // Tables from OpenSM's cache may be older than the node.
     let ports = fabric.switch(switch).ports.len().min(node.physp_tbl_size as usize);
     let unmapped = in_force.faults.contains(&(host::node_guid(node), Fault::Rows));
@@ -214,7 +212,9 @@ fn of_switch(
         .filter(|&port| !strange.contains(PortNum(port)))
         .collect();
     for &out_port in &cabled {
-        let onward = fabric.channels().at_port(switch, PortNum(out_port as u8)).is_some();
+        // Older entries may send over links that are held out, which lead to switches.
+        let is_held = fabric.switch(switch).ports[out_port].state == LinkState::Held;
+        let onward = is_held || fabric.channels().at_port(switch, PortNum(out_port as u8)).is_some();
         if !onward && !adapters_matter || !in_force.uses(switch, PortNum(out_port as u8)) {
             continue;
         }
@@ -311,7 +311,7 @@ impl Recheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{FabricBuilder, Guid, Lid, Lmc, NodeId};
+    use crate::fabric::{Fabric, FabricBuilder, Guid, Lid, Lmc, NodeId};
     use crate::plugin::fake::{FakeOpenSm, chain};
     use crate::plugin::hold::hold;
     use crate::tables::{ClassSl, Classes, Lft, Routes};

@@ -100,11 +100,7 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
     let lft = sssp(task.fabric, task.hops);
     let lanes = df_dn(task.fabric, &lft, task.limits)?;
     let remark = "DF-DN: one VL more at each hop".to_owned();
-    let multicast = Multicast::ToFind(None);
-    // Where rates are unlike, the reference is relieved, and these tables are not.
-    let figures = Figures::of_tables(task.fabric, &lft, 0.0).expect("P-SSSP reaches every adapter");
-    let measured = objective.reference.compare(&figures);
-    Ok(plan(objective, (lft, measured, figures.load), lanes, multicast, remark, Vec::new()))
+    Ok(sssp_plan(objective, lft, lanes, None, remark))
 }
 
 /// P-SSSP on so many VLs that no credit loop closes, an SL for each: see [`all_layered`].
@@ -122,10 +118,21 @@ pub(super) fn layered_plan(objective: &Objective<'_>) -> Result<Priced, LanesErr
         lanes_in_words(lanes.sls, lanes.vls)
     );
     let known = KnownOrder { lanes: order, trees: vec![Tree::new(fabric, &rank, root)], suffices: true };
-    let figures = Figures::of_tables(fabric, &lft, 0.0).expect("P-SSSP reaches every adapter");
+    Ok(sssp_plan(objective, lft, lanes, Some(known), remark))
+}
+
+/// P-SSSP with VLs and SLs. Where rates are unlike, the reference is relieved, and these tables are not.
+fn sssp_plan(
+    objective: &Objective<'_>,
+    lft: Lft,
+    lanes: Lanes,
+    known: Option<KnownOrder>,
+    remark: String,
+) -> Priced {
+    let figures = Figures::of_tables(objective.task.fabric, &lft, 0.0).expect("P-SSSP reaches every adapter");
     let measured = objective.reference.compare(&figures);
     let tables = (lft, measured, figures.load);
-    Ok(plan(objective, tables, lanes, Multicast::ToFind(Some(known)), remark, Vec::new()))
+    plan(objective, tables, lanes, Multicast::ToFind(known), remark, Vec::new())
 }
 
 /// The multicast trees of a plan.
