@@ -13,6 +13,7 @@ mod ids;
 mod node;
 mod rates;
 mod sift;
+mod turns;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,6 +27,7 @@ pub use node::{LinkSpeed, LinkState, Node, NodeKind, Port, PortRef};
 pub(crate) use rates::common_divisor;
 pub use rates::{Weights, most_common};
 pub use sift::{Sifted, Survey, sift};
+pub use turns::TurnNumbers;
 
 /// A port that has LIDs: an adapter port, a router port or a switch's port 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Paths on VLs until none is left, the rest by up*/down*.
 
 use super::{LaneLimits, Lanes, LanesError};
-use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId, Vl};
-use crate::ordering::{Rank, VirtualChannelOrder};
+use crate::fabric::{ChannelId, Fabric, Lid, PortNum, SwitchId, TurnNumbers, Vl};
+use crate::ordering::{Edges, Rank, TopologicalOrder, VirtualChannelOrder};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlVlRow};
 
 /// The result of [`layered`].
@@ -75,7 +75,7 @@ fn layer(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits, all: bool)
         let start = layers.added.len();
         let placed = fabric.switch_ids().all(|source| {
             layers.path(lft.to(lid), source, &mut path);
-            let ascends = path.iter().all(|turn| rank.of(turn.first) < rank.of(turn.second));
+            let ascends = path.iter().all(|&(first, second)| rank.of(first) < rank.of(second));
             let vl = if ascends { Some(0) } else { layers.place(&path).map(|layer| layer + 1) };
             sls[source.index()] = vl.unwrap_or(0) as u8;
             vl.is_some()
@@ -90,8 +90,8 @@ fn layer(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits, all: bool)
         }
     }
     let vls = 1 + path_sl.iter().copied().max().unwrap_or(0);
-    let ranks = layers.position.iter().take(usize::from(vls) - 1);
-    let ranks = ranks.map(|position| Rank::by_key(fabric, |channel, _| position[channel.index()]));
+    let ranks = layers.orders.iter().take(usize::from(vls) - 1);
+    let ranks = ranks.map(|order| Rank::by_key(fabric, |channel, _| order.place(channel.index())));
     let order = VirtualChannelOrder::new(std::iter::once(rank.clone()).chain(ranks).collect());
     let mut sl2vl = Sl2Vl::new(fabric);
     sl2vl.rows_mut().fill(SlVlRow::from_vls(std::array::from_fn(|sl| Vl(sl as u8 % vls))));
@@ -102,55 +102,61 @@ fn layer(fabric: &Fabric, lft: &Lft, rank: &Rank, limits: LaneLimits, all: bool)
     Layered { lanes: Lanes { sl2vl, path_sl, vls, sls: vls }, left, order }
 }
 
-/// A channel that waits for another one.
-#[derive(Clone, Copy)]
-struct Turn {
-    first: ChannelId,
-    second: ChannelId,
-    index: usize,
-}
-
 /// The dependencies of the paths on each VL; they are acyclic.
 struct Layers<'a> {
     fabric: &'a Fabric,
-    /// By channel: the index of the first turn out of it.
-    turns: Vec<usize>,
+    turns: TurnNumbers,
     /// By turn: the layers that contain it, as bits.
     inside: Vec<u16>,
     /// By turn: the layers in which it closed a cycle, as bits.
     refused: Vec<u16>,
-    /// By layer and channel: the position in a topological order.
-    position: Vec<Vec<u32>>,
-    /// Marks of the search, by channel.
-    mark: Vec<bool>,
+    /// By layer: an order of the channels.
+    orders: Vec<TopologicalOrder>,
     /// Turns and the layers that they were added to, the latest last.
     added: Vec<(usize, usize)>,
 }
 
-impl<'a> Layers<'a> {
-    fn new(fabric: &'a Fabric, layers: usize) -> Self {
-        let channels = fabric.channels();
-        let mut turns = Vec::with_capacity(channels.len());
-        let mut count = 0;
-        for (_, c) in channels.iter() {
-            turns.push(count);
-            count += channels.out_range(c.to).len();
-        }
-        Self {
-            fabric,
-            turns,
-            inside: vec![0; count],
-            refused: vec![0; count],
-            position: vec![(0..channels.len() as u32).collect(); layers],
-            mark: vec![false; channels.len()],
-            added: Vec::new(),
-        }
+/// The dependencies in a layer: from the first channel of each of its turns to the second.
+struct Layer<'a> {
+    fabric: &'a Fabric,
+    turns: &'a TurnNumbers,
+    inside: &'a [u16],
+    layer: usize,
+}
+
+impl Layer<'_> {
+    fn has(&self, first: ChannelId, second: ChannelId) -> bool {
+        self.inside[self.turns.get(first, second)] & 1 << self.layer != 0
+    }
+}
+
+impl Edges for Layer<'_> {
+    fn after(&self, vertex: u32, each: impl FnMut(u32)) {
+        let next = self.fabric.channels().out_range(self.turns.switch(ChannelId(vertex))).map(ChannelId::at);
+        next.filter(|&c| self.has(ChannelId(vertex), c)).map(|c| c.0).for_each(each);
     }
 
-    fn turn(&self, first: ChannelId, second: ChannelId) -> Turn {
+    fn before(&self, vertex: u32, each: impl FnMut(u32)) {
         let channels = self.fabric.channels();
-        let after = channels.out_range(channels.get(first).to);
-        Turn { first, second, index: self.turns[first.index()] + second.index() - after.start }
+        let into = channels.out(channels.get(ChannelId(vertex)).from).map(|(_, back)| back.reverse);
+        into.filter(|&c| self.has(c, ChannelId(vertex))).map(|c| c.0).for_each(each);
+    }
+}
+
+/// A channel that waits for another one.
+type Turn = (ChannelId, ChannelId);
+
+impl<'a> Layers<'a> {
+    fn new(fabric: &'a Fabric, layers: usize) -> Self {
+        let turns = TurnNumbers::new(fabric);
+        Self {
+            fabric,
+            inside: vec![0; turns.len()],
+            refused: vec![0; turns.len()],
+            turns,
+            orders: vec![TopologicalOrder::new(fabric.channels().len()); layers],
+            added: Vec::new(),
+        }
     }
 
     /// The turns of the path from a switch.
@@ -163,32 +169,34 @@ impl<'a> Layers<'a> {
         let mut last = next(source);
         while let Some(first) = last {
             last = next(channels.get(first).to);
-            path.extend(last.map(|second| self.turn(first, second)));
+            path.extend(last.map(|second| (first, second)));
         }
     }
 
     /// The lowest layer that the path fits into, with the path in it; `None` if there is none.
     fn place(&mut self, path: &[Turn]) -> Option<usize> {
-        let refused = path.iter().fold(0, |all, turn| all | self.refused[turn.index]);
-        (0..self.position.len()).find(|&layer| refused & 1 << layer == 0 && self.enter(layer, path))
+        let refused = path.iter().fold(0, |all, &(a, b)| all | self.refused[self.turns.get(a, b)]);
+        (0..self.orders.len()).find(|&layer| refused & 1 << layer == 0 && self.enter(layer, path))
     }
 
     /// Adds the turns of a path to a layer; false, and nothing is added, if that closes a cycle.
     fn enter(&mut self, layer: usize, path: &[Turn]) -> bool {
         let start = self.added.len();
-        for turn in path {
-            if self.inside[turn.index] & 1 << layer != 0 {
+        for &(first, second) in path {
+            let turn = self.turns.get(first, second);
+            if self.inside[turn] & 1 << layer != 0 {
                 continue;
             }
-            if !self.order_before(layer, turn.first, turn.second) {
+            let edges = Layer { fabric: self.fabric, turns: &self.turns, inside: &self.inside, layer };
+            if !self.orders[layer].admit(&edges, first.index(), second.index()) {
                 if self.added.len() == start {
-                    self.refused[turn.index] |= 1 << layer;
+                    self.refused[turn] |= 1 << layer;
                 }
                 self.roll_back(start);
                 return false;
             }
-            self.inside[turn.index] |= 1 << layer;
-            self.added.push((turn.index, layer));
+            self.inside[turn] |= 1 << layer;
+            self.added.push((turn, layer));
         }
         true
     }
@@ -198,73 +206,6 @@ impl<'a> Layers<'a> {
         for (turn, layer) in self.added.drain(start..) {
             self.inside[turn] &= !(1 << layer);
         }
-    }
-
-    /// Changes the order of a layer so that `a` comes before `b` (Pearce and Kelly, "A Dynamic Topological Sort
-    /// Algorithm for Directed Acyclic Graphs"); false if a path leads from `b` to `a`.
-    fn order_before(&mut self, layer: usize, a: ChannelId, b: ChannelId) -> bool {
-        let (low, high) = (self.position[layer][b.index()], self.position[layer][a.index()]);
-        if high < low {
-            return true;
-        }
-        let ahead = self.reach(layer, b, |position| position <= high, Self::after);
-        if ahead.contains(&a) {
-            return false;
-        }
-        let mut list = self.reach(layer, a, |position| position >= low, Self::before);
-        let position = &mut self.position[layer];
-        let sort = |list: &mut [ChannelId], position: &[u32]| {
-            list.sort_unstable_by_key(|c| position[c.index()]);
-        };
-        sort(&mut list, position);
-        let behind = list.len();
-        list.extend(ahead);
-        sort(&mut list[behind..], position);
-        let mut positions: Vec<u32> = list.iter().map(|c| position[c.index()]).collect();
-        positions.sort_unstable();
-        for (c, new) in list.into_iter().zip(positions) {
-            position[c.index()] = new;
-        }
-        true
-    }
-
-    /// The channels that one waits for in a layer.
-    fn after(&self, layer: usize, c: ChannelId, found: &mut Vec<ChannelId>) {
-        let channels = self.fabric.channels();
-        let next = channels.out_range(channels.get(c).to).map(ChannelId::at);
-        found.extend(next.filter(|&d| self.inside[self.turn(c, d).index] & 1 << layer != 0));
-    }
-
-    /// The channels that wait for one in a layer.
-    fn before(&self, layer: usize, d: ChannelId, found: &mut Vec<ChannelId>) {
-        let channels = self.fabric.channels();
-        let into = channels.out(channels.get(d).from).map(|(_, back)| back.reverse);
-        found.extend(into.filter(|&c| self.inside[self.turn(c, d).index] & 1 << layer != 0));
-    }
-
-    /// All channels reached from a channel within a range of positions, the channel itself first.
-    fn reach(
-        &mut self,
-        layer: usize,
-        start: ChannelId,
-        within: impl Fn(u32) -> bool,
-        step: impl Fn(&Self, usize, ChannelId, &mut Vec<ChannelId>),
-    ) -> Vec<ChannelId> {
-        let (mut found, mut next) = (vec![start], Vec::new());
-        self.mark[start.index()] = true;
-        let mut at = 0;
-        while let Some(&c) = found.get(at) {
-            at += 1;
-            step(self, layer, c, &mut next);
-            for d in next.drain(..) {
-                if !self.mark[d.index()] && within(self.position[layer][d.index()]) {
-                    self.mark[d.index()] = true;
-                    found.push(d);
-                }
-            }
-        }
-        found.iter().for_each(|c| self.mark[c.index()] = false);
-        found
     }
 }
 
@@ -315,7 +256,10 @@ mod tests {
                         let vl = Vl(lanes.path_sl.get(&f, source, end.lid).0);
                         layers.path(lft.to(end.lid), f.endport(source).attachment.unwrap().0, &mut path);
                         let position = |c| order.position(c, vl);
-                        assert!(path.iter().all(|t| position(t.first) < position(t.second)), "{name}");
+                        assert!(
+                            path.iter().all(|&(first, second)| position(first) < position(second)),
+                            "{name}"
+                        );
                     }
                 }
             }
