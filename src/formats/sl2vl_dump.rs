@@ -1,7 +1,6 @@
 //! `opensm-sl2vl.dump`: the SL to VL mappings as OpenSM dumps them, a section per end port.
 //!
-//! Ports without a link are not listed. The sections of adapters give the VLs on injection. These
-//! are not turns, so they are ignored.
+//! Ports without a link are not listed. The sections of adapters and routers give the VLs on injection.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -16,7 +15,9 @@ const HEAD: &str = "#in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15";
 const RULE: &str = "#--------------------------------------------------------";
 
 /// Reads the mappings of the switches of `fabric`, matched by the GUID of port 0 or else by
-/// description. What is not listed maps to VL 0.
+/// description, and the row of all adapters. What is not listed maps to VL 0.
+///
+/// Where adapters differ, each SL has the VL that most of them give it; it has VL 15 only if all of them drop it.
 ///
 /// # Errors
 /// A line that is not in this format, a port that the switch does not have, a VL above 15.
@@ -27,6 +28,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
     let mut table = Sl2Vl::new(fabric);
     let mut warnings = Warnings::default();
     let mut current = None;
+    let mut adapters = AdapterRows::default();
     let mut sections = 0;
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
@@ -37,10 +39,17 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
             if sections == 0 {
                 return Err(FormatError::new(number, "a row before the first node"));
             }
-            let Some(switch) = current else { continue };
+            let Some(section) = current else { continue };
             let (in_port, out_port, row) = row(&line).ok_or_else(|| {
                 FormatError::new(number, format!("{} is not a row of 16 VLs", quote(&line)))
             })?;
+            let Section::Switch(switch) = section else {
+                if adapters.differ_from(row) {
+                    warnings.add(number, "adapters differ: each SL has the VL of most of them");
+                }
+                adapters.add(row);
+                continue;
+            };
             let slots = table.ports_of(switch);
             if in_port >= slots || out_port >= slots {
                 let reason =
@@ -54,13 +63,13 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
             let guid =
                 guid(word.trim()).ok_or_else(|| FormatError::new(number, "switch header without a GUID"))?;
             let name = rest.split_once('"').and_then(|(_, n)| n.rsplit_once('"')).map(|(n, _)| n);
-            current = by_guid.get(&guid).copied().or_else(|| names.find(guid, name));
+            current = by_guid.get(&guid).copied().or_else(|| names.find(guid, name)).map(Section::Switch);
             if current.is_none() {
                 warnings.add(number, "switch not in the fabric");
             }
         } else if line.starts_with("Channel Adapter ") || line.starts_with("Router ") {
             sections += 1;
-            current = None;
+            current = Some(Section::Adapter);
         } else {
             warnings.add(number, "ignored text that is not a row");
         }
@@ -68,7 +77,50 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
     if sections == 0 {
         return Err(FormatError::new(0, "no node in the file"));
     }
+    table.set_adapters(adapters.of_all(fabric.adapters().count()));
     Ok((table, warnings.0))
+}
+
+/// Whose rows follow.
+#[derive(Clone, Copy)]
+enum Section {
+    Switch(SwitchId),
+    /// An adapter or a router.
+    Adapter,
+}
+
+/// What the rows of adapters have.
+#[derive(Default)]
+struct AdapterRows {
+    first: Option<SlVlRow>,
+    rows: usize,
+    /// By SL and VL: the rows.
+    counts: [[usize; 16]; Sl::COUNT],
+}
+
+impl AdapterRows {
+    fn differ_from(&self, row: SlVlRow) -> bool {
+        self.first.is_some_and(|first| first != row)
+    }
+
+    fn add(&mut self, row: SlVlRow) {
+        self.first.get_or_insert(row);
+        self.rows += 1;
+        row.vls().iter().zip(&mut self.counts).for_each(|(vl, count)| count[usize::from(vl.0)] += 1);
+    }
+
+    /// - `adapters`: how many there are. Those without a row send on VL 0.
+    fn of_all(mut self, adapters: usize) -> SlVlRow {
+        let silent = self.rows == 0 || self.rows < adapters;
+        let data = usize::from(Vl::MAX_DATA);
+        SlVlRow::from_vls(self.counts.each_mut().map(|count| {
+            if silent && count[..data].iter().all(|&n| n == 0) {
+                count[0] = 1;
+            }
+            let most = (0..data).rev().max_by_key(|&vl| count[vl]).filter(|&vl| count[vl] > 0);
+            Vl(most.unwrap_or(data) as u8)
+        }))
+    }
 }
 
 fn row(line: &str) -> Option<(usize, usize, SlVlRow)> {

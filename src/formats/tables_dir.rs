@@ -96,7 +96,7 @@ pub enum Fate {
     Written,
     /// It is too large: the compact form replaces it, if there is one.
     TooLarge,
-    /// SL 0 serves every pair, which readers assume if there is no such file.
+    /// SL 0 serves every pair and is assigned to it, which readers assume if there is no such file.
     NotNeeded,
 }
 
@@ -111,7 +111,7 @@ pub fn plan_tables(fabric: &Fabric, routes: &Routes, options: WriteOptions) -> [
     };
     let mut psl = planned(PSL.text, Some(PSL.compact), psl::bytes(fabric));
     // ibdmchk assumes SL 0 if there is no file.
-    if routes.path_sl.any().is_some_and(|set| set & 1 != 0) {
+    if routes.path_sl.is_zero() {
         psl.fate = Fate::NotNeeded;
     }
     [
@@ -238,7 +238,7 @@ pub fn load_port_sets(
 /// Writes tables to an existing folder: `opensm-lfts.dump`, `opensm-sl2vl.dump`,
 /// `opensm-subnet.lst`, `opensm.fdbs`, `opensm.mcfdbs`, `psl`, `slvl`, and `guid2lid`, which makes
 /// OpenSM assign the same LIDs. In `opensm.mcfdbs` each multicast tree is a group of all end ports,
-/// from 0xC000 on; it is empty if there are no trees. `psl` is left out if SL 0 serves every pair.
+/// from 0xC000 on; it is empty if there are no trees. `psl` is left out if SL 0 serves every pair and is assigned to it.
 /// A text that would be too large is replaced by its [compact form](super::compact); see
 /// [`plan_tables`]. Files from an earlier run that are not written again are removed. Each file is
 /// complete before it gets its name.

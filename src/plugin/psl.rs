@@ -44,8 +44,8 @@ pub(super) fn write(host: &Host, table: Option<&PathSl>) -> Result<Outcome, Stri
     };
     let Some(engine) = host.engine_used() else { return skip("no engine is in use".to_owned()) };
     let Some(path_sl) = engine.path_sl else { return skip("the engine assigns no SLs".to_owned()) };
-    if table.is_some_and(|table| table.any().is_some()) {
-        return skip("every SL serves every pair".to_owned());
+    if table.is_some_and(PathSl::is_zero) {
+        return skip("SL 0 serves every pair".to_owned());
     }
     let fabric =
         snapshot(host, &Faults::new(), &Discovered::new()).map_err(|error| error.to_string())?.fabric;

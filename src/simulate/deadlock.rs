@@ -39,7 +39,8 @@ pub(super) fn run(kernel: &mut Kernel<'_>, stop: &dyn Fn() -> bool) -> Result<Op
             return Ok(stuck);
         }
     }
-    Ok(None)
+    // It may have closed since the last search.
+    Ok(find(kernel))
 }
 
 /// Cost: O(queues), plus the removals.

@@ -126,6 +126,7 @@ impl<'a> Kernel<'a> {
         let ring = (limited as u32 / smallest.div_ceil(CREDIT).max(1) + 1).next_power_of_two().ilog2();
         let rate = net.wires.iter().map(|w| w.rate).max().unwrap_or(1);
         let packet_time = u64::from(model.packet) * rate / 1000;
+        let fastest = net.wires.iter().map(|w| w.rate).min().unwrap_or(1);
         let delays = net.wires.iter().map(|w| u64::from(w.delay) + 2 * u64::from(w.credit_delay));
         let ahead = delays.max().unwrap_or(0) + 2 * packet_time;
         let mut kernel = Self {
@@ -157,7 +158,7 @@ impl<'a> Kernel<'a> {
             largest: model.packet.div_ceil(CREDIT) as i32,
             by_tables: vls > 1
                 && matches!(model.arbitration, Arbitration::RoundRobin | Arbitration::FirstCome),
-            between_checks: 16 * packet_time.max(1),
+            between_checks: (16 * u64::from(model.packet) * fastest / 1000).max(16),
             motion,
         };
         if kernel.motion.is_some() {

@@ -265,7 +265,8 @@ pub struct Row {
     pub load: Option<f64>,
     /// The seed.
     pub seed: u64,
-    /// Bytes that arrived, as a share of what the sending hosts could have sent.
+    /// Bytes that arrived, as a share of what the sending hosts could have sent until the run ended. A search for
+    /// deadlocks, every 16 times that a packet takes on the fastest link, ends it if it finds one.
     pub accepted: f64,
     /// Latency of messages in nanoseconds, from creation to the arrival of the last byte.
     pub latency: Latency,
@@ -463,9 +464,9 @@ impl<'a> Simulation<'a> {
         let finished =
             (deadlock.is_none() && load == Load::Messages && counts.made == counts.delivered + lost)
                 .then_some(counts.finished);
-        // Until the span ends, the last message has arrived, or nothing can move.
+        // Until the span ends, the last message has arrived, or a deadlock was found: beside it packets still arrived.
         let until = match (&deadlock, finished) {
-            (Some(stuck), _) => stuck.time.clamp(span.from + 1, span.until),
+            (Some(_), _) => kernel.now.max(span.from + kernel.between_checks),
             (None, Some(finished)) => finished,
             (None, None) => span.until,
         };

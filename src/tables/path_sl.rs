@@ -121,6 +121,12 @@ impl PathSl {
         }
     }
 
+    /// Whether SL 0 serves every pair, and is the one that [`get`](Self::get) assigns to it.
+    pub fn is_zero(&self) -> bool {
+        let spreads = |classes: &ClassSl| classes.vl_set_of.iter().any(|&set| set != 0);
+        self.any().is_some_and(|set| set & 1 != 0) && !matches!(self, Self::Classes(c) if spreads(c))
+    }
+
     /// Whether all sources on one switch use the same SL.
     pub fn is_by_switch(&self) -> bool {
         match self {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fabric::{EndPortId, Sl};
+use crate::tables::{ClassSl, Classes};
 
 #[test]
 fn tables_survive_a_folder() {
@@ -24,7 +25,7 @@ fn tables_survive_a_folder() {
     std::fs::remove_file(dir.path().join("opensm-lfts.dump")).unwrap();
     assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.lft, r.lft);
     let slvl_text = std::fs::read(dir.path().join("slvl")).unwrap();
-    assert_eq!(slvl::read(&slvl_text[..], &f).unwrap().0, r.sl2vl);
+    assert_eq!(slvl::read(&slvl_text[..], &f).unwrap().0.rows(), r.sl2vl.rows());
     let lids = std::fs::read(dir.path().join("guid2lid")).unwrap();
     assert_eq!(guid2lid::read(&lids[..], &f).unwrap().0.endports(), f.endports());
     // Without psl and SL2VL there is one lane.
@@ -69,6 +70,52 @@ fn path_sls_of_switches_alone_are_written() {
     let dir = tempfile::tempdir().unwrap();
     write_tables(dir.path(), &f, &r, WriteOptions { largest_text: 10 }).unwrap();
     assert_eq!(load_tables(dir.path(), f.clone()).unwrap().1.path_sl, r.path_sl);
+}
+
+/// Destinations on several VL sets have SLs of their own, though every SL serves every pair.
+#[test]
+fn the_sls_of_spread_destinations_are_written() {
+    let f = sample();
+    let classes = Classes { classes: 1, vl_sets: 2, vls: 1, sls: 1 };
+    let to = |set: fn(usize) -> u8| {
+        let vl_set_of = (0..f.lid_table_len()).map(set).collect();
+        PathSl::Classes(ClassSl { classes, own: Box::new(PathSl::Any(u16::MAX)), vl_set_of })
+    };
+    let fate =
+        |path_sl: PathSl| plan_tables(&f, &Routes { path_sl, ..routes(&f) }, WriteOptions::default())[4].fate;
+    assert_eq!(fate(to(|_| 0)), Fate::NotNeeded);
+    assert_eq!(fate(to(|lid| lid as u8 % 2)), Fate::Written);
+    let r = Routes { path_sl: to(|lid| lid as u8 % 2), ..routes(&f) };
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+    let (_, back) = load_tables(dir.path(), f.clone()).unwrap();
+    for (source, lid) in f.adapters().flat_map(|(id, _)| f.endports().iter().map(move |e| (id, e.lid))) {
+        assert_eq!(back.path_sl.get(&f, source, lid), r.path_sl.get(&f, source, lid), "{lid}");
+    }
+}
+
+/// Adapters have one row: the VLs of most of them. None is taken to drop what another one sends.
+#[test]
+fn adapters_that_differ_are_read_as_most_of_them() {
+    let f = sample();
+    let text = String::from_utf8(text(|out| sl2vl_dump::write(out, &f, &routes(&f).sl2vl))).unwrap();
+    let was = format!("0   0   :{}", " 0  1  2 ".repeat(5) + " 0 ");
+    let rows = text.matches(&was).count();
+    assert_eq!(rows, f.adapters().count());
+    let drops = format!("0   0   :{}", " 15 5 ".repeat(8));
+    let read = |text: &str| sl2vl_dump::read(text.as_bytes(), &f).unwrap();
+    let (table, warnings) = read(&text.replacen(&was, &drops, 1));
+    assert_eq!((table.adapters(), warnings.len()), (routes(&f).sl2vl.adapters(), 1), "{warnings:?}");
+    let (table, warnings) = read(&text.replacen(&was, &drops, rows - 1));
+    let vls = |even: fn(usize) -> u8| {
+        SlVlRow::from_vls(std::array::from_fn(|sl| Vl(if sl % 2 == 0 { even(sl) } else { 5 })))
+    };
+    assert_eq!((table.adapters(), warnings.len()), (vls(|sl| sl as u8 % 3), 1), "{warnings:?}");
+    let (table, warnings) = read(&text.replace(&was, &drops));
+    assert_eq!((table.adapters(), warnings.len()), (vls(|_| 15), 0), "{warnings:?}");
+    // One adapter says nothing: it sends on VL 0.
+    let (table, _) = read(&text.replace(&was, &drops).replacen(&drops, "", 1));
+    assert_eq!(table.adapters(), vls(|_| 0));
 }
 
 /// A missing folder is not created: it may be that of an interrupted run.

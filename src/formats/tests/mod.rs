@@ -54,6 +54,7 @@ fn routes(fabric: &Fabric) -> Routes {
         let row = SlVlRow::from_vls(std::array::from_fn(|sl| Vl((sl as u8 + c.in_port.0) % 8)));
         sl2vl.set(c.from, PortNum(1), c.out_port, row);
     }
+    sl2vl.set_adapters(SlVlRow::from_vls(std::array::from_fn(|sl| Vl(sl as u8 % 3))));
     let mut path_sl = PathSl::by_switch(fabric);
     if let PathSl::BySwitch(table) = &mut path_sl {
         table.iter_mut().enumerate().for_each(|(i, sl)| *sl = (i % 16) as u8);

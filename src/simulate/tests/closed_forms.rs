@@ -194,6 +194,15 @@ fn vls_share_a_link_by_their_weights() {
 /// Four switches in a ring with `cas` adapters each. Every adapter sends 64 packets two switches ahead, clockwise, so
 /// that all four channels wait for each other.
 fn ring_of_four(cas: usize, buffer: u32) -> Row {
+    ring_of_four_with(
+        cas,
+        buffer,
+        Settings { message: Some(64 * 2048), ..Settings::default() },
+        Load::Messages,
+    )
+}
+
+fn ring_of_four_with(cas: usize, buffer: u32, settings: Settings, load: Load) -> Row {
     let homes: Vec<usize> = (0..4 * cas).map(|i| i / cas).collect();
     let fabric = network(4, &[(0, 1), (1, 2), (2, 3), (3, 0)], &homes, |_| LinkSpeed::Qdr);
     let mut routes = minimal(&fabric);
@@ -206,8 +215,8 @@ fn ring_of_four(cas: usize, buffer: u32) -> Row {
     let hosts = homes.len() as u32;
     let traffic = Traffic::Pairs((0..hosts).map(|h| (h, (h + hosts / 2) % hosts)).collect());
     let model = Model { buffer: Room::PerVl(buffer), ..Model::default() };
-    let settings = Settings { model, traffic, message: Some(64 * 2048), ..Settings::default() };
-    Simulation::new(&fabric, &routes, &settings).unwrap().run(Load::Messages, 1).unwrap()
+    let settings = Settings { model, traffic, ..settings };
+    Simulation::new(&fabric, &routes, &settings).unwrap().run(load, 1).unwrap()
 }
 
 /// In a ring of four each channel has packets that enter the ring and packets that come along it. With one adapter at
@@ -223,4 +232,26 @@ fn a_ring_of_four_deadlocks_if_more_go_on_than_fair_arbitration_lets_through() {
         assert_eq!(stuck.map(|stuck| stuck.cycle.len()), Some(4), "two adapters, {buffer} credits");
     }
     assert!(ring_of_four(1, 32).deadlock.is_some(), "a single packet");
+}
+
+/// A deadlock is reported however soon after it the run ends, and what arrived is never more than the hosts could send,
+/// wherever the counted time begins.
+#[test]
+fn a_deadlock_is_found_where_the_run_ends_soon_after_it() {
+    let run = |time, warm_up| {
+        let settings = Settings { time: Some(time), warm_up: Some(warm_up), ..Settings::default() };
+        ring_of_four_with(2, 64, settings, Load::Share(1.0))
+    };
+    let closed = run(400_000_000, 0).deadlock.expect("it deadlocks").time;
+    assert!(run(closed, 0).deadlock.is_none());
+    for after in [1, 1_000_000, 20_000_000] {
+        let stuck = run(closed + after, 0).deadlock;
+        assert_eq!(stuck.map(|stuck| stuck.time), Some(closed), "{after} ps later");
+    }
+    for warm_up in (0..40).map(|part| closed * part / 32) {
+        let row = run(400_000_000, warm_up);
+        let busiest = row.busiest().map(|(_, share)| share);
+        assert!(row.deadlock.is_some() && row.accepted <= 1.0, "{warm_up} ps: {row:?}");
+        assert!(busiest.is_some_and(|share| share <= 1.0), "{warm_up} ps: {row:?}");
+    }
 }
