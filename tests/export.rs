@@ -79,6 +79,15 @@ fn booksim_gets_each_switch_adapter_and_link_once() {
         assert_eq!(names.lines().count(), fabric.num_switches() + fabric.adapters().count());
         assert!(names.contains(&format!("router 1 {}\n", fabric.describe_switch(dfdn::fabric::SwitchId(1)))));
     }
+    let lost = |fabric: &str, route: &str| {
+        let value = export(&desk(fabric, route), "booksim");
+        let list = value["not_carried"].as_array().expect("a list").iter().filter_map(Value::as_str);
+        let starts =
+            |what: &&str| ["rates of links", "further LIDs"].iter().any(|lost| what.starts_with(lost));
+        list.filter(starts).count()
+    };
+    assert_eq!(lost("ring --switches 5", ""), 0);
+    assert_eq!(lost("ring --switches 5 --slow-links 2", "--lmc 1"), 2);
     let desk = desk("dragonfly --p 2", "--engine dfdn-paper");
     export(&desk, "booksim");
     assert!(read(&desk, "out/booksim.cfg").contains("num_vcs = 3;"), "{}", read(&desk, "out/booksim.cfg"));

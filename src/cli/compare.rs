@@ -23,6 +23,7 @@ use dfdn::verify::{Verdict, verify};
 #[command(after_help = "Examples:\n  \
     dfdn compare fabric.net --engines dfdn,sssp\n  \
     dfdn compare fabric.net --tables dumps-of-minhop --tables dumps-of-dfsssp\n\n\
+    Stretch: the switches that a path passes over the fewest possible, in the mean over all pairs of adapters.\n\n\
     An engine that cannot route the fabric has a row with the reason. Exit code 0 when every row was \
     computed or has its reason.")]
 pub(super) struct Args {

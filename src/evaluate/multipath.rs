@@ -37,20 +37,20 @@ pub struct Distance {
     pub mean_hops: f64,
 }
 
-/// What a pattern can reach. Each adapter offers what its link carries.
+/// What a pattern can reach. A stream of rate 1 is what the links of most adapters carry. Each link has the rate that
+/// the fabric states, as for [`Bisection`](super::Bisection): a slower one counts streams as often as a byte takes longer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pattern {
     /// `uniform`, `adversarial`, `shift` or `incast`.
     pub pattern: &'static str,
     /// `base`, `striped` or `same-index`.
     pub lids: &'static str,
-    /// Streams, or shares of streams for `uniform`, on the most loaded channel between switches.
+    /// Streams, or shares of streams for `uniform`, on the channel between switches that they keep busy longest.
     pub hottest: f64,
     /// The load that all streams can have at once: one over the streams on the most loaded channel or adapter.
     pub load: f64,
-    /// The load that all streams could have if channels between switches were loaded alike: one over the hops of all
-    /// streams, divided by the channels, or over the streams at an adapter. No tables with paths of these lengths do
-    /// better.
+    /// The load that all streams could have if channels between switches were busy alike: the rates of all channels over
+    /// the hops of all streams, or one over the streams at an adapter. No tables with paths of these lengths do better.
     pub level: f64,
     /// Mean rate of the streams where each gets an equal share of the most loaded channel of its path.
     pub mean_rate: f64,
@@ -153,17 +153,53 @@ fn uniform(paths: &Paths, lids: Use, name: &'static str) -> Pattern {
         a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
         a
     });
-    let hottest = load.iter().copied().max().unwrap_or(0) as f64 / UNIT as f64 * share;
-    let mean = load.iter().sum::<u64>() as f64 / load.len().max(1) as f64 / UNIT as f64 * share;
-    let rate = 1.0 / hottest.max(1.0);
+    let streams: Vec<f64> = load.iter().map(|&load| load as f64 / UNIT as f64 * share).collect();
+    let busy = busy(paths, &streams);
+    let ends = (0..paths.adapters.len()).map(|i| paths.times.adapter(i)).fold(1.0, f64::max);
+    // By receiver, so that the sum does not depend on threads.
+    let rates = (0..paths.adapters.len()).into_par_iter().map(|to| {
+        let (number, to) = (to, &paths.adapters[to]);
+        let part = 1.0 / f64::from(to.end.lmc.lids());
+        let mut sum = 0.0;
+        for (from, here) in paths.fabric.switch_ids().zip(&senders).filter(|(_, here)| !here.is_empty()) {
+            let most: Vec<f64> = to
+                .end
+                .lids()
+                .map(|lid| paths.walk(from, to, lid).map(|c| busy[c.index()]).fold(0.0, f64::max))
+                .collect();
+            for &sender in here.iter().filter(|&&sender| sender != number) {
+                let ends = paths.times.adapter(sender).max(paths.times.adapter(number));
+                let rate = |index: usize| 1.0 / most[index].max(ends);
+                sum += match lids {
+                    Use::Base => rate(0),
+                    Use::Striped => (0..most.len()).map(rate).sum::<f64>() * part,
+                    Use::SameIndex => rate(sender % most.len()),
+                };
+            }
+        }
+        sum
+    });
+    let rates: Vec<f64> = rates.collect();
+    let hottest = busy.iter().copied().fold(0.0, f64::max);
     Pattern {
         pattern: "uniform",
         lids: name,
         hottest,
-        load: rate,
-        level: 1.0 / mean.max(1.0),
-        mean_rate: rate,
+        load: 1.0 / hottest.max(ends),
+        level: 1.0 / level(paths, &streams).max(ends),
+        mean_rate: rates.iter().sum::<f64>() * share / paths.adapters.len() as f64,
     }
+}
+
+/// By channel: how long the streams on it keep it busy, in units of the time that one takes on the links of most adapters.
+fn busy(paths: &Paths, streams: &[f64]) -> Vec<f64> {
+    streams.iter().zip(0..).map(|(streams, c)| streams * paths.times.channel(ChannelId(c))).collect()
+}
+
+/// How long all channels would be busy with these streams if all were busy alike.
+fn level(paths: &Paths, streams: &[f64]) -> f64 {
+    let rates: f64 = (0..streams.len()).map(|c| 1.0 / paths.times.channel(ChannelId::at(c))).sum();
+    if streams.is_empty() { 0.0 } else { streams.iter().sum::<f64>() / rates }
 }
 
 /// Load and rates of streams between adapters by number.
@@ -182,24 +218,25 @@ fn streams(
         all.into_iter().map(move |lid| (from, to, lid, part))
     };
     for (from, to, lid, part) in pairs.iter().flat_map(parts) {
-        sent[from] += part;
-        received[to] += part;
+        sent[from] += part * paths.times.adapter(from);
+        received[to] += part * paths.times.adapter(to);
         paths.walk(adapters[from].switch, &adapters[to], lid).for_each(|c| load[c.index()] += part);
     }
+    let level = level(paths, &load);
+    let load = busy(paths, &load);
     let most = |load: &[f64]| load.iter().copied().fold(0.0, f64::max);
     let rate = |(from, to, lid, part): (usize, usize, Lid, f64)| {
         let path = paths.walk(adapters[from].switch, &adapters[to], lid).map(|c| load[c.index()]);
         part / path.fold(sent[from].max(received[to]), f64::max).max(1.0)
     };
     let hottest = most(&load);
-    let mean = load.iter().sum::<f64>() / load.len().max(1) as f64;
     let ends = most(&sent).max(most(&received)).max(1.0);
     Pattern {
         pattern,
         lids: name,
         hottest,
         load: 1.0 / hottest.max(ends),
-        level: 1.0 / mean.max(ends),
+        level: 1.0 / level.max(ends),
         mean_rate: pairs.iter().flat_map(parts).map(rate).sum::<f64>() / pairs.len().max(1) as f64,
     }
 }

@@ -37,7 +37,21 @@ pub fn not_carried(fabric: &Fabric) -> Result<Vec<String>, FormatError> {
         let cables = twins / 2;
         list.push(format!("{cables} cables beside others: routers have one channel to a neighbour"));
     }
+    if rates_differ(fabric) {
+        list.push("rates of links: each channel carries a flit a cycle".to_owned());
+    }
+    if fabric.adapters().any(|(_, end)| end.lmc.lids() > 1) {
+        list.push("further LIDs of adapters: a node has one number".to_owned());
+    }
     Ok(list)
+}
+
+/// Whether some links state another rate than others.
+fn rates_differ(fabric: &Fabric) -> bool {
+    let channels = fabric.channels().as_slice().iter().map(|c| (c.from, c.out_port));
+    let ends = channels.chain(fabric.adapters().filter_map(|(_, end)| end.attachment));
+    let mut times = ends.filter_map(|(switch, port)| fabric.byte_time_at(switch, port));
+    times.next().is_some_and(|first| times.any(|time| time != first))
 }
 
 /// Writes the files into an existing folder. Routers are the switches in GUID order, nodes the adapter ports in port

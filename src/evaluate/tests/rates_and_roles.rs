@@ -74,3 +74,25 @@ fn traffic_is_measured_by_role() {
     // carries two streams.
     assert!(with.ebb < 1.0 && with.ebb > 0.7, "{with:?}");
 }
+
+/// Three adapters on each of two switches, and one cable of a quarter of their rate. Of uniform traffic each adapter sends
+/// three fifths over the cable, so the cable is busy 4 x 9 / 5 times as long as an adapter.
+#[test]
+fn patterns_count_a_slow_cable_as_slow() {
+    use LinkSpeed::Qdr;
+    let fabric = network(2, &[(0, 1)], &[0, 0, 0, 1, 1, 1], 0);
+    let hops = Hops::new(&fabric).expect("connected");
+    let fabric = rated(&fabric, &[(1, Qdr)], &[(4, Qdr); 6]);
+    let found = Multipath::new(&fabric, &routes(&fabric, minhop(&fabric, &hops))).expect("sound tables");
+    let of = |pattern: &str| found.patterns.iter().find(|p| p.pattern == pattern).expect("there is one");
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} for {b}");
+    let (uniform, worst) = (of("uniform"), of("adversarial"));
+    near(uniform.hottest, 7.2);
+    near(uniform.load, 1.0 / 7.2);
+    near(uniform.level, 1.0 / 7.2);
+    // Two of five streams of an adapter stay on its switch.
+    near(uniform.mean_rate, (2.0 + 3.0 / 7.2) / 5.0);
+    near(worst.hottest, 12.0);
+    near(worst.load, 1.0 / 12.0);
+    near(worst.mean_rate, 1.0 / 12.0);
+}
