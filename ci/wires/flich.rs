@@ -16,7 +16,7 @@ use crate::plot::{Curve, Panel};
 
 const SIZES: [u32; 4] = [8, 16, 32, 64];
 /// Picoseconds.
-const TIME: u64 = 150_000_000;
+const TIME: u64 = 1_500_000_000;
 
 /// A random network whose adapters have 8 LIDs, so that a sender can choose among trees and paths.
 fn network(switches: u32, seed: u64) -> Fabric {
