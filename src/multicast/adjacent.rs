@@ -85,9 +85,9 @@ impl<'a> Adjacent<'a> {
         within: impl Fn(usize) -> bool,
         target: Option<usize>,
         visited: &mut usize,
-    ) -> Option<Vec<usize>> {
+    ) -> Option<Vec<u32>> {
         let lanes = self.lanes;
-        let mut found = vec![start];
+        let mut found = vec![start as u32];
         let mut touched = Vec::new();
         let mut hit = Some(start) == target;
         let channel = ChannelId::at(start / lanes);
@@ -97,6 +97,7 @@ impl<'a> Adjacent<'a> {
         touched.push(home + own / 64);
         let mut at = 0;
         while let Some(&v) = found.get(at).filter(|_| !hit) {
+            let v = v as usize;
             at += 1;
             let channel = ChannelId::at(v / lanes);
             let s = switch(self.fabric.channels().get(channel), way);
@@ -121,7 +122,7 @@ impl<'a> Adjacent<'a> {
                     let w = c.index() * lanes + bit % lanes;
                     hit |= Some(w) == target;
                     if within(w) {
-                        found.push(w);
+                        found.push(w as u32);
                     }
                 }
             }
@@ -239,7 +240,8 @@ mod tests {
                     let within = |v: usize| v % 7 != skipped;
                     for (way, edges) in [(Way::Ahead, &ahead), (Way::Behind, &behind)] {
                         let mut visited = 0;
-                        let mut found = adjacent.reach(start, way, within, None, &mut visited).unwrap();
+                        let found = adjacent.reach(start, way, within, None, &mut visited).unwrap();
+                        let mut found: Vec<usize> = found.into_iter().map(|v| v as usize).collect();
                         found.sort_unstable();
                         assert_eq!(found, reached(edges, start, within), "{name}, {lanes} VLs");
                         assert_eq!(visited, found.len());

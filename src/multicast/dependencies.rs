@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rayon::prelude::*;
 
 use super::adjacent::{Adjacent, Way};
-use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, SwitchId, Vl, bits};
-use crate::ordering::VirtualChannelOrder;
+use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, PortNum, SwitchId, TurnNumbers, Vl, bits};
+use crate::ordering::{TopologicalOrder, VirtualChannelOrder};
 use crate::tables::{Lft, PathSl, Sl2Vl, SlClasses};
 
 /// No channel.
@@ -63,11 +63,9 @@ pub(super) struct Dependencies<'a> {
     classes: &'a SlClasses,
     /// One more than the highest data VL in the tables.
     lanes: usize,
+    turns: TurnNumbers,
     /// By turn x VL of the second channel: the VLs of the first.
     waits: Vec<u16>,
-    /// By channel: the switch at its end, and an offset. The number of the turn to a channel is the offset plus
-    /// the number of that channel.
-    turns: Vec<(u32, u32)>,
     /// By turn x class: the VL.
     vls: Vec<u8>,
     /// By class: the VLs of all turns, as bits.
@@ -76,8 +74,8 @@ pub(super) struct Dependencies<'a> {
     used: Vec<u16>,
     /// By channel x class: the VLs with which the end ports of its switch send into it.
     injected: Vec<u16>,
-    /// By virtual channel: its position in the topological order.
-    position: Vec<u32>,
+    /// Of the virtual channels, numbered as channel x VL.
+    order: TopologicalOrder,
     /// Changes that can be undone, the latest last.
     changes: Vec<Change>,
     /// The graph as bits, once a search needs it.
@@ -92,15 +90,11 @@ impl<'a> Dependencies<'a> {
     /// Cost: O(turns x VLs) time and memory.
     pub(super) fn new(fabric: &'a Fabric, classes: &'a SlClasses, sl2vl: &Sl2Vl) -> Self {
         let channels = fabric.channels();
-        let mut offsets = Vec::with_capacity(channels.len());
-        let mut vls = Vec::new();
+        let turns = TurnNumbers::new(fabric);
+        let mut vls = Vec::with_capacity(turns.len() * classes.len());
         let mut entered = vec![0; classes.len()];
-        let (mut turns, mut highest) = (0, 0);
+        let mut highest = 0;
         for (_, c) in channels.iter() {
-            let after = channels.out_range(c.to);
-            // Modulo 2^32: adding the number of the channel gives the number of the turn.
-            offsets.push((c.to.0, (turns as u32).wrapping_sub(after.start as u32)));
-            turns += after.len();
             for (_, d) in channels.out(c.to) {
                 let row = sl2vl.row(c.to, c.in_port, d.out_port);
                 for (class, entered) in entered.iter_mut().enumerate() {
@@ -118,18 +112,17 @@ impl<'a> Dependencies<'a> {
         let sent: u16 = injected.iter().fold(0, |all, vls| all | vls);
         highest = highest.max(sent.checked_ilog2().unwrap_or(0) as u8);
         let lanes = usize::from(highest) + 1;
-        let vertices = channels.len() * lanes;
         Self {
             fabric,
             classes,
             lanes,
-            waits: vec![0; turns * lanes],
-            turns: offsets,
+            waits: vec![0; turns.len() * lanes],
+            turns,
             vls,
             entered,
             used: Vec::new(),
             injected,
-            position: (0..vertices as u32).collect(),
+            order: TopologicalOrder::new(channels.len() * lanes),
             changes: Vec::new(),
             adjacent: None,
             visited: 0,
@@ -150,9 +143,9 @@ impl<'a> Dependencies<'a> {
     /// Cost: O(turns x VLs) time.
     pub(super) fn assume(&mut self, order: &VirtualChannelOrder) {
         let (classes, lanes) = (self.classes.len(), self.lanes);
-        let lane = |v: usize| (ChannelId::at(v / lanes), Vl((v % lanes) as u8));
-        self.position =
-            (0..self.position.len()).map(lane).map(|(channel, vl)| order.position(channel, vl)).collect();
+        let all = 0..self.fabric.channels().len() * lanes;
+        let place = |v: usize| order.position(ChannelId::at(v / lanes), Vl((v % lanes) as u8));
+        let places: Vec<u32> = all.map(place).collect();
         let mut held = self.injected.clone();
         self.for_turns(|turn, _, second| {
             for (class, &vl) in self.vls[turn * classes..][..classes].iter().enumerate() {
@@ -166,13 +159,14 @@ impl<'a> Dependencies<'a> {
                 if vl == Vl::MAX_DATA {
                     continue;
                 }
-                let position = self.position[second.index() * lanes + usize::from(vl)];
+                let place = places[self.vertex(second, usize::from(vl))];
                 let from = bits(held[first.index() * classes + class] & entered);
-                let ascending = from.filter(|vl| self.position[first.index() * lanes + vl] < position);
+                let ascending = from.filter(|&vl| places[self.vertex(first, vl)] < place);
                 waits[turn * lanes + usize::from(vl)] |= ascending.fold(0, |all, vl| all | 1 << vl);
             }
         });
         self.replace(waits);
+        self.order = TopologicalOrder::by_place(places);
         self.changes.clear();
     }
 
@@ -181,7 +175,7 @@ impl<'a> Dependencies<'a> {
         let channels = self.fabric.channels();
         for (first, c) in channels.iter() {
             for second in channels.out_range(c.to).map(ChannelId::at).filter(|&second| second != c.reverse) {
-                visit(self.turn(first, second), first, second);
+                visit(self.turns.get(first, second), first, second);
             }
         }
     }
@@ -201,7 +195,7 @@ impl<'a> Dependencies<'a> {
         });
         self.replace(inner(waits));
         self.changes.clear();
-        self.order().map(|position| self.position = position).is_some()
+        self.sort()
     }
 
     /// Takes all edges anew.
@@ -210,14 +204,35 @@ impl<'a> Dependencies<'a> {
         self.adjacent = None;
     }
 
+    /// Finds an order anew; false if there is a cycle.
+    fn sort(&mut self) -> bool {
+        let vertices = self.fabric.channels().len() * self.lanes;
+        let order = TopologicalOrder::of(vertices, |v, each| self.after(v, each));
+        order.map(|order| self.order = order).is_some()
+    }
+
+    /// Visits the virtual channels that a virtual channel waits for.
+    fn after(&self, v: u32, visit: &mut dyn FnMut(u32)) {
+        let (channel, vl) = (ChannelId::at(v as usize / self.lanes), v as usize % self.lanes);
+        // The turns out of a channel are numbered as the channels that they lead to.
+        let out = self.fabric.channels().out_range(self.turns.switch(channel));
+        let turns = self.turns.get(channel, ChannelId::at(out.start));
+        let waits = &self.waits[turns * self.lanes..][..out.len() * self.lanes];
+        for (held, next) in waits.iter().zip((out.start * self.lanes) as u32..) {
+            if held >> vl & 1 != 0 {
+                visit(next);
+            }
+        }
+    }
+
+    /// The number of a virtual channel.
+    fn vertex(&self, channel: ChannelId, vl: usize) -> usize {
+        channel.index() * self.lanes + vl
+    }
+
     /// The VLs of all turns, as bits.
     fn entered_by_any(&self) -> u16 {
         self.entered.iter().fold(0, |all, vls| all | vls)
-    }
-
-    /// The number of a turn.
-    fn turn(&self, first: ChannelId, second: ChannelId) -> usize {
-        self.turns[first.index()].1.wrapping_add(second.0) as usize
     }
 
     /// Visits the dependencies of unicast packets: turn, VL of the second channel, VLs of the first as bits,
@@ -264,23 +279,23 @@ impl<'a> Dependencies<'a> {
                             let here = &mut seen[at * classes + class];
                             held &= !*here;
                             *here |= held;
-                            let (to, offset) = self.turns[channel as usize];
-                            let ahead = next[to as usize];
+                            let to = self.turns.switch(ChannelId(channel)).index();
+                            let ahead = next[to];
                             if held == 0 || ahead == NONE {
                                 break;
                             }
                             // Nothing to report here, and every path from the next switch has been followed.
-                            let followed = self.entered[class] & !seen[to as usize * classes + class] == 0;
+                            let followed = self.entered[class] & !seen[to * classes + class] == 0;
                             if followed && held & from == 0 {
                                 break;
                             }
-                            let turn = offset.wrapping_add(ahead) as usize;
+                            let turn = self.turns.get(ChannelId(channel), ChannelId(ahead));
                             let vl = self.vls[turn * classes + class];
                             if vl == Vl::MAX_DATA {
                                 break;
                             }
                             visit(turn, usize::from(vl), held, class);
-                            (at, channel, held) = (to as usize, ahead, 1 << vl);
+                            (at, channel, held) = (to, ahead, 1 << vl);
                         }
                     }
                 }
@@ -291,7 +306,7 @@ impl<'a> Dependencies<'a> {
     /// Finds the turns that unicast packets take, for [`Graph::choices`]. From then on turns may get any VL, so
     /// packets on all VLs are followed.
     pub(super) fn find_used(&mut self, lft: &Lft, path_sl: &PathSl) {
-        let used = zeros(self.waits.len() / self.lanes);
+        let used = zeros(self.turns.len());
         let waits: Vec<AtomicU16> = std::mem::take(&mut self.waits).into_iter().map(AtomicU16::new).collect();
         self.unicast(lft, path_sl, u16::MAX, |turn, vl, held, class| {
             set(&used[turn], 1 << class);
@@ -299,53 +314,13 @@ impl<'a> Dependencies<'a> {
         });
         self.used = inner(used);
         self.replace(inner(waits));
-        if let Some(position) = self.order() {
-            self.position = position;
-        }
-    }
-
-    /// A topological order (Kahn); `None` if there is a cycle.
-    fn order(&self) -> Option<Vec<u32>> {
-        let vertices = self.position.len();
-        let mut waiting = vec![0_u32; vertices];
-        for v in 0..vertices {
-            self.after(v, |w| waiting[w] += 1);
-        }
-        let mut queue: Vec<u32> = (0..vertices as u32).filter(|&v| waiting[v as usize] == 0).collect();
-        let mut position = vec![0; vertices];
-        let mut at = 0;
-        while let Some(&v) = queue.get(at) {
-            position[v as usize] = at as u32;
-            at += 1;
-            self.after(v as usize, |w| {
-                waiting[w] -= 1;
-                if waiting[w] == 0 {
-                    queue.push(w as u32);
-                }
-            });
-        }
-        (at == vertices).then_some(position)
-    }
-
-    /// Visits the virtual channels that a virtual channel waits for.
-    fn after(&self, v: usize, mut visit: impl FnMut(usize)) {
-        let (channel, bit) = (v / self.lanes, 1 << (v % self.lanes));
-        let c = self.fabric.channels().get(ChannelId::at(channel));
-        for next in self.fabric.channels().out_range(c.to).map(ChannelId::at) {
-            let turn = self.turn(ChannelId::at(channel), next) * self.lanes;
-            for vl in 0..self.lanes {
-                if self.waits[turn + vl] & bit != 0 {
-                    visit(next.index() * self.lanes + vl);
-                }
-            }
-        }
+        self.sort();
     }
 
     /// Adds an edge, or takes it out.
     fn set_edge(&mut self, a: (ChannelId, usize), b: (ChannelId, usize), there: bool) {
-        let entry = self.turn(a.0, b.0) * self.lanes + b.1;
-        self.waits[entry] =
-            if there { self.waits[entry] | 1 << a.1 } else { self.waits[entry] & !(1 << a.1) };
+        let held = &mut self.waits[self.turns.get(a.0, b.0) * self.lanes + b.1];
+        *held = if there { *held | 1 << a.1 } else { *held & !(1 << a.1) };
         if let Some(adjacent) = &mut self.adjacent {
             adjacent.set(a, b, there);
         }
@@ -357,7 +332,7 @@ impl<'a> Dependencies<'a> {
             for (second, d) in self.fabric.channels().out(c.to) {
                 let mut row = sl2vl.row(c.to, c.in_port, d.out_port);
                 for class in 0..self.classes.len() {
-                    let vl = Vl(self.vls[self.turn(first, second) * self.classes.len() + class]);
+                    let vl = Vl(self.vls[self.turns.get(first, second) * self.classes.len() + class]);
                     row = self.classes.with(row, class, vl);
                 }
                 sl2vl.set(c.to, c.in_port, d.out_port, row);
@@ -365,29 +340,20 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Changes the order so that `a` comes before `b` (Pearce and Kelly, "A Dynamic Topological Sort
-    /// Algorithm for Directed Acyclic Graphs"); false if a path leads from `b` to `a`.
+    /// Changes the order so that `a` comes before `b`; false if a path leads from `b` to `a`.
     fn order_before(&mut self, a: usize, b: usize) -> bool {
-        let (low, high) = (self.position[b], self.position[a]);
+        let (low, high) = (self.order.place(b), self.order.place(a));
         if high < low {
             return true;
         }
         let mut adjacent = self.adjacent.take().unwrap_or_else(|| self.adjacent());
-        let (position, visited) = (&self.position, &mut self.visited);
-        let ahead = adjacent.reach(b, Way::Ahead, |v| position[v] <= high, Some(a), visited);
+        let (order, visited) = (&self.order, &mut self.visited);
+        let ahead = adjacent.reach(b, Way::Ahead, |v| order.place(v) <= high, Some(a), visited);
         let behind =
-            ahead.is_some().then(|| adjacent.reach(a, Way::Behind, |v| position[v] >= low, None, visited));
+            ahead.is_some().then(|| adjacent.reach(a, Way::Behind, |v| order.place(v) >= low, None, visited));
         self.adjacent = Some(adjacent);
-        let (Some(mut ahead), Some(Some(mut list))) = (ahead, behind) else { return false };
-        let sort = |list: &mut Vec<usize>, position: &[u32]| list.sort_unstable_by_key(|&v| position[v]);
-        sort(&mut list, &self.position);
-        sort(&mut ahead, &self.position);
-        list.extend(ahead);
-        let mut positions: Vec<u32> = list.iter().map(|&v| self.position[v]).collect();
-        positions.sort_unstable();
-        for (v, position) in list.into_iter().zip(positions) {
-            self.position[v] = position;
-        }
+        let (Some(ahead), Some(Some(behind))) = (ahead, behind) else { return false };
+        self.order.exchange(behind, ahead);
         true
     }
 
@@ -396,7 +362,7 @@ impl<'a> Dependencies<'a> {
         let mut adjacent = Adjacent::new(self.fabric, self.lanes);
         for (first, c) in self.fabric.channels().iter() {
             for second in self.fabric.channels().out_range(c.to).map(ChannelId::at) {
-                let entry = self.turn(first, second) * self.lanes;
+                let entry = self.turns.get(first, second) * self.lanes;
                 for (vl, &held) in self.waits[entry..][..self.lanes].iter().enumerate() {
                     bits(held).for_each(|from| adjacent.set((first, from), (second, vl), true));
                 }
@@ -412,13 +378,13 @@ impl Graph for Dependencies<'_> {
     }
 
     fn vl(&self, first: ChannelId, second: ChannelId, class: usize) -> u16 {
-        Vl(self.vls[self.turn(first, second) * self.classes.len() + class]).data_bit()
+        Vl(self.vls[self.turns.get(first, second) * self.classes.len() + class]).data_bit()
     }
 
     /// All VLs in use, if it is known that no unicast packet of the class takes the turn.
     fn choices(&self, first: ChannelId, second: ChannelId, class: usize) -> Vec<u16> {
         let now = self.vl(first, second, class);
-        let turn = self.turn(first, second);
+        let turn = self.turns.get(first, second);
         let mut list = vec![now];
         if self.used.get(turn).is_some_and(|used| used & 1 << class == 0) {
             list.extend((0..self.lanes).rev().map(|vl| 1 << vl).filter(|&vl| vl != now));
@@ -428,7 +394,7 @@ impl Graph for Dependencies<'_> {
     }
 
     fn set_vl(&mut self, first: ChannelId, second: ChannelId, class: usize, vl: u16) {
-        let entry = self.turn(first, second) * self.classes.len() + class;
+        let entry = self.turns.get(first, second) * self.classes.len() + class;
         let new = vl.trailing_zeros() as u8;
         let old = std::mem::replace(&mut self.vls[entry], new);
         if new != old {
@@ -438,10 +404,9 @@ impl Graph for Dependencies<'_> {
 
     fn depend(&mut self, first: ChannelId, held: u16, second: ChannelId, vl: u16) -> bool {
         let vl = vl.trailing_zeros() as usize;
-        let entry = self.turn(first, second) * self.lanes + vl;
-        bits(held & !self.waits[entry]).all(|from| {
-            let ordered =
-                self.order_before(first.index() * self.lanes + from, second.index() * self.lanes + vl);
+        let waits = self.waits[self.turns.get(first, second) * self.lanes + vl];
+        bits(held & !waits).all(|from| {
+            let ordered = self.order_before(self.vertex(first, from), self.vertex(second, vl));
             if ordered {
                 self.set_edge((first, from), (second, vl), true);
                 self.changes.push(Change::Edge((first, from), (second, vl)));
@@ -545,8 +510,9 @@ mod tests {
                         let missing = real & entered & !assumed;
                         assert_eq!(missing, 0, "{name}, {} SLs, {} VLs", lanes.sls, lanes.vls);
                     }
-                    for v in 0..assumed.position.len() {
-                        assumed.after(v, |w| assert!(assumed.position[v] < assumed.position[w], "{name}"));
+                    let place = |v: u32| assumed.order.place(v as usize);
+                    for v in 0..assumed.order.places().len() as u32 {
+                        assumed.after(v, &mut |w| assert!(place(v) < place(w), "{name}"));
                     }
                     several += usize::from(classes.len() > 1);
                     more += usize::from(real.waits != assumed.waits);

@@ -38,18 +38,20 @@ impl TopologicalOrder {
 
     /// Of a graph, those first that no edge leads to; `None` if it has a cycle.
     ///
+    /// - `after`: as [`Edges::after`].
+    ///
     /// Cost: O(vertices and edges).
-    pub fn of(vertices: usize, edges: &impl Edges) -> Option<Self> {
+    pub fn of(vertices: usize, after: impl Fn(u32, &mut dyn FnMut(u32))) -> Option<Self> {
         let mut before = vec![0_u32; vertices];
         let all = 0..vertices as u32;
-        all.clone().for_each(|v| edges.after(v, |w| before[w as usize] += 1));
+        all.clone().for_each(|v| after(v, &mut |w| before[w as usize] += 1));
         let mut order: Vec<u32> = all.filter(|&v| before[v as usize] == 0).collect();
         let mut place = vec![0; vertices];
         let mut next = 0;
         while let Some(&v) = order.get(next) {
             place[v as usize] = next as u32;
             next += 1;
-            edges.after(v, |w| {
+            after(v, &mut |w| {
                 before[w as usize] -= 1;
                 if before[w as usize] == 0 {
                     order.push(w);
@@ -85,16 +87,23 @@ impl TopologicalOrder {
                 self.go_on(edges, search, 0);
             }
         }
-        let [mut behind, mut ahead] = [behind, ahead].map(|search| search.found);
-        behind.sort_unstable_by_key(|&v| self.place[v as usize]);
-        ahead.sort_unstable_by_key(|&v| self.place[v as usize]);
-        let moved: Vec<u32> = ahead.into_iter().chain(behind).collect();
-        let mut places: Vec<u32> = moved.iter().map(|&v| self.place[v as usize]).collect();
+        self.exchange(ahead.found, behind.found);
+        true
+    }
+
+    /// Puts some vertices before others, on the places that all of them have together.
+    ///
+    /// - `first`, `then`: each keep their order among themselves.
+    pub fn exchange(&mut self, mut first: Vec<u32>, mut then: Vec<u32>) {
+        for list in [&mut first, &mut then] {
+            list.sort_unstable_by_key(|&v| self.place[v as usize]);
+        }
+        first.append(&mut then);
+        let mut places: Vec<u32> = first.iter().map(|&v| self.place[v as usize]).collect();
         places.sort_unstable();
-        for (v, place) in moved.into_iter().zip(places) {
+        for (v, place) in first.into_iter().zip(places) {
             self.place[v as usize] = place;
         }
-        true
     }
 
     /// The place of a vertex in the order.
@@ -240,7 +249,7 @@ impl Acyclic {
 mod tests {
     use rand::{Rng, SeedableRng};
 
-    use super::{Acyclic, TopologicalOrder};
+    use super::{Acyclic, Edges, Lists, TopologicalOrder};
 
     #[test]
     fn refuses_exactly_the_edges_that_close_a_cycle() {
@@ -249,6 +258,7 @@ mod tests {
             let mut dice = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let n = dice.random_range(2..20);
             let mut graph = Acyclic::new(n);
+            let of = |lists: &Lists| TopologicalOrder::of(n, |v, each| lists.after(v, each));
             let mut reach = vec![vec![false; n]; n];
             for _ in 0..60 {
                 let (a, b) = (dice.random_range(0..n), dice.random_range(0..n));
@@ -256,12 +266,12 @@ mod tests {
                 assert_eq!(graph.add(a, b), !cycle);
                 if cycle {
                     graph.lists.after[a].push(b as u32);
-                    assert!(TopologicalOrder::of(n, &graph.lists).is_none());
+                    assert!(of(&graph.lists).is_none());
                     graph.lists.after[a].pop();
                     refused += 1;
                     continue;
                 }
-                let order = TopologicalOrder::of(n, &graph.lists).unwrap();
+                let order = of(&graph.lists).unwrap();
                 let leads_forward = |(v, after): (usize, &Vec<u32>)| {
                     after.iter().all(|&w| order.place(v) < order.place(w as usize))
                 };

@@ -2,32 +2,66 @@
 
 use std::cmp::Reverse;
 
-use crate::ordering::positions;
+use crate::ordering::{Edges, TopologicalOrder, positions};
 
 /// No switch, or no link.
 pub(super) const NONE: u32 = u32::MAX;
 /// Visits of channels by reorderings, for each channel. With 256, 10x10x10 with 5 % of its links down has none left for
 /// the last targets, and three times the detours.
-const REORDERING: usize = 4096;
+const REORDERING: u64 = 4096;
 
-/// The dependencies between channels on the first VL, and an order in which all of them ascend (Pearce and Kelly, *A
-/// Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*).
+/// The dependencies between channels on the first VL, and an order in which all of them ascend.
 pub(super) struct FirstVl {
     slots: usize,
-    next: Vec<u32>,
-    /// By channel.
-    order: Vec<u32>,
-    /// By channel and the slot after it: whether the second waits for the first.
-    depends: Vec<bool>,
-    /// The same: it would close a cycle.
+    /// Of the channels.
+    order: TopologicalOrder,
+    dependencies: Dependencies,
+    /// By channel and the slot after it: it would close a cycle.
     refused: Vec<bool>,
     /// By channel: whether it belongs to a tree.
     reserved: Vec<bool>,
     /// Whether a path that ascends leads from each switch to each, or a tree does.
     connects: bool,
-    mark: Vec<bool>,
     /// Visits that are left.
-    budget: usize,
+    budget: u64,
+}
+
+/// What waits for what: edges between channels.
+struct Dependencies {
+    slots: usize,
+    next: Vec<u32>,
+    /// By channel and the slot after it: whether the second waits for the first.
+    has: Vec<bool>,
+}
+
+impl Dependencies {
+    fn number(&self, first: usize, second: usize) -> usize {
+        first * self.slots + second % self.slots
+    }
+}
+
+impl Edges for Dependencies {
+    fn after(&self, vertex: u32, mut each: impl FnMut(u32)) {
+        let channel = vertex as usize;
+        for slot in (0..self.slots).filter(|slot| self.has[channel * self.slots + slot]) {
+            each(self.next[channel] * self.slots as u32 + slot as u32);
+        }
+    }
+
+    fn before(&self, vertex: u32, mut each: impl FnMut(u32)) {
+        let channel = vertex as usize;
+        let switch = channel / self.slots;
+        for slot in 0..self.slots {
+            let from = self.next[switch * self.slots + slot];
+            if from == NONE {
+                continue;
+            }
+            let behind = from as usize * self.slots + (slot ^ 1);
+            if self.has[self.number(behind, channel)] {
+                each(behind as u32);
+            }
+        }
+    }
 }
 
 impl FirstVl {
@@ -35,7 +69,7 @@ impl FirstVl {
     ///
     /// - `position`: by channel, where it begins.
     pub(super) fn growing(slots: usize, next: &[u32], position: &[u32]) -> Self {
-        Self::new(slots, next, position, REORDERING * next.len())
+        Self::new(slots, next, position, REORDERING * next.len() as u64)
     }
 
     /// An order that stays. A path that ascends in it must lead from each switch to each.
@@ -43,23 +77,27 @@ impl FirstVl {
         Self { connects: true, ..Self::new(slots, next, position, 0) }
     }
 
-    fn new(slots: usize, next: &[u32], position: &[u32], budget: usize) -> Self {
+    fn new(slots: usize, next: &[u32], position: &[u32], budget: u64) -> Self {
         let channels = next.len();
-        let order = positions(position);
         let none = vec![false; channels * slots];
-        let (depends, refused) = (none.clone(), none);
-        let (reserved, mark) = (vec![false; channels], vec![false; channels]);
-        let connects = false;
-        Self { slots, next: next.to_vec(), order, depends, refused, reserved, connects, mark, budget }
-    }
-
-    fn edge(&self, first: usize, second: usize) -> usize {
-        first * self.slots + second % self.slots
+        Self {
+            slots,
+            order: TopologicalOrder::by_place(positions(position)),
+            dependencies: Dependencies { slots, next: next.to_vec(), has: none.clone() },
+            refused: none,
+            reserved: vec![false; channels],
+            connects: false,
+            budget,
+        }
     }
 
     pub(super) fn add(&mut self, first: usize, second: usize) {
-        let edge = self.edge(first, second);
-        self.depends[edge] = true;
+        let edge = self.dependencies.number(first, second);
+        self.dependencies.has[edge] = true;
+    }
+
+    fn next(&self, channel: usize) -> u32 {
+        self.dependencies.next[channel]
     }
 
     /// Adds a link to a tree, in both directions and with all their turns. To be called for all links of the tree before
@@ -67,14 +105,14 @@ impl FirstVl {
     ///
     /// - `channel`: to a switch that is not in the tree yet.
     pub(super) fn reserve(&mut self, channel: usize) {
-        let (from, to) = (channel / self.slots, self.next[channel] as usize);
+        let (from, to) = (channel / self.slots, self.next(channel) as usize);
         let back = to * self.slots + ((channel % self.slots) ^ 1);
         for slot in 0..self.slots {
             let other = from * self.slots + slot;
             if other == channel || !self.reserved[other] {
                 continue;
             }
-            let towards = self.next[other] as usize * self.slots + (slot ^ 1);
+            let towards = self.next(other) as usize * self.slots + (slot ^ 1);
             for (first, second) in [(back, other), (towards, channel)] {
                 let fits = self.admits(&[first, second], true);
                 debug_assert!(fits, "the turns of a tree close no cycle");
@@ -106,7 +144,7 @@ impl FirstVl {
     ///
     /// Cost: O(C log C).
     pub(super) fn towards(&self, target: usize, load: &[u64]) -> Vec<(u8, u16)> {
-        let mut towards = vec![(u8::MAX, u16::MAX); self.next.len() / self.slots];
+        let mut towards = vec![(u8::MAX, u16::MAX); self.reserved.len() / self.slots];
         towards[target].1 = 0;
         let mut level = vec![target];
         for hops in 1.. {
@@ -115,18 +153,18 @@ impl FirstVl {
                 let after = if s == target {
                     u32::MAX
                 } else {
-                    self.order[s * self.slots + usize::from(towards[s].0)]
+                    self.order.place(s * self.slots + usize::from(towards[s].0))
                 };
                 for slot in 0..self.slots {
-                    let from = self.next[s * self.slots + slot];
+                    let from = self.next(s * self.slots + slot);
                     if from == NONE || towards[from as usize].1 != u16::MAX {
                         continue;
                     }
                     let (from, back) = (from as usize, s * self.slots + slot);
                     let slot = slot ^ 1;
                     let channel = from * self.slots + slot;
-                    if self.order[channel] < after {
-                        let is_late = self.order[channel] > self.order[back];
+                    if self.order.place(channel) < after {
+                        let is_late = self.order.place(channel) > self.order.place(back);
                         found.push((from, is_late, Reverse(load[channel]), slot as u8));
                     }
                 }
@@ -145,7 +183,7 @@ impl FirstVl {
 
     /// By switch: the slot of its path in the tree to a target, and the hops. `None` without a tree.
     pub(super) fn tree_towards(&self, target: usize) -> Option<Vec<(u8, u16)>> {
-        let mut towards = vec![(u8::MAX, u16::MAX); self.next.len() / self.slots];
+        let mut towards = vec![(u8::MAX, u16::MAX); self.reserved.len() / self.slots];
         towards[target].1 = 0;
         let mut queue = vec![target];
         let mut at = 0;
@@ -156,7 +194,7 @@ impl FirstVl {
                 if !self.reserved[channel] {
                     continue;
                 }
-                let next = self.next[channel] as usize;
+                let next = self.next(channel) as usize;
                 if towards[next].1 == u16::MAX {
                     towards[next] = ((slot ^ 1) as u8, towards[s].1 + 1);
                     queue.push(next);
@@ -173,23 +211,24 @@ impl FirstVl {
         let mut added = Vec::new();
         let fits = path.windows(2).all(|two| {
             let (first, second) = (two[0], two[1]);
-            let edge = self.edge(first, second);
+            let edge = self.dependencies.number(first, second);
             if self.refused[edge] {
                 return false;
             }
-            if self.depends[edge] {
+            if self.dependencies.has[edge] {
                 return true;
             }
-            if self.order[first] > self.order[second] && !(reorder && self.reorder(first, second)) {
+            let ascends = self.order.place(first) < self.order.place(second);
+            if !(ascends || reorder && self.reorder(first, second)) {
                 // With what was added before it might be the path itself that closes the cycle.
                 self.refused[edge] = reorder && added.is_empty() && self.budget > 0;
                 return false;
             }
-            self.depends[edge] = true;
+            self.dependencies.has[edge] = true;
             added.push(edge);
             true
         });
-        added.into_iter().for_each(|edge| self.depends[edge] = false);
+        added.into_iter().for_each(|edge| self.dependencies.has[edge] = false);
         fits
     }
 
@@ -199,54 +238,9 @@ impl FirstVl {
         if self.budget == 0 {
             return false;
         }
-        let (low, high) = (self.order[second], self.order[first]);
-        let mut after = vec![second];
-        self.mark[second] = true;
-        let (mut at, mut cycle) = (0, false);
-        while at < after.len() && !cycle {
-            let c = after[at];
-            at += 1;
-            for slot in (0..self.slots).filter(|slot| self.depends[c * self.slots + slot]) {
-                let ahead = self.next[c] as usize * self.slots + slot;
-                cycle |= ahead == first;
-                if !self.mark[ahead] && self.order[ahead] < high {
-                    self.mark[ahead] = true;
-                    after.push(ahead);
-                }
-            }
-        }
-        after.iter().for_each(|&c| self.mark[c] = false);
-        self.budget = self.budget.saturating_sub(after.len());
-        if cycle {
-            return false;
-        }
-        let mut before = vec![first];
-        self.mark[first] = true;
-        let mut at = 0;
-        while let Some(&c) = before.get(at) {
-            at += 1;
-            let switch = c / self.slots;
-            for slot in 0..self.slots {
-                let from = self.next[switch * self.slots + slot];
-                if from == NONE {
-                    continue;
-                }
-                let behind = from as usize * self.slots + (slot ^ 1);
-                let depends = self.depends[self.edge(behind, c)];
-                if depends && !self.mark[behind] && self.order[behind] > low {
-                    self.mark[behind] = true;
-                    before.push(behind);
-                }
-            }
-        }
-        before.iter().for_each(|&c| self.mark[c] = false);
-        self.budget = self.budget.saturating_sub(before.len());
-        before.sort_unstable_by_key(|&c| self.order[c]);
-        after.sort_unstable_by_key(|&c| self.order[c]);
-        before.extend(after);
-        let mut places: Vec<u32> = before.iter().map(|&c| self.order[c]).collect();
-        places.sort_unstable();
-        before.into_iter().zip(places).for_each(|(c, place)| self.order[c] = place);
-        true
+        let before = self.order.visited();
+        let fits = self.order.admit(&self.dependencies, first, second);
+        self.budget = self.budget.saturating_sub(self.order.visited() - before);
+        fits
     }
 }

@@ -125,7 +125,7 @@ impl Dependencies {
             }
         }
         let edges = Waits { net: (fabric, turns), waits: &waits, waiting: used, vls };
-        let order = TopologicalOrder::of(channels.len() * vls, &edges)?;
+        let order = TopologicalOrder::of(channels.len() * vls, |vertex, each| edges.after(vertex, each))?;
         Some(Self { order, waits, waiting: used.to_vec(), vls_after, descends, at_vl, most_vls })
     }
 
