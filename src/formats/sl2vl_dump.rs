@@ -2,7 +2,7 @@
 //!
 //! Ports without a link are not listed. The sections of adapters and routers give the VLs on injection.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Write};
 
 use super::lfts_dump::kind_name;
@@ -25,6 +25,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
     let by_guid: HashMap<Guid, SwitchId> =
         fabric.switch_ids().map(|s| (fabric.switch(s).ports[0].guid, s)).collect();
     let names = super::lfts_dump::Switches::new(fabric);
+    let adapter_guids: HashSet<Guid> = fabric.adapters().map(|(_, end)| end.guid).collect();
     let mut table = Sl2Vl::new(fabric);
     let mut warnings = Warnings::default();
     let mut current = None;
@@ -43,12 +44,15 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
             let (in_port, out_port, row) = row(&line).ok_or_else(|| {
                 FormatError::new(number, format!("{} is not a row of 16 VLs", quote(&line)))
             })?;
-            let Section::Switch(switch) = section else {
-                if adapters.differ_from(row) {
-                    warnings.add(number, "adapters differ: each SL has the VL of most of them");
+            let switch = match section {
+                Section::Switch(switch) => switch,
+                Section::Adapter { known } => {
+                    if adapters.differ_from(row) {
+                        warnings.add(number, "adapters differ: each SL has the VL of most of them");
+                    }
+                    adapters.add(row, known);
+                    continue;
                 }
-                adapters.add(row);
-                continue;
             };
             let slots = table.ports_of(switch);
             if in_port >= slots || out_port >= slots {
@@ -67,9 +71,13 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
             if current.is_none() {
                 warnings.add(number, "switch not in the fabric");
             }
-        } else if line.starts_with("Channel Adapter ") || line.starts_with("Router ") {
+        } else if let Some(rest) =
+            line.strip_prefix("Channel Adapter ").or_else(|| line.strip_prefix("Router "))
+        {
             sections += 1;
-            current = Some(Section::Adapter);
+            let word = rest.split_once(',').map_or(rest, |(word, _)| word);
+            let known = guid(word.trim()).is_some_and(|guid| adapter_guids.contains(&guid));
+            current = Some(Section::Adapter { known });
         } else {
             warnings.add(number, "ignored text that is not a row");
         }
@@ -85,15 +93,18 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
 #[derive(Clone, Copy)]
 enum Section {
     Switch(SwitchId),
-    /// An adapter or a router.
-    Adapter,
+    /// An adapter or a router; whether the fabric has it.
+    Adapter {
+        known: bool,
+    },
 }
 
 /// What the rows of adapters have.
 #[derive(Default)]
 struct AdapterRows {
     first: Option<SlVlRow>,
-    rows: usize,
+    /// Rows of adapters that the fabric has.
+    known: usize,
     /// By SL and VL: the rows.
     counts: [[usize; 16]; Sl::COUNT],
 }
@@ -103,15 +114,15 @@ impl AdapterRows {
         self.first.is_some_and(|first| first != row)
     }
 
-    fn add(&mut self, row: SlVlRow) {
+    fn add(&mut self, row: SlVlRow, known: bool) {
         self.first.get_or_insert(row);
-        self.rows += 1;
+        self.known += usize::from(known);
         row.vls().iter().zip(&mut self.counts).for_each(|(vl, count)| count[usize::from(vl.0)] += 1);
     }
 
     /// - `adapters`: how many there are. Those without a row send on VL 0.
     fn of_all(mut self, adapters: usize) -> SlVlRow {
-        let silent = self.rows == 0 || self.rows < adapters;
+        let silent = self.known < adapters.max(1);
         let data = usize::from(Vl::MAX_DATA);
         SlVlRow::from_vls(self.counts.each_mut().map(|count| {
             if silent && count[..data].iter().all(|&n| n == 0) {
