@@ -9,9 +9,9 @@
 //! move, and few others (`mended.rs`), or those that the earlier rule, or a new one, does not allow.
 //!
 //! ```text
-//! candidates ──> stable ──────────────────────────┐
-//!      │                                          ├──> build ──> Plan
-//!      └───────> search (estimate) ──> searched ──┘
+//! candidates ──> stable ─────────────────────────────────────┐
+//!      │                                                     ├──> build ──> Plan
+//!      └───────> search (estimate) ──> searched (trials) ────┘
 //! ```
 //!
 //! Where adapters have several LIDs, all that is for the base LIDs, and `layers.rs` adds the others.
@@ -32,6 +32,7 @@ mod stable;
 #[cfg(test)]
 mod tests;
 mod torus;
+mod trials;
 mod tuning;
 
 use std::cell::OnceCell;

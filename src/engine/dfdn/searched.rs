@@ -1,23 +1,19 @@
 //! Tables by the best rule of a search.
 
 use std::cell::OnceCell;
-use std::cmp::Ordering;
-use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::beyond_rule::{UnderRule, completed, levels};
 use super::build::{df_dn_plan, layered_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
-use super::orders::LinkOrder;
 use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricter};
+use super::trials::{Trial, best_with_tree, one_sl_plan};
 use super::tuning::VL;
 use super::{Priced, limit};
 use crate::engine::{EngineError, Prefer, Task};
 use crate::lanes::{Lanes, LanesError};
-use crate::multicast::McastTrees;
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
 /// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP, on a small one only with one VL; else
@@ -102,7 +98,7 @@ fn in_dimension_order_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<P
     if tried.is_empty() {
         tried.extend(Trial::completed(objective, by, candidates.last()?));
     }
-    first_with_tree(settle(objective, by, opened(objective, tried)))
+    best_with_tree(objective, by, tried)
 }
 
 /// Tables of a damaged grid whose detours along the trees by dimension are made shortest. `None` elsewhere, and where more
@@ -112,13 +108,7 @@ fn along_trees_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> 
     if !trial.forwarding.complete {
         return None;
     }
-    first_with_tree(settle(objective, by, vec![Judged::open(trial, objective)]))
-}
-
-/// The first plan, if it has a multicast tree.
-fn first_with_tree(settled: Vec<Judged>) -> Option<Priced> {
-    let best = settled.into_iter().next()?;
-    best.trial.err().filter(|_| best.has_tree)
+    best_with_tree(objective, by, vec![trial])
 }
 
 /// The first of these that the settings allow and the VLs and SLs suffice for:
@@ -208,132 +198,6 @@ fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candid
     kept
 }
 
-/// Why one SL will not do.
-struct Rejected {
-    /// The best one with too many detours; `None` where none was tried.
-    least: Option<Judged>,
-    /// A plan within the limits, but without a multicast tree.
-    without_tree: Option<Priced>,
-}
-
-/// One SL within the limits: the best candidate by what comes out when its detours are as short as they can be.
-fn one_sl_plan(
-    objective: &Objective<'_>,
-    by: BalanceBy,
-    candidates: &[&Candidate],
-) -> Result<Priced, Box<Rejected>> {
-    let open = opened(objective, trials(objective, by, candidates));
-    let mut settled = settle(objective, by, open).into_iter();
-    let Some(best) = settled.next() else {
-        return Err(Box::new(Rejected { least: None, without_tree: None }));
-    };
-    match best.trial {
-        Err(plan) if !best.exceeds && best.has_tree => Ok(plan),
-        Err(plan) if !best.exceeds => {
-            let least = settled.find(|other| other.has_tree);
-            Err(Box::new(Rejected { least, without_tree: Some(plan) }))
-        }
-        trial => {
-            let least = Some(Judged { trial, ..best });
-            Err(Box::new(Rejected { least, without_tree: None }))
-        }
-    }
-}
-
-fn opened(objective: &Objective<'_>, trials: Vec<Trial>) -> Vec<Judged> {
-    trials.into_iter().map(|trial| Judged::open(trial, objective)).collect()
-}
-
-/// Finds the trial that is worth most when its detours are shortest. It comes first, with its plan. Those within the limit
-/// on detours and with a multicast tree come before all others. Where a plan has no such tree, its candidate with its
-/// tree reserved is another trial, unless one with the tree of the same order already may serve.
-///
-/// On small fabrics those that might be better get their plans, in the order of what they are worth as they are: with nothing
-/// lost and no detours, or with as little lost as by any other. Those with too many detours do once one is within the limit;
-/// the smaller a fabric, the more of them ([`Budget::plans`]). On others only two get a plan: the one that is worth most as it
-/// is, and the one that might be worth most, with a level load where it [gets level](levels). On large ones only the first
-/// does. More do as long as these have no multicast tree, and none where all have too many detours as they are.
-///
-/// Cost: that of [`UnderRule`] for each plan, two at once.
-fn settle(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Judged>) -> Vec<Judged> {
-    if all.is_empty() {
-        return all;
-    }
-    let fabric = objective.task.fabric;
-    let (is_small, is_cheap) = (Budget::is_small(fabric), Budget::searches_are_cheap(fabric));
-    let (plans, levels) = (Budget::plans(fabric), levels(objective.task, by));
-    loop {
-        all.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then_with(|| a.by_worth(b)));
-        let is_settled = all.iter().any(Judged::is_settled);
-        let is_open = all[0].trial.is_ok() && (is_small || !all[0].exceeds);
-        let mut next: Vec<usize> = (0..usize::from(is_open)).collect();
-        let least = if is_open { f64::INFINITY } else { all[0].price };
-        let others = || all.iter().enumerate().skip(1).filter(|(_, other)| other.trial.is_ok());
-        if is_small {
-            let least_lost = all.iter().map(|judged| judged.lost).fold(0.0, f64::min);
-            let left = plans.saturating_sub(all.len() - others().count());
-            let may_win = |other: &Judged| {
-                other.at_best(least_lost) < least && (!other.exceeds || is_settled && left > 0)
-            };
-            next.extend(others().filter(|(_, other)| may_win(other)).map(|(i, _)| i).take(2 - next.len()));
-        } else if is_open && is_cheap && !is_settled {
-            let within = others().filter(|(_, other)| !other.exceeds);
-            let promise = |judged: &Judged| if levels { judged.levelled() } else { judged.at_best(0.0) };
-            let promising = within.min_by(|(_, a), (_, b)| promise(a).total_cmp(&promise(b)));
-            next.extend(promising.map(|(i, _)| i));
-        }
-        if next.is_empty() {
-            return all;
-        }
-        let may_serve = |judged: &&Judged| judged.has_tree && !judged.exceeds;
-        let reserved = all.iter().filter(may_serve).filter_map(|judged| judged.reserved.clone());
-        let reserved: Vec<Arc<LinkOrder>> = reserved.collect();
-        let next: Vec<Judged> = next.into_iter().rev().map(|i| all.remove(i)).collect();
-        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved));
-        all.extend(planned.collect::<Vec<_>>());
-    }
-}
-
-/// Routes with candidates. Where one leaves a switch without a path, there are up to two others in its place: with
-/// [late turns](Candidate::with_late_turns), and with its tree reserved. Where others have all paths, the tree is not
-/// tried on large fabrics, or if the candidate would have too many detours anyway, or if the search tried it.
-fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
-    let complete = |trial: &Trial| trial.forwarding.complete;
-    let most = limit(objective.task.settings);
-    let is_cheap = Budget::searches_are_cheap(objective.task.fabric);
-    let tried: Vec<Option<Trial>> = candidates
-        .par_iter()
-        .map(|candidate| Some(Trial::new(objective, by, candidate)).filter(complete))
-        .collect();
-    let mut late: Vec<(usize, Candidate)> = Vec::new();
-    for (i, candidate) in candidates.iter().enumerate().filter(|(i, _)| tried[*i].is_none()) {
-        let Some(new) = candidate.with_late_turns(objective.task) else { continue };
-        // On one VL and with the first turn free they are alike.
-        if !late.iter().any(|(_, other)| other.is_alike(&new)) {
-            late.push((i, new));
-        }
-    }
-    let mut late: Vec<(usize, Trial)> =
-        late.into_par_iter().map(|(i, candidate)| (i, Trial::new(objective, by, &candidate))).collect();
-    late.retain(|(_, trial)| complete(trial));
-    let none = late.is_empty() && tried.iter().all(Option::is_none);
-    let with_tree = |i: usize, candidate: &Candidate| {
-        let is_beside =
-            |other: &&Candidate| other.tree_reserved && Arc::ptr_eq(&other.order, &candidate.order);
-        let promises = is_cheap && candidate.probe.broken <= most && !candidates.iter().any(is_beside);
-        let is_wanted = tried[i].is_none() && (none || promises);
-        is_wanted.then(|| Trial::with_tree(objective, by, candidate.clone()))
-    };
-    let trees: Vec<Option<Trial>> =
-        candidates.par_iter().enumerate().map(|(i, candidate)| with_tree(i, candidate)).collect();
-    let mut late = late.into_iter().peekable();
-    let with_late = |(i, (plain, tree)): (usize, (Option<Trial>, Option<Trial>))| {
-        let late = late.next_if(|(of, _)| *of == i).map(|(_, trial)| trial);
-        [plain, late, tree].into_iter().flatten()
-    };
-    tried.into_iter().zip(trees).enumerate().flat_map(with_late).collect()
-}
-
 /// Several SLs, by the candidate that is worth most; its labels are those of SL 0.
 ///
 /// - `with_tree`: whether the tree is reserved.
@@ -378,126 +242,6 @@ fn several_sls_plan(
     }
     let (_, lanes, forwarding, candidate, measured) = best?;
     Ok(several_sls(objective, &candidate, forwarding, measured, lanes))
-}
-
-/// A candidate, possibly changed for its tree, and the routing with one SL.
-struct Trial {
-    candidate: Candidate,
-    forwarding: Forwarding,
-    measured: Measured,
-    /// For multicast, if these are known already.
-    trees: Option<McastTrees>,
-}
-
-impl Trial {
-    fn new(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Self {
-        let forwarding = candidate.route(objective.task, by, candidate.detours());
-        Self::finish(objective, by, candidate.clone(), forwarding)
-    }
-
-    /// As [`completed`].
-    fn completed(objective: &Objective<'_>, by: BalanceBy, candidate: &Candidate) -> Option<Self> {
-        let (candidate, forwarding, trees) = completed(objective, by, candidate)?;
-        Some(Self { trees: Some(trees), ..Self::finish(objective, by, candidate, forwarding) })
-    }
-
-    fn with_tree(objective: &Objective<'_>, by: BalanceBy, mut candidate: Candidate) -> Self {
-        candidate.reserve_tree(objective.task);
-        Self::new(objective, by, &candidate)
-    }
-
-    fn finish(
-        objective: &Objective<'_>,
-        by: BalanceBy,
-        candidate: Candidate,
-        mut forwarding: Forwarding,
-    ) -> Self {
-        let measured = objective.relieve(&candidate.rule, by, &mut forwarding);
-        Self { candidate, measured, forwarding, trees: None }
-    }
-}
-
-/// A trial or its plan, and what that is worth.
-struct Judged {
-    /// The order whose tree is reserved.
-    reserved: Option<Arc<LinkOrder>>,
-    /// Whether more pairs take detours than may.
-    exceeds: bool,
-    has_tree: bool,
-    price: f64,
-    /// The bandwidth that is lost, without what detours take.
-    lost: f64,
-    /// The price of the detours of a trial.
-    detours: f64,
-    trial: Result<Trial, Priced>,
-}
-
-impl Judged {
-    /// As it is. Multicast may have a tree.
-    fn open(trial: Trial, objective: &Objective<'_>) -> Self {
-        let measured = &trial.measured;
-        let price = objective.price(measured, trial.candidate.rule.vls(), 1);
-        let lost = objective.lost(measured);
-        let exceeds = measured.detours > limit(objective.task.settings);
-        let reserved = trial.candidate.tree_reserved.then(|| trial.candidate.order.clone());
-        let detours = objective.detours(measured);
-        Self { reserved, exceeds, has_tree: true, price, lost, detours, trial: Ok(trial) }
-    }
-
-    /// The price that paths beyond the rule may bring, where they lose at least so much.
-    fn at_best(&self, least_lost: f64) -> f64 {
-        let gain = self.detours + (self.lost - least_lost).max(0.0);
-        if self.trial.is_ok() { self.price - gain } else { self.price }
-    }
-
-    /// The price with a level load, and detours as they are.
-    fn levelled(&self) -> f64 {
-        if self.trial.is_ok() { self.price - self.lost.max(0.0) } else { self.price }
-    }
-
-    /// Whether it has a plan that may be had, with a multicast tree.
-    fn is_settled(&self) -> bool {
-        self.trial.is_err() && self.has_tree && !self.exceeds
-    }
-
-    /// With its plan; the load of stable tables gets [level](Objective::level_load) now. Where the plan has no multicast tree,
-    /// the candidate with its tree reserved comes beside it, if the tree of its order is not among those that are `reserved`
-    /// elsewhere. On large fabrics another one gets labels around the tree meanwhile, as no search has done that.
-    fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
-        let Ok(Trial { candidate, mut forwarding, measured, trees }) = self.trial else { return vec![self] };
-        let measured = objective.level_load(&candidate.rule, by, measured, &mut forwarding);
-        let under_rule = UnderRule::new(objective, by, &candidate, forwarding, measured, trees);
-        let plan = under_rule.beyond(objective, by);
-        let has_tree = plan.plan.serves_multicast();
-        let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
-        let with_labels = || {
-            let is_large = !Budget::searches_are_cheap(objective.task.fabric);
-            let candidate = is_large.then(|| candidate.with_labels_around_tree(objective.task))??;
-            Some(Self::open(Trial::new(objective, by, &candidate), objective))
-        };
-        let is_wanted = !candidate.tree_reserved
-            && reserved.iter().all(|elsewhere| !Arc::ptr_eq(elsewhere, &candidate.order));
-        let beside = (!has_tree && is_wanted).then(|| rayon::join(with_tree, with_labels));
-        let exceeds = plan.detours > limit(objective.task.settings);
-        let (price, lost) = (plan.price, plan.lost - plan.detours);
-        let planned =
-            Self { reserved: self.reserved, exceeds, has_tree, price, lost, trial: Err(plan), ..self };
-        let beside = beside.into_iter().flat_map(|(tree, labels)| std::iter::once(tree).chain(labels));
-        std::iter::once(planned).chain(beside).collect()
-    }
-
-    /// The plan, with a multicast tree if that may be had.
-    fn whatever_it_takes(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
-        let planned = |judged: Self| judged.planned(objective, by, &[]);
-        let plans = planned(self).into_iter().flat_map(planned);
-        let best = plans.min_by(Self::by_worth);
-        best.and_then(|best| best.trial.err()).expect("there is a plan")
-    }
-
-    /// Those with a multicast tree come first, then those of the least price.
-    fn by_worth(&self, other: &Self) -> Ordering {
-        other.has_tree.cmp(&self.has_tree).then(self.price.total_cmp(&other.price))
-    }
 }
 
 #[cfg(test)]
