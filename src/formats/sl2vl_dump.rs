@@ -29,6 +29,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
     let mut table = Sl2Vl::new(fabric);
     let mut warnings = Warnings::default();
     let mut current = None;
+    let mut seen = vec![false; fabric.num_switches()];
     let mut adapters = AdapterRows::default();
     let mut sections = 0;
     let mut lines = Lines::new(input);
@@ -60,6 +61,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
                     format!("no ports {in_port} and {out_port} on a switch with {} ports", slots - 1);
                 return Err(FormatError::new(number, reason));
             }
+            seen[switch.index()] = true;
             table.set(switch, PortNum(in_port as u8), PortNum(out_port as u8), row);
         } else if let Some(rest) = line.strip_prefix("Switch ") {
             sections += 1;
@@ -86,7 +88,17 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
         return Err(FormatError::new(0, "no node in the file"));
     }
     table.set_adapters(adapters.of_all(fabric.adapters().count()));
+    note_missing(fabric, &seen, &mut warnings);
     Ok((table, warnings.0))
+}
+
+/// Warns of switches with links and without rows.
+///
+/// - `seen`: by switch, whether it has rows.
+pub(super) fn note_missing(fabric: &Fabric, seen: &[bool], warnings: &mut Warnings) {
+    for _ in fabric.switch_ids().filter(|s| !seen[s.index()] && linked_ports(fabric, *s).next().is_some()) {
+        warnings.add(0, "switch of the fabric without rows, taken to have VL 0 for all SLs");
+    }
 }
 
 /// Whose rows follow.

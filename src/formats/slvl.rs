@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 
 use super::lfts_dump::Switches;
 use super::lines::{Lines, guid, hex, quote};
-use super::sl2vl_dump::{Texts, linked_ports, rows};
+use super::sl2vl_dump::{Texts, linked_ports, note_missing, rows};
 use super::{FormatError, Warning, Warnings};
 use crate::fabric::{Fabric, Guid, PortNum};
 use crate::tables::{Sl2Vl, SlVlRow};
@@ -17,6 +17,7 @@ use crate::tables::{Sl2Vl, SlVlRow};
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>), FormatError> {
     let switches = Switches::new(fabric);
     let mut table = Sl2Vl::new(fabric);
+    let mut seen = vec![false; fabric.num_switches()];
     let mut warnings = Warnings::default();
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
@@ -33,8 +34,10 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
             let reason = format!("this switch has no port {}", in_port.max(out_port));
             return Err(FormatError::new(number, reason));
         }
+        seen[switch.index()] = true;
         table.set(switch, PortNum(in_port), PortNum(out_port), row);
     }
+    note_missing(fabric, &seen, &mut warnings);
     Ok((table, warnings.0))
 }
 

@@ -129,8 +129,11 @@ pub struct Verdict {
     pub cyclic_components: usize,
     /// The multicast groups, if the tables have any.
     pub multicast: Option<McastVerdict>,
+    /// What adaptive routing may do, if the tables have sets of next hops. What it finds also tells against
+    /// `deadlock_free` and `reachable`.
+    pub adaptive: Option<SetsVerdict>,
     /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL,
-    /// foreign packets, multicast, detour.
+    /// foreign packets, adaptive routing, multicast, detour.
     pub witnesses: Vec<Witness>,
 }
 
@@ -183,6 +186,7 @@ impl Verdict {
             "multicast_once": self.multicast.as_ref().map(|m| m.once),
             "multicast_reachable": self.multicast.as_ref().map(|m| m.reachable),
             "multicast_deadlock_free": self.multicast.as_ref().map(|m| m.deadlock_free),
+            "adaptive": self.adaptive.as_ref().map(|adaptive| adaptive.to_json(fabric)),
             "multicast_sls": self.multicast.as_ref().map(McastVerdict::sl_numbers),
             "witness": self.witness().map(|w| w.to_json(fabric)),
             "witnesses": self.witnesses.iter().map(|w| w.to_json(fabric)).collect::<Vec<_>>(),
@@ -255,6 +259,13 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
         out_port,
         sl,
     }));
+    let adaptive = sets::judge(fabric, routes, policy);
+    if let Some(SetsVerdict { credit_loop, dead_end, .. }) = &adaptive {
+        witnesses.extend(dead_end.map(|(at, lid)| Witness::AdaptiveDeadEnd { at, lid }));
+        witnesses.extend((!credit_loop.is_empty()).then(|| Witness::AdaptiveCreditLoop(credit_loop.clone())));
+    }
+    let (no_adaptive_loop, no_dead_end) =
+        adaptive.as_ref().map_or((true, true), |v| (v.credit_loop.is_empty(), v.dead_end.is_none()));
     let (multicast, faults) = multicast::judge(&plan, &cycles, &finder, &destinations).unzip();
     witnesses.extend(faults.unwrap_or_default().into_iter().map(Witness::Multicast));
     witnesses.extend(tally.detour.and_then(|lid| {
@@ -264,9 +275,9 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
     }));
 
     Verdict {
-        deadlock_free: cycles.example.is_none(),
-        deadlock_free_adapters: between_adapters.is_none(),
-        reachable: tally.unreachable.is_none(),
+        deadlock_free: cycles.example.is_none() && no_adaptive_loop,
+        deadlock_free_adapters: between_adapters.is_none() && no_adaptive_loop,
+        reachable: tally.unreachable.is_none() && no_dead_end,
         loop_free: tally.looping.is_none(),
         vls_legal: illegal.is_none(),
         contained: leak.is_none(),
@@ -286,6 +297,7 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
         dependencies: cycles.dependencies,
         cyclic_components: cycles.components.len(),
         multicast,
+        adaptive,
         witnesses,
     }
 }

@@ -9,8 +9,11 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
+
+use super::SlPolicy;
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
-use crate::tables::{PathSl, PortSets, Sl2Vl};
+use crate::tables::{PathSl, PortSets, Routes, Sl2Vl};
 
 /// What the judge found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub struct SetsVerdict {
     pub dead_end: Option<(SwitchId, Lid)>,
     /// Buffers (channel and VL) that packets may use.
     pub buffers: usize,
+    /// Entries (switch and LID) with more than one port.
+    pub entries: usize,
 }
 
 impl SetsVerdict {
@@ -31,6 +36,36 @@ impl SetsVerdict {
     pub fn is_safe(&self) -> bool {
         self.credit_loop.is_empty() && self.dead_end.is_none()
     }
+
+    /// As JSON, with names, GUIDs and ports instead of indices.
+    pub fn to_json(&self, fabric: &Fabric) -> Value {
+        let buffer =
+            |(channel, vl): &(ChannelId, Vl)| format!("{} on VL {}", fabric.describe_channel(*channel), vl.0);
+        let dead_end = self.dead_end.map(
+            |(switch, lid)| json!({ "switch": fabric.switch(switch).guid.to_string(), "lid": lid.get() }),
+        );
+        json!({
+            "entries": self.entries,
+            "deadlock_free": self.credit_loop.is_empty(),
+            "credit_loop": self.credit_loop.iter().map(buffer).collect::<Vec<_>>(),
+            "dead_end": dead_end,
+            "buffers": self.buffers,
+        })
+    }
+}
+
+/// Judges the sets of some tables, if they have any, under an assumption about the SLs that senders use. Replies are taken
+/// to have any SL.
+///
+/// Cost: that of [`verify_sets`].
+pub(super) fn judge(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Option<SetsVerdict> {
+    let sets = routes.port_sets.as_ref()?;
+    let path_sl = match policy {
+        SlPolicy::AsTold => &routes.path_sl,
+        SlPolicy::Fixed(sl) => &PathSl::one(sl),
+        SlPolicy::Any | SlPolicy::WithReplies => &PathSl::Any(u16::MAX),
+    };
+    Some(verify_sets(fabric, sets, &routes.sl2vl, path_sl))
 }
 
 /// Judges sets of next hops: packets from every end port on a switch to every LID of the others, with each SL that the
@@ -40,7 +75,7 @@ impl SetsVerdict {
 /// memory with T turns of the fabric and V VLs in use.
 pub fn verify_sets(fabric: &Fabric, sets: &PortSets, sl2vl: &Sl2Vl, path_sl: &PathSl) -> SetsVerdict {
     let mut waits = Waits::new(fabric);
-    let mut verdict = SetsVerdict::default();
+    let mut verdict = SetsVerdict { entries: sets.adaptive(), ..SetsVerdict::default() };
     let alike = alike(sl2vl);
     for end in fabric.endports().iter().filter(|end| end.attachment.is_some()) {
         for lid in end.lids() {

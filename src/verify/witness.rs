@@ -79,6 +79,15 @@ pub enum Witness {
         /// Its SL.
         sl: Sl,
     },
+    /// Buffers of which each may wait for the next, and the last for the first, by what adaptive routing chooses.
+    AdaptiveCreditLoop(Vec<(ChannelId, Vl)>),
+    /// A packet to a LID may come to a switch by adaptive routing and cannot go on.
+    AdaptiveDeadEnd {
+        /// The switch.
+        at: SwitchId,
+        /// The LID.
+        lid: Lid,
+    },
     /// A packet between adapters whose path is longer than necessary.
     Detour {
         /// The packet.
@@ -122,6 +131,17 @@ impl Witness {
                 sl.0,
                 fabric.describe_switch(*at)
             ),
+            Self::AdaptiveCreditLoop(buffers) => {
+                let line = |&(channel, vl): &(ChannelId, Vl)| {
+                    format!("\n  {} on VL {}", fabric.describe_channel(channel), vl.0)
+                };
+                let lines: String = buffers.iter().map(line).collect();
+                format!("adaptive routing may close a credit loop, each buffer waits for the next:{lines}")
+            }
+            Self::AdaptiveDeadEnd { at, lid } => format!(
+                "by adaptive routing a packet to LID {lid} may arrive at {} and not go on",
+                fabric.describe_switch(*at)
+            ),
             Self::Detour { packet, hops, minimal } => format!(
                 "{} takes {hops} hops between switches where {minimal} would suffice",
                 packet.describe(fabric)
@@ -158,6 +178,22 @@ impl Witness {
             }),
             Self::Foreign { at, in_port, out_port, sl } => json!({
                 "kind": "foreign", "at": switch(*at), "in_port": in_port.0, "out_port": out_port.0, "sl": sl.0,
+            }),
+            Self::AdaptiveCreditLoop(buffers) => {
+                let buffer = |&(channel, vl): &(ChannelId, Vl)| {
+                    let c = fabric.channels().get(channel);
+                    json!({
+                        "from": switch(c.from), "out_port": c.out_port.0,
+                        "to": switch(c.to), "in_port": c.in_port.0, "vl": vl.0,
+                    })
+                };
+                json!({
+                    "kind": "adaptive_credit_loop",
+                    "buffers": buffers.iter().map(buffer).collect::<Vec<_>>(),
+                })
+            }
+            Self::AdaptiveDeadEnd { at, lid } => json!({
+                "kind": "adaptive_dead_end", "at": switch(*at), "lid": lid.get(),
             }),
             Self::Detour { packet, hops, minimal } => json!({
                 "kind": "detour", "packet": packet.to_json(fabric), "hops": hops, "minimal": minimal,

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::fabric::{EndPortId, Sl};
+use crate::routing::{Hops, sssp};
 use crate::tables::{ClassSl, Classes};
+use crate::topology::Ring;
+use crate::verify::verify;
 
 #[test]
 fn tables_survive_a_folder() {
@@ -210,4 +213,118 @@ fn dumps_look_as_opensm_prints_them() {
     assert!(fdbs.starts_with(
         "dump_ucast_routes: Switch 0x0000000000200000\nLID    : Port : Hops : Optimal\n0x0001 : 003  : 01   : yes\n"
     ));
+}
+
+/// A ring of three switches whose adapters have two LIDs each.
+fn two_lids() -> Fabric {
+    Ring { switches: 3, cas: 1 }.build().unwrap().with_lmc(Lmc::new(1).unwrap()).unwrap()
+}
+
+/// The fabric with the LMC and without LIDs beyond the first.
+fn without_lmc(fabric: &Fabric) -> Fabric {
+    let mut builder = FabricBuilder::from_fabric(fabric);
+    for end in fabric.endports() {
+        builder.node_mut(end.node).ports[end.port.index()].lmc = Lmc::default();
+    }
+    builder.finish(Lmc::default()).unwrap()
+}
+
+/// Loads tables of which only some files are left, and returns the end ports and the remarks.
+fn of_files(full: &Path, names: &[&str], fabric: &Fabric) -> (Fabric, String) {
+    let dir = tempfile::tempdir().unwrap();
+    for name in names {
+        std::fs::copy(full.join(name), dir.path().join(name)).unwrap();
+    }
+    let (back, routes) = load_tables(dir.path(), fabric.clone()).unwrap();
+    (back, routes.remarks.join("; "))
+}
+
+/// A list of the subnet has no LMC, and tables with hops have no owners of LIDs.
+#[test]
+fn all_lids_of_an_end_port_are_judged() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let (fdbs, list) = ("opensm.fdbs", "opensm-subnet.lst");
+    for names in [&[fdbs][..], &[fdbs, list], &["opensm-lfts.dump", list], &["opensm-lfts.dump"]] {
+        let (back, remarks) = of_files(dir.path(), names, &f);
+        assert_eq!(back.endports(), f.endports(), "{names:?}");
+        assert!(!remarks.contains("LID"), "{names:?}: {remarks}");
+        // What the fabric's file does not state, the tables show.
+        let (back, remarks) = of_files(dir.path(), names, &without_lmc(&f));
+        assert_eq!(back.endports(), f.endports(), "{names:?}");
+        let word = if names.contains(&fdbs) { "more LIDs than" } else { "LIDs of 3 end ports taken" };
+        assert!(remarks.contains(word), "{names:?}: {remarks}");
+    }
+}
+
+/// OpenSM leaves LIDs out that a switch does not reach.
+#[test]
+fn a_lid_that_a_table_lacks_is_judged() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    let complete = Routes::on_one_vl("sssp", &f, sssp(&f, &Hops::new(&f).unwrap()));
+    assert!(verify(&f, &complete).reachable);
+    write_tables(dir.path(), &f, &complete, WriteOptions::default()).unwrap();
+    let path = dir.path().join("opensm-lfts.dump");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let end = f.adapters().next().unwrap().1;
+    for lid in end.lids() {
+        let entry = format!("0x{:04x} ", lid.get());
+        let tables: Vec<&str> = whole.split_inclusive(" lids dumped\n").collect();
+        let without = |table: &str| -> String {
+            table.split_inclusive('\n').filter(|line| !line.starts_with(&entry)).collect()
+        };
+        // In one table or in all.
+        for lacking in [0..1, 1..2, 0..3] {
+            let kept = |(i, table): (usize, &&str)| match lacking.contains(&i) {
+                true => without(table),
+                false => (*table).to_owned(),
+            };
+            std::fs::write(&path, tables.iter().enumerate().map(kept).collect::<String>()).unwrap();
+            for (fabric, states_it) in [(&f, true), (&without_lmc(&f), lid == end.lid)] {
+                let (back, read) = load_tables(dir.path(), fabric.clone()).unwrap();
+                if lacking.len() < 3 || states_it {
+                    assert_eq!(back.endports(), f.endports(), "LID {lid} in {lacking:?}");
+                    assert!(!verify(&back, &read).reachable, "LID {lid} in {lacking:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_in_two_files_is_refused() {
+    let f = sample();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    for (ours, theirs) in
+        [("opensm.fdbs", "ibdiagnet2.fdbs"), ("slvl", "ibdiagnet2.slvl"), ("opensm.mcfdbs", "ibdiagnet2.mcfdbs")]
+    {
+        std::fs::copy(dir.path().join(ours), dir.path().join(theirs)).unwrap();
+        let refused = load_tables(dir.path(), f.clone()).unwrap_err().to_string();
+        assert!(refused.contains(&format!("and {theirs}")) && refused.contains("remove"), "{refused}");
+        std::fs::remove_file(dir.path().join(theirs)).unwrap();
+    }
+}
+
+/// A text that was cut between two switches.
+#[test]
+fn switches_without_rows_are_named() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let path = dir.path().join("opensm-sl2vl.dump");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let parts: Vec<&str> = whole.split("Switch 0x").collect();
+    std::fs::write(&path, parts[..parts.len() - 1].join("Switch 0x")).unwrap();
+    let word = "switch of the fabric without rows";
+    let remarks = || load_tables(dir.path(), f.clone()).unwrap().1.remarks.join("; ");
+    assert!(remarks().contains(&format!("opensm-sl2vl.dump: {word}")), "{}", remarks());
+    std::fs::remove_file(&path).unwrap();
+    let last = f.switch(f.switch_ids().last().unwrap()).guid.to_string();
+    let slvl = std::fs::read_to_string(dir.path().join("slvl")).unwrap();
+    let kept: String = slvl.split_inclusive('\n').filter(|line| !line.starts_with(&last)).collect();
+    std::fs::write(dir.path().join("ibdiagnet2.slvl"), kept).unwrap();
+    assert!(remarks().contains(&format!("ibdiagnet2.slvl: {word}")), "{}", remarks());
 }

@@ -170,6 +170,9 @@ fn is_written(f: &Fabric, v: &Verdict) {
                 let on = format!("on VL {}, but the link operates only {data_vls}", wait.vl.0);
                 ("illegal_vl", vec![packet(&wait.packet).0, f.describe_channel(wait.channel), on])
             }
+            Witness::AdaptiveCreditLoop(_) | Witness::AdaptiveDeadEnd { .. } => {
+                unreachable!("these tables have one next hop")
+            }
             Witness::Foreign { at, in_port, out_port, sl } => {
                 assert_eq!((&json["at"], &json["in_port"]), (&of(f.switch_node_id(*at)), &json!(in_port.0)));
                 let words = [format!("SL {} that", sl.0), format!("port {out_port}"), f.describe_switch(*at)];
@@ -326,6 +329,9 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
             assert_eq!(walk_of(packet).end, End::Loop);
             let out = |s: SwitchId| r.lft.get(s, packet.dlid).expect("an entry");
             assert_cycle(f, &switches.iter().map(|&s| (s.index(), out(s).0, 0)).collect::<Vec<_>>());
+        }
+        Witness::AdaptiveCreditLoop(_) | Witness::AdaptiveDeadEnd { .. } => {
+            unreachable!("these tables have one next hop")
         }
         Witness::CreditLoop(waits) => {
             let adapters_alone = !reference::without_dead_ends(t.waits_adapters.clone()).is_empty();
