@@ -88,7 +88,7 @@ impl LftFile {
 /// # Errors
 /// There are two: it is unclear which one holds.
 fn only(dir: &Path, names: &[&str]) -> Result<Option<PathBuf>, FormatError> {
-    let mut found = names.iter().filter(|name| dir.join(name).exists());
+    let mut found = names.iter().filter(|name| dir.join(name).symlink_metadata().is_ok());
     match (found.next(), found.next()) {
         (Some(one), Some(other)) => Err(FormatError::new(0, format!("there are both {one} and {other}"))
             .hint("remove the one that does not belong to the other tables")

@@ -130,7 +130,7 @@ pub struct Verdict {
     /// The multicast groups, if the tables have any.
     pub multicast: Option<McastVerdict>,
     /// What adaptive routing may do, if the tables have sets of next hops. What it finds also tells against
-    /// `deadlock_free` and `reachable`.
+    /// `deadlock_free`, `reachable` and `vls_legal`.
     pub adaptive: Option<SetsVerdict>,
     /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL,
     /// foreign packets, adaptive routing, multicast, detour.
@@ -234,7 +234,9 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
 
     let finder = Finder { fabric, routes, policy };
     let mut witnesses = Vec::new();
-    witnesses.extend(tally.unreachable.and_then(|lid| finder.unreachable(lid)));
+    let withheld = finder.withheld();
+    let is_withheld = withheld.is_some();
+    witnesses.extend(tally.unreachable.and_then(|lid| finder.unreachable(lid)).or(withheld));
     witnesses.extend(tally.looping.and_then(|lid| finder.looping(lid)));
     // A cycle caused by packets between adapters is the better witness.
     if let Some(cycle) = between_adapters.as_ref().or(cycles.example.as_ref()) {
@@ -260,12 +262,11 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
         sl,
     }));
     let adaptive = sets::judge(fabric, routes, policy);
-    if let Some(SetsVerdict { credit_loop, dead_end, .. }) = &adaptive {
-        witnesses.extend(dead_end.map(|(at, lid)| Witness::AdaptiveDeadEnd { at, lid }));
-        witnesses.extend((!credit_loop.is_empty()).then(|| Witness::AdaptiveCreditLoop(credit_loop.clone())));
-    }
-    let (no_adaptive_loop, no_dead_end) =
-        adaptive.as_ref().map_or((true, true), |v| (v.credit_loop.is_empty(), v.dead_end.is_none()));
+    let chosen = adaptive.clone().unwrap_or_default();
+    let (no_loop, arrives) = (chosen.credit_loop.is_empty(), chosen.dead_end.is_none());
+    witnesses.extend(chosen.dead_end.map(|(at, lid)| Witness::AdaptiveDeadEnd { at, lid }));
+    witnesses.extend((!no_loop).then_some(Witness::AdaptiveCreditLoop(chosen.credit_loop)));
+    witnesses.extend(chosen.illegal.map(|(channel, vl)| Witness::AdaptiveVl { channel, vl }));
     let (multicast, faults) = multicast::judge(&plan, &cycles, &finder, &destinations).unzip();
     witnesses.extend(faults.unwrap_or_default().into_iter().map(Witness::Multicast));
     witnesses.extend(tally.detour.and_then(|lid| {
@@ -275,11 +276,11 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
     }));
 
     Verdict {
-        deadlock_free: cycles.example.is_none() && no_adaptive_loop,
-        deadlock_free_adapters: between_adapters.is_none() && no_adaptive_loop,
-        reachable: tally.unreachable.is_none() && no_dead_end,
+        deadlock_free: cycles.example.is_none() && no_loop,
+        deadlock_free_adapters: between_adapters.is_none() && no_loop,
+        reachable: tally.unreachable.is_none() && arrives && !is_withheld,
         loop_free: tally.looping.is_none(),
-        vls_legal: illegal.is_none(),
+        vls_legal: illegal.is_none() && chosen.illegal.is_none(),
         contained: leak.is_none(),
         minimal: tally.detour.is_none(),
         pairs: tally.hops.pairs(),
@@ -604,7 +605,7 @@ fn merge(tables: &[&Sl2Vl], sizes: Sizes) -> (Vec<u16>, usize, bool) {
     });
     let mut distinct = chunks.reduce(HashSet::new, |a, b| &a | &b);
     // Of the rows of adapters, only the SLs that they do not send matter.
-    distinct.extend(tables.iter().map(|table| table.adapters().drops()));
+    distinct.extend(tables.iter().flat_map(|table| [table.adapters().drops(), table.some_drop()]));
     let mut alike = [u16::MAX; Sl::COUNT];
     let (mut highest, mut drops) = (0, false);
     for row in distinct {

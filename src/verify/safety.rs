@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::policy::Pairs;
+use super::witness::Finder;
 use super::{Destination, Plan, Sizes, SlPolicy, Verdict, destinations, sets};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::Routes;
@@ -68,7 +69,8 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
     let destinations = destinations(fabric);
     let under = |policy| {
         let adaptive = || sets::judge(fabric, routes, policy).is_none_or(|verdict| verdict.is_safe());
-        judge_growing(fabric, routes, policy, &destinations, sizes) && adaptive()
+        let withheld = || Finder { fabric, routes, policy }.withheld().is_some();
+        judge_growing(fabric, routes, policy, &destinations, sizes) && adaptive() && !withheld()
     };
     // Fewer packets are never less safe than more.
     let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
