@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 
@@ -64,6 +64,8 @@ pub(super) struct Plugin {
     pub(super) failures_of_arbitration: AtomicU32,
     /// The same, only for links between switches.
     pub(super) failures_of_links: AtomicU32,
+    /// What was said last of tables that are not in place.
+    pub(super) told_out_of_place: Mutex<String>,
     /// Requests sweeps because of these.
     pub(super) retry: Retry,
     /// Whether the next regular sweep should be a heavy one.
@@ -80,6 +82,8 @@ pub(super) struct Plugin {
     notes: Notes,
     /// The last remark about options without effect.
     ignored: Mutex<Option<String>>,
+    /// The last mistake in the configuration file.
+    mistake: Mutex<Option<String>>,
     /// Number of threads in the last run, if fewer than cores.
     few_threads: AtomicU32,
     /// Gaps of multicast groups for which a sweep was already requested.
@@ -176,6 +180,7 @@ impl Plugin {
             failures_of_tops: AtomicU32::new(0),
             failures_of_arbitration: AtomicU32::new(0),
             failures_of_links: AtomicU32::new(0),
+            told_out_of_place: Mutex::default(),
             retry: Retry::new(host),
             retry_later: AtomicBool::new(false),
             transit: Mutex::default(),
@@ -184,6 +189,7 @@ impl Plugin {
             discovered: Mutex::default(),
             notes: Notes::default(),
             ignored: Mutex::new(None),
+            mistake: Mutex::new(None),
             few_threads: AtomicU32::new(0),
             gaps: Mutex::new(HashSet::new()),
             drill,
@@ -209,9 +215,17 @@ impl Plugin {
     /// Says what is wrong with the configuration file as it is now. A standby would read it for the first time when it takes
     /// over.
     pub(super) fn check_settings(&self) {
-        if let Err(mistake) = locked(&self.configuration).parse() {
-            self.host.log(Message::ConfigFailed, &mistake);
+        let mistake = locked(&self.configuration).parse().err();
+        self.tell_mistake(mistake);
+    }
+
+    /// Reports a mistake in the configuration file, if that is news.
+    fn tell_mistake(&self, now: Option<String>) {
+        let mut told = locked(&self.mistake);
+        if let Some(text) = now.as_ref().filter(|text| told.as_ref() != Some(text)) {
+            self.host.log(Message::ConfigFailed, text);
         }
+        *told = now;
     }
 
     /// Puts the roles of OpenSM's own files before those of the settings. Returns what is wrong with the files.
@@ -282,9 +296,7 @@ impl Plugin {
         let asked = self.asked_for();
         *locked(&self.routed_for) = Some(asked.clone());
         let AskedFor { mut settings, mistake, misread, .. } = asked;
-        if let Some(mistake) = mistake {
-            self.host.log(Message::ConfigFailed, &mistake);
-        }
+        self.tell_mistake(mistake);
         if let Some(news) = locked(&self.configuration).news(&settings) {
             self.host.log(Message::Settings, &news);
         }
@@ -306,7 +318,7 @@ impl Plugin {
         for note in self.notes.news(left_out.into_iter().chain(held).chain(notes).chain(misread)) {
             self.host.log(Message::FabricNote, &note);
         }
-        let (routed, transition) = self.step(engine, &fabric, &settings)?;
+        let (routed, transition, planning) = self.step(engine, &fabric, &settings)?;
         let writing = Instant::now();
         let host = &self.host;
         if self.hop_counts(routed.routes.multicast.is_empty()) == HopCounts::Read {
@@ -327,6 +339,7 @@ impl Plugin {
             routed,
             started,
             reading,
+            planning,
             writing,
             transition,
             sweep_log,
@@ -334,26 +347,30 @@ impl Plugin {
         Ok(())
     }
 
-    /// The next step of the way that was begun, or the first one to new tables; and what the log says of it.
+    /// The next step of the way that was begun, or the first one to new tables; what the log says of it, and the time to plan
+    /// the way.
     fn step(
         &self,
         engine: &Registered,
         fabric: &Fabric,
         wanted: &Settings,
-    ) -> Result<(Routed, Option<String>), Failure> {
+    ) -> Result<(Routed, Option<String>, Duration), Failure> {
         let known = self.switches_have_ours() && !self.host.is_first_sweep();
         let before = self.in_force.load_full().filter(|_| known);
         let mut transit = locked(&self.transit);
         let last = before.as_deref().filter(|before| before.hold.is_none());
         if let Some((routed, news)) = last.and_then(|last| transit.next(fabric, wanted, &last.programmed)) {
-            return Ok((routed, self.tell(news)));
+            // Nothing is computed for a step on the way.
+            let routed = Routed { computing: Duration::ZERO, judging: Duration::ZERO, ..routed };
+            return Ok((routed, self.tell(news), Duration::ZERO));
         }
         let routed = self.route(engine, fabric, wanted, transit.baseline(wanted).as_deref())?;
         let transit = &mut *transit;
+        let planning = Instant::now();
         let (planned, _) = in_own_threads(|| transit.begin(fabric, wanted, routed, before.as_deref()))
             .map_err(|error| (Message::RouteFailed, error))?;
         let (routed, news) = planned;
-        Ok((routed, self.tell(news)))
+        Ok((routed, self.tell(news), planning.elapsed()))
     }
 
     /// Logs what is to be said, and returns it.

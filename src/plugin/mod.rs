@@ -72,5 +72,6 @@ mod snapshot;
 mod sweep_log;
 mod threads;
 mod transit;
+mod unknown;
 
 pub use loading::osm_event_plugin;

@@ -18,6 +18,8 @@ pub(super) struct Pending {
     pub(super) started: Instant,
     /// Time of the snapshot.
     pub(super) reading: Duration,
+    /// Time to plan the way from the tables before.
+    pub(super) planning: Duration,
     /// Time of the lid matrix and the forwarding tables.
     pub(super) writing: Duration,
     /// What the log says of the way to these tables.
@@ -28,11 +30,12 @@ pub(super) struct Pending {
 
 /// `12 switches, 48 adapters, 72 links: DF-D2 ..., 2 VLs, 1 SL, ...; 3.1 ms`.
 pub(super) fn summary(pending: &Pending) -> String {
-    let Pending { fabric, routed, started, reading, writing, .. } = pending;
+    let Pending { fabric, routed, started, reading, planning, writing, .. } = pending;
     let verdict = &routed.verdict;
     format!(
         "{fabric}: {}; {} of {} VLs, {} SLs, verified: every pair reachable, deadlock-free{}; safe if hosts use: {}; \
-         {:.3} s from snapshot to commit ({:.3} s reading, {:.3} s computing, {:.3} s verifying, {:.3} s writing)",
+         {:.3} s from snapshot to commit ({:.3} s reading, {:.3} s computing, {:.3} s verifying, \
+         {:.3} s planning the way, {:.3} s writing)",
         routed.routes.remarks.join("; "),
         verdict.vls_all,
         routed.limits.vls,
@@ -43,6 +46,7 @@ pub(super) fn summary(pending: &Pending) -> String {
         reading.as_secs_f64(),
         routed.computing.as_secs_f64(),
         routed.judging.as_secs_f64(),
+        planning.as_secs_f64(),
         writing.as_secs_f64(),
     )
 }

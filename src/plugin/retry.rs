@@ -78,6 +78,11 @@ impl Retry {
         true
     }
 
+    /// Whether a sweep will be requested.
+    pub(super) fn is_pending(&self) -> bool {
+        self.shared.lock().due.is_some()
+    }
+
     /// Cancels a pending request.
     pub(super) fn cancel(&self) {
         self.shared.lock().due = None;

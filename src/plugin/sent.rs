@@ -135,6 +135,11 @@ impl Plugin {
         if arbitration.lacking == 0 {
             self.failures_of_arbitration.store(0, Ordering::Relaxed);
         }
+        // The rows of adapters make no credit loop, so the way goes on without them.
+        let arrived = safe && short_tops.is_empty() && in_force.hold.is_none();
+        if arrived && locked(&self.transit).arrived() {
+            self.ask_for_sweep();
+        }
         if safe && at_adapters.different == 0 && short_tops.is_empty() {
             if arbitration.lacking > 0 {
                 let danger = "packets on such a VL wait, and those behind them";
@@ -146,9 +151,6 @@ impl Plugin {
                     forwarding.compared
                 );
                 self.host.log(Message::Programmed, &text);
-            }
-            if in_force.hold.is_none() && locked(&self.transit).arrived() {
-                self.ask_for_sweep();
             }
         } else if safe && at_adapters.different == 0 {
             let danger = "such a switch drops packets";
@@ -168,9 +170,14 @@ impl Plugin {
         }
     }
 
-    /// Requests another sweep; the delay grows with each sweep that did not help. `danger`: the consequence
-    /// until then.
+    /// Requests another sweep; the delay grows with each sweep of ours that did not help. One that somebody else asked for
+    /// counts for nothing while ours is still to come, and is logged only if it shows something else. `danger`: the
+    /// consequence until then.
     fn out_of_place(&self, what: &str, failures: &AtomicU32, danger: &str) {
+        let is_known = std::mem::replace(&mut *locked(&self.told_out_of_place), what.to_owned()) == what;
+        if failures.load(Ordering::Relaxed) > 0 && self.retry.is_pending() && is_known {
+            return;
+        }
         let count = failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if count > 1 {
             // The same tables from OpenSM's cache would not fit better.

@@ -33,7 +33,7 @@ impl SweepLog {
         if self.file.is_none() {
             return;
         }
-        let Pending { fabric, routed, started, reading, writing, .. } = pending;
+        let Pending { fabric, routed, started, reading, planning, writing, .. } = pending;
         let verdict = &routed.verdict;
         let load = channel_load(fabric, &routed.routes).map_or(0, |load| load.edge_forwarding_index);
         let value = json!({
@@ -52,6 +52,7 @@ impl SweepLog {
                 "reading": reading.as_secs_f64(),
                 "computing": routed.computing.as_secs_f64(),
                 "verifying": routed.judging.as_secs_f64(),
+                "planning": planning.as_secs_f64(),
                 "writing": writing.as_secs_f64(),
                 "all": started.elapsed().as_secs_f64(),
             },

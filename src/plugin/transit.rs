@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::guard::guarded;
 use super::hold::InForce;
 use super::message::Message;
+use super::unknown::unknown;
 use crate::engine::{Baseline, Lineage, Routed, Settings};
 use crate::fabric::Fabric;
 use crate::reconfigure::{Options, Planned, Strategy, plan};
@@ -36,7 +37,13 @@ pub(super) struct Transit {
     with_errors: u32,
     /// Whether the step is to be repeated because of the last one.
     repeats: bool,
+    /// Sweeps in a row that the step was sent again in, as the switches had not acknowledged everything.
+    unacknowledged: u32,
 }
+
+/// Sweeps that a step is sent again in before the way ends. A switch that takes no tables is left out before; nobody leaves out
+/// that of the subnet manager, or half of the fabric.
+const PATIENCE: u32 = 6;
 
 /// Sweeps with errors that repeat a step. Multicast tables go out after the others, and OpenSM does not keep whether they
 /// were acknowledged. It says only that something in the sweep failed, and a dead host brings that about as well: so the
@@ -70,6 +77,7 @@ impl Transit {
     /// The switches acknowledged all tables. Returns whether another step follows.
     pub(super) fn arrived(&mut self) -> bool {
         self.arrived = true;
+        self.unacknowledged = 0;
         self.way.as_ref().is_some_and(|way| !way.states.is_empty())
     }
 
@@ -80,7 +88,8 @@ impl Transit {
     }
 
     /// The next step on the way, if nothing has changed since it began: its tables, and what to say. The step
-    /// before is repeated where it has not arrived.
+    /// before is repeated where it has not arrived. Without an end the fabric would stay between old and new tables, with
+    /// hosts that do not reach each other: after [`PATIENCE`] sweeps the new tables go out.
     ///
     /// - `before`: the tables of the step before.
     pub(super) fn next(
@@ -94,9 +103,27 @@ impl Transit {
             self.way = None;
             return None;
         }
+        if !self.arrived {
+            self.unacknowledged += 1;
+        }
+        if self.unacknowledged > PATIENCE {
+            self.unacknowledged = 0;
+            let text = format!(
+                "a step was sent {PATIENCE} times more, and switches have not acknowledged all of it: the new tables go out \
+                 at once, and credit loops are possible until they are in place"
+            );
+            let target = self.way.take()?.target;
+            return Some((target, Some((Message::TransitionNotProven, text))));
+        }
         if !self.arrived || self.repeats {
+            let step = way.steps - way.states.len();
+            let again = || {
+                let of = way.steps;
+                (Message::Transition, format!("step {step} of {of} again: not all of it was acknowledged"))
+            };
+            let news = (!self.arrived && self.unacknowledged == 1).then(again);
             (self.arrived, self.repeats) = (false, false);
-            return Some((Routed { routes: before.routes.clone(), ..way.target.clone() }, None));
+            return Some((Routed { routes: before.routes.clone(), ..way.target.clone() }, news));
         }
         let state = way.states.pop_front()?;
         let (left, of) = (way.states.len(), way.steps);
@@ -133,16 +160,16 @@ impl Transit {
             return (routed, Some((Message::Transition, text.to_owned())));
         };
         let old = &before.programmed;
+        // Links that are held out are up: entries that are in force may still send over them.
+        let (were, are) = (old.fabric.with_held_links(), fabric.with_held_links());
+        let transition = Transition::between(&were, &old.routes, &are, &routed.routes);
+        if transition.old == transition.new && before.hold.is_none() {
+            return (routed, None);
+        }
         if !arrived || before.hold.is_some() {
             let text = "not every switch has acknowledged the tables from before, so nobody knows what is in force: the \
                         new ones go out at once, and credit loops are possible until they are in place";
             return (routed, Some((Message::TransitionNotProven, text.to_owned())));
-        }
-        // Links that are held out are up: entries that are in force may still send over them.
-        let (were, are) = (old.fabric.with_held_links(), fabric.with_held_links());
-        let transition = Transition::between(&were, &old.routes, &are, &routed.routes);
-        if transition.old == transition.new {
-            return (routed, None);
         }
         let size = are.num_switches() * are.lid_table_len();
         let fewer = were.channels().len() > are.channels().len();
@@ -162,7 +189,7 @@ impl Transit {
                 return (routed, Some((Message::TransitionNotProven, text)));
             }
         };
-        let news = in_words(&planned);
+        let news = in_words(&planned, unknown(&old.fabric, fabric));
         let steps = planned.states.len() - 1;
         let proven = planned.is_proven();
         let mut states: VecDeque<State> = planned.states.into_iter().skip(1).collect();
@@ -186,7 +213,9 @@ fn at(state: &State, target: &Routed, step: usize, of: usize) -> Routed {
 }
 
 /// `in 2 steps (live, then dead entries), each free of credit loops: 12 entries, 3 rows`.
-fn in_words(planned: &Planned) -> (Message, String) {
+///
+/// - `unknown`: what that does not cover.
+fn in_words(planned: &Planned, unknown: Option<String>) -> (Message, String) {
     let Planned { how, changed_entries, changed_rows, dropped_entries, .. } = planned;
     let steps = planned.states.len() - 1;
     let what = format!("{changed_entries} entries and {changed_rows} SL2VL rows change");
@@ -199,10 +228,13 @@ fn in_words(planned: &Planned) -> (Message, String) {
         0 => String::new(),
         n => format!("; {n} entries drop their packets for a step"),
     };
-    (
-        Message::Transition,
-        format!("{what} in {number} ({how}), free of credit loops whatever arrives first{dropped}"),
-    )
+    let text = format!("{what} in {number} ({how}), free of credit loops whatever arrives first{dropped}");
+    match unknown {
+        None => (Message::Transition, text),
+        Some(unknown) => {
+            (Message::TransitionNotProven, format!("{text}. That is not proven for packets over {unknown}"))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -274,6 +306,40 @@ mod tests {
         transit.arrived();
         transit.swept(true);
         assert!(transit.arrived && transit.way.is_none());
+    }
+
+    /// Else hosts that have no path in this step would never have one.
+    #[test]
+    fn a_step_that_nobody_acknowledges_is_not_repeated_for_ever() {
+        let fabric = Ring { switches: 5, cas: 1 }.build().unwrap();
+        let settings = Settings::default();
+        let target = route_after(&fabric, &settings, None).unwrap();
+        let before = in_force(&fabric, target.routes.clone());
+        let state = Transition::between(&fabric, &target.routes, &fabric, &target.routes).new;
+        let way = || {
+            let states = VecDeque::from(vec![state.clone(); 2]);
+            Way { fabric: fabric.clone(), settings: settings.clone(), target: target.clone(), states, steps: 3 }
+        };
+        let mut transit = Transit { way: Some(way()), ..Transit::default() };
+        let next = |transit: &mut Transit| transit.next(&fabric, &settings, &before.programmed).unwrap().1;
+        let said = next(&mut transit);
+        assert!(said.is_some_and(|(_, text)| text.starts_with("step 1 of 3 again")));
+        for _ in 1..PATIENCE {
+            assert!(next(&mut transit).is_none());
+        }
+        // What arrives late counts all the same, and the next step has as many sweeps again.
+        transit.arrived();
+        assert_eq!(next(&mut transit).map(|(_, text)| text).as_deref(), Some("step 2 of 3"));
+        for _ in 0..PATIENCE {
+            assert!(transit.way.is_some());
+            next(&mut transit);
+        }
+        let (message, text) = next(&mut transit).expect("the end of the way is said");
+        assert!(message == Message::TransitionNotProven && text.contains("at once"), "{text}");
+        assert!(transit.way.is_none());
+        // The same tables again are no news, though nobody has acknowledged them.
+        let (_, news) = transit.begin(&fabric, &settings, target.clone(), Some(&before));
+        assert!(news.is_none() && !transit.arrived);
     }
 
     /// Drains of switches and links of every family, and their ends.
