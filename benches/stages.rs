@@ -131,6 +131,7 @@ impl Case {
             path_sl: PathSl::Any(1),
             vlarb: VlArb::fair(2),
             multicast: Vec::new(),
+            port_sets: None,
             remarks: Vec::new(),
         })
     }

@@ -69,17 +69,28 @@ fn tables_of_any_subnet_manager_are_judged() {
     fs::write(at("found/ibdiagnet2.far"), far(&fabric, &routes.lft, false)).expect("it is written");
     let (code, said) = verify();
     assert!(code == Some(0) && said.contains("0 entries with more than one port"), "{said}");
-    assert!(said.contains("SAFE whatever is chosen"), "{said}");
+    assert!(said.contains("safe whatever is chosen yes"), "{said}");
 
     fs::write(at("found/ibdiagnet2.far"), far(&fabric, &routes.lft, true)).expect("it is written");
     let (code, said) = verify();
-    assert!(code == Some(1) && said.contains("a credit loop is possible"), "{said}");
+    assert!(code == Some(1) && said.contains("adaptive routing may close a credit loop"), "{said}");
+    assert!(said.contains("safe whatever is chosen no") && said.contains("NOT SAFE"), "{said}");
     let (code, said) = dfdn(folder.path(), "verify found/ibdiagnet2.lst found --json");
     let value: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     assert!(
-        code == Some(1) && value["deadlock_free"] == true && value["adaptive"]["deadlock_free"] == false,
+        code == Some(1) && value["deadlock_free"] == false && value["adaptive"]["deadlock_free"] == false,
         "{said}"
     );
+    assert!(value["safe"] == false && value["safe_with_sls"]["any"] == false, "{said}");
+    // All commands that judge say the same.
+    let (code, said) = dfdn(folder.path(), "report found/ibdiagnet2.lst found -o page.html --patterns 9");
+    assert!(code == Some(1), "{said}");
+    let page = fs::read_to_string(at("page.html")).expect("a page");
+    assert!(page.contains("NOT SAFE") && page.contains("adaptive routing may close a credit loop"), "{page}");
+    let (_, said) = dfdn(folder.path(), "compare found/ibdiagnet2.lst --tables found --engines dfdn --json");
+    let rows: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let row = rows["rows"].as_array().and_then(|rows| rows.iter().find(|row| row["adaptive"].is_object()));
+    assert!(row.is_some_and(|row| row["safe"] == false && row["deadlock_free"] == false), "{said}");
     assert!(value["adaptive"]["credit_loop"].as_array().is_some_and(|l| l.len() >= 2), "{said}");
 
     fs::write(at("found/ibdiagnet2.far"), "Switch leaf\n").expect("it is written");

@@ -13,7 +13,7 @@ use dfdn::fabric::{ChannelId, Fabric, Vl};
 use dfdn::formats;
 use dfdn::tables::{InForce, Routes, SenderSls, Transition};
 use dfdn::verify::mixture::Mixture;
-use dfdn::verify::{SetsVerdict, SlSafety, Verdict, sl_safety, verify, verify_sets};
+use dfdn::verify::{SlSafety, Verdict, sl_safety, verify};
 
 /// Judge the tables of any engine: every pair reachable, no loop, no credit loop
 ///
@@ -58,74 +58,16 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
             }
         }
     }
-    let adaptive = formats::load_port_sets(&args.tables, &fabric, &routes.lft)?.map(|(sets, warnings)| {
-        warnings.iter().for_each(|warning| log::warn!("ibdiagnet2.far: {warning}"));
-        Adaptive {
-            entries: sets.adaptive(),
-            verdict: verify_sets(&fabric, &sets, &routes.sl2vl, &routes.path_sl),
-        }
-    });
     drop(progress);
     if json {
         let mut value = verdict.to_json(&fabric);
         value["safe_with_sls"] = safety.to_json();
         value["remarks"] = routes.remarks.clone().into();
-        value["adaptive"] = adaptive.as_ref().map(|adaptive| adaptive.to_json(&fabric)).into();
         output::json(&value)?;
     } else {
-        output::stdout(|out| {
-            text(out, &fabric, &routes, &verdict, safety)?;
-            adaptive.as_ref().map_or(Ok(()), |adaptive| adaptive.text(out, &fabric))
-        })?;
+        output::stdout(|out| text(out, &fabric, &routes, &verdict, safety))?;
     }
-    let safe = verdict.is_safe() && adaptive.is_none_or(|adaptive| adaptive.verdict.is_safe());
-    Ok(if safe { Outcome::Fine } else { Outcome::Fails })
-}
-
-/// What adaptive routing may do.
-struct Adaptive {
-    /// Entries with more than one port.
-    entries: usize,
-    verdict: SetsVerdict,
-}
-
-impl Adaptive {
-    /// The loop, one buffer a line.
-    fn credit_loop(&self, fabric: &Fabric) -> Vec<String> {
-        let buffers = self.verdict.credit_loop.iter();
-        buffers.map(|(channel, vl)| format!("{} on VL {}", fabric.describe_channel(*channel), vl.0)).collect()
-    }
-
-    fn to_json(&self, fabric: &Fabric) -> Value {
-        let dead_end = self.verdict.dead_end.map(
-            |(switch, lid)| json!({ "switch": fabric.switch(switch).guid.to_string(), "lid": lid.get() }),
-        );
-        json!({
-            "entries": self.entries,
-            "deadlock_free": self.verdict.credit_loop.is_empty(),
-            "credit_loop": self.credit_loop(fabric),
-            "dead_end": dead_end,
-            "buffers": self.verdict.buffers,
-        })
-    }
-
-    fn text(&self, out: &mut dyn Write, fabric: &Fabric) -> io::Result<()> {
-        writeln!(out, "\nadaptive routing: {} entries with more than one port", self.entries)?;
-        if let Some((switch, lid)) = self.verdict.dead_end {
-            writeln!(
-                out,
-                "a packet to LID {lid} may arrive at {} and not go on",
-                fabric.describe_switch(switch)
-            )?;
-        }
-        let credit_loop = self.credit_loop(fabric);
-        if !credit_loop.is_empty() {
-            writeln!(out, "a credit loop is possible, each buffer waits for the next:")?;
-            credit_loop.iter().try_for_each(|buffer| writeln!(out, "  {buffer}"))?;
-        }
-        let safe = if self.verdict.is_safe() { "SAFE whatever is chosen" } else { "NOT SAFE" };
-        writeln!(out, "{safe}")
-    }
+    Ok(if verdict.is_safe() { Outcome::Fine } else { Outcome::Fails })
 }
 
 /// The virtual channels in use, `[switch GUID, port, VL]`, each before all that it waits for while any of the states
@@ -161,6 +103,14 @@ pub(super) fn text(
     )?;
     line(out, "safe if hosts use", safety.describe())?;
     line(out, "multicast", multicast(v))?;
+    if let Some(adaptive) = &v.adaptive {
+        let safe = yes(adaptive.is_safe());
+        line(
+            out,
+            "adaptive routing",
+            format!("{} entries with more than one port: safe whatever is chosen {safe}", adaptive.entries),
+        )?;
+    }
     line(out, "VLs within the links", yes(v.vls_legal))?;
     let detours = format!(
         "{:.3} % of the pairs longer, mean stretch {:.4}",

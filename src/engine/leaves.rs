@@ -161,6 +161,7 @@ impl<'a> Whole<'a> {
             path_sl: self.path_sl(&core.path_sl)?,
             vlarb: core.vlarb.clone(),
             multicast: core.multicast.iter().map(|group| self.group(group)).collect(),
+            port_sets: None,
             remarks: core.remarks.clone(),
         })
     }

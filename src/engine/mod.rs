@@ -557,6 +557,7 @@ fn route_over(
         path_sl: plan.path_sl,
         vlarb: VlArb::fair(plan.vls),
         multicast: plan.trees.map_or_else(Vec::new, |found| found.trees),
+        port_sets: None,
         remarks: plan.remarks,
     };
     let computing = start.elapsed();

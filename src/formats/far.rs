@@ -36,7 +36,7 @@ enum Part {
 
 /// Reads the sets of next hops of the switches of `fabric`. Switches and LIDs that are not in the file have the port of
 /// `lft`. Where a group has subgroups, and a switch several forwarding tables (pLFT), all their ports are taken
-/// together: whatever is chosen is among them.
+/// together, with the static port and that of `lft`: whatever is chosen is among them.
 ///
 /// # Errors
 /// A line that is not in this format, a port that the switch does not have, a group that is not defined.
@@ -91,18 +91,17 @@ pub fn read(
                         warnings.add(number, "LID not in the fabric");
                         continue;
                     }
-                    let mut ports = PortSet::default();
-                    if state.eq_ignore_ascii_case("static") {
-                        if port != "255" {
-                            ports.insert(port_of(fabric, switch, port).map_err(|why| bad(&why))?);
-                        }
-                    } else {
+                    let all = stated.entry((switch, lid)).or_default();
+                    // Packets that may not be routed adaptively take the static port.
+                    if port != "255" {
+                        all.insert(port_of(fabric, switch, port).map_err(|why| bad(&why))?);
+                    }
+                    if !state.eq_ignore_ascii_case("static") {
                         let group =
                             group.and_then(|group| group.parse().ok()).ok_or_else(|| bad("no group"))?;
-                        ports = *groups.get(&group).ok_or_else(|| bad("a group that is not defined"))?;
+                        let group = groups.get(&group).ok_or_else(|| bad("a group that is not defined"))?;
+                        group.iter().for_each(|port| all.insert(port));
                     }
-                    let all = stated.entry((switch, lid)).or_default();
-                    ports.iter().for_each(|port| all.insert(port));
                 }
             }
         }
@@ -110,7 +109,8 @@ pub fn read(
     if !found {
         return Err(FormatError::new(0, "it names no switch"));
     }
-    for ((switch, lid), ports) in stated {
+    for ((switch, lid), mut ports) in stated {
+        lft.get(switch, lid).into_iter().for_each(|port| ports.insert(port));
         sets.set(switch, lid, ports);
     }
     Ok((sets, warnings.0))

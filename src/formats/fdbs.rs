@@ -1,12 +1,12 @@
 //! `opensm.fdbs`: the forwarding tables with hop counts, as OpenSM dumps them and ibdmchk reads them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, BufRead, Write};
 
-use super::lfts_dump::Reader;
-use super::lines::{Lines, hex};
+use super::lfts_dump::{Reader, Switches};
+use super::lines::{Lines, guid, hex};
 use super::{FormatError, Warning};
-use crate::fabric::{Fabric, Lid, PortNum, SwitchId};
+use crate::fabric::{EndPortId, Fabric, Lid, PortNum, SwitchId};
 use crate::tables::Lft;
 
 /// Reads the tables of the switches of `fabric`, matched by GUID. Hop counts are ignored.
@@ -17,21 +17,74 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
     let mut tables = Reader::new(fabric);
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
-        if let Some((_, rest)) = line.split_once("Switch 0x") {
-            tables.begin(number, rest.split_whitespace().next().unwrap_or_default(), None)?;
-        } else if line.starts_with("0x") {
-            let mut fields = line.split(':').map(str::trim);
-            let lid = fields.next().and_then(hex);
-            let port = match fields.next() {
-                Some("UNREACHABLE") => Some(None),
-                field => field.and_then(|p| p.parse().ok()).map(Some),
-            };
-            tables.entry(number, &line, lid, port)?;
-        } else if !line.is_empty() && !line.starts_with("LID") && !line.starts_with('#') {
-            tables.warnings.add(number, "ignored text that is not an entry");
+        match what(&line) {
+            Line::Switch(guid) => tables.begin(number, guid, None)?,
+            Line::Entry(lid, port) => tables.entry(number, &line, lid, port)?,
+            Line::Other => tables.warnings.add(number, "ignored text that is not an entry"),
+            Line::Title => {}
         }
     }
     tables.finish()
+}
+
+/// What a line is.
+enum Line<'a> {
+    /// The GUID.
+    Switch(&'a str),
+    /// The LID and the port; `Some(None)` if it is unreachable.
+    Entry(Option<u64>, Option<Option<u64>>),
+    Title,
+    Other,
+}
+
+fn what(line: &str) -> Line<'_> {
+    if let Some((_, rest)) = line.split_once("Switch 0x") {
+        Line::Switch(rest.split_whitespace().next().unwrap_or_default())
+    } else if line.starts_with("0x") {
+        let mut fields = line.split(':').map(str::trim);
+        let lid = fields.next().and_then(hex);
+        let port = match fields.next() {
+            Some("UNREACHABLE") => Some(None),
+            field => field.and_then(|p| p.parse().ok()).map(Some),
+        };
+        Line::Entry(lid, port)
+    } else if line.is_empty() || line.starts_with("LID") || line.starts_with('#') {
+        Line::Title
+    } else {
+        Line::Other
+    }
+}
+
+/// LIDs that no end port of `fabric` has, each with the end port to which a switch delivers it.
+///
+/// # Errors
+/// Those of the input.
+pub(super) fn delivered(
+    input: impl BufRead,
+    fabric: &Fabric,
+) -> Result<BTreeMap<Lid, EndPortId>, FormatError> {
+    let switches = Switches::new(fabric);
+    let ids = (0..fabric.endports().len()).map(EndPortId::at);
+    let attached: HashMap<(SwitchId, PortNum), EndPortId> =
+        ids.filter_map(|id| Some((fabric.endport(id).attachment?, id))).collect();
+    let mut found = BTreeMap::new();
+    let mut switch = None;
+    let mut lines = Lines::new(input);
+    while let Some((_, line)) = lines.next()? {
+        match (what(&line), switch) {
+            (Line::Switch(word), _) => switch = guid(word).and_then(|guid| switches.find(guid, None)),
+            (Line::Entry(Some(lid), Some(Some(port))), Some(switch)) => {
+                let lid = u16::try_from(lid).ok().and_then(Lid::new);
+                let Some(lid) = lid.filter(|&lid| fabric.owner_of(lid).is_none()) else { continue };
+                let end = u8::try_from(port).ok().and_then(|port| attached.get(&(switch, PortNum(port))));
+                if let Some(&end) = end {
+                    found.insert(lid, end);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 /// Writes the tables as OpenSM does. Hops are those of a shortest path that starts with the entry's

@@ -105,7 +105,14 @@ impl<'a> Reader<'a> {
             return Err(FormatError::new(line, reason).hint(super::OTHER_FABRIC));
         }
         match u16::try_from(lid).ok().and_then(Lid::new).filter(|&l| self.fabric.owner_of(l).is_some()) {
-            Some(lid) => self.lft.set(switch, lid, PortNum(port as u8)),
+            Some(lid) => {
+                let port = PortNum(port as u8);
+                if let Some(other) = self.lft.get(switch, lid).filter(|&other| other != port) {
+                    let reason = format!("LID {lid} of this switch was already stated, with port {other}");
+                    return Err(FormatError::new(line, reason));
+                }
+                self.lft.set(switch, lid, port);
+            }
             None => self.warnings.add(line, "entry for a LID not in the fabric"),
         }
         Ok(())
@@ -142,8 +149,9 @@ impl<'a> Switches<'a> {
         for s in fabric.switch_ids() {
             let node = fabric.switch(s);
             by_guid.insert(node.guid, s);
-            // A name that two switches share identifies neither.
-            by_name.entry(node.description.as_str()).and_modify(|e| *e = None).or_insert(Some(s));
+            // A name that two switches share identifies neither, and a switch with a GUID of its own is known by that.
+            let named = Some(s).filter(|_| !node.guid_stated);
+            by_name.entry(node.description.as_str()).and_modify(|e| *e = None).or_insert(named);
         }
         Self { by_guid, by_name }
     }

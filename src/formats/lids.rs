@@ -1,19 +1,24 @@
 //! The LIDs in OpenSM's dumps: a fabric in short form has none, an opensm-subnet.lst has no LMC,
 //! and a fabric saved on another day may have different ones.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 use std::path::Path;
 
 use super::lines::{Lines, guid, hex};
-use super::{FormatError, compact, open, subnet_lst};
-use crate::fabric::{EndPort, Fabric, FabricBuilder, Guid, Lid, Lmc, Note};
+use super::{FormatError, LftFile, compact, fdbs, open, subnet_lst};
+use crate::fabric::{EndPort, EndPortId, Fabric, FabricBuilder, Guid, Lid, Lmc, Note};
 use crate::tables::Lft;
 
-/// What a dump states about one end port.
+/// Consecutive LIDs of an end port.
+type Range = (Lid, Lmc);
+
+/// What dumps state about one end port.
 struct Stated {
     first: Lid,
     last: Lid,
+    /// If it is stated.
+    lmc: Option<Lmc>,
 }
 
 /// The LIDs of end ports by port GUID, and port GUIDs by node description if that is unique.
@@ -21,99 +26,236 @@ struct Stated {
 struct Statements {
     by_guid: HashMap<Guid, Stated>,
     by_name: HashMap<String, Option<Guid>>,
+    owner: HashMap<Lid, Guid>,
+    /// The largest LMC that tables show; unknown if they do not state owners of LIDs.
+    largest: Option<Lmc>,
 }
 
 impl Statements {
     fn add(&mut self, port: Guid, lid: Lid, name: &str) {
-        let stated = self.by_guid.entry(port).or_insert(Stated { first: lid, last: lid });
+        let stated = self.by_guid.entry(port).or_insert(Stated { first: lid, last: lid, lmc: None });
         stated.first = stated.first.min(lid);
         stated.last = stated.last.max(lid);
+        self.owner.entry(lid).or_insert(port);
         let same = self.by_name.entry(name.to_owned()).or_insert(Some(port));
         if *same != Some(port) {
             *same = None;
         }
     }
 
-    fn find(&self, fabric: &Fabric, end: &EndPort) -> Option<&Stated> {
+    fn add_range(&mut self, port: Guid, (lid, lmc): Range, name: &str) {
+        self.add(port, lid, name);
+        self.add(port, last((lid, lmc)), name);
+        self.by_guid.entry(port).and_modify(|stated| stated.lmc = Some(lmc));
+    }
+
+    fn find(&self, fabric: &Fabric, end: &EndPort) -> Option<(Guid, &Stated)> {
         let node = fabric.node(end.node);
-        let named = || {
-            let by_name = self.by_name.get(&node.description).copied().flatten();
-            by_name.filter(|_| !node.guid_stated).and_then(|guid| self.by_guid.get(&guid))
+        let by_name = || self.by_name.get(&node.description).copied().flatten();
+        let named = || by_name().filter(|_| !node.guid_stated);
+        let stated = |guid| self.by_guid.get(&guid).map(|stated| (guid, stated));
+        stated(end.guid).or_else(|| stated(named()?))
+    }
+
+    /// The LIDs of an end port: those that the fabric states where these cover all that dumps state, else as few as do. A
+    /// table may lack some of them: these are its fault. Those of the fabric also serve where no dump states any, if nobody
+    /// else has them.
+    fn range(&self, fabric: &Fabric, end: &EndPort) -> Option<Range> {
+        let own = (end.lid, end.lmc);
+        let lmc = self.largest.map_or(end.lmc, |largest| largest.min(end.lmc));
+        let Some((guid, stated)) = self.find(fabric, end) else {
+            return [(end.lid, lmc), own].into_iter().find(|&range| self.is_free(range, None));
         };
-        self.by_guid.get(&end.guid).or_else(named)
+        if let Some(lmc) = stated.lmc {
+            return Some((stated.first, lmc));
+        }
+        let fewest = smallest_block(stated.first, stated.last);
+        let serves = |&(first, lmc): &Range| {
+            first <= stated.first
+                && last((first, lmc)) >= stated.last
+                && self.is_free((first, lmc), Some(guid))
+        };
+        let ranges = [Some((end.lid, lmc)), Some(own), aligned((stated.first, lmc)), fewest];
+        let lids = (stated.last.get() - stated.first.get() + 1).next_power_of_two();
+        let as_stated = || (stated.first, Lmc::new(lids.trailing_zeros() as u8).unwrap_or_default());
+        Some(ranges.into_iter().flatten().find(serves).unwrap_or_else(as_stated))
+    }
+
+    /// Whether no other end port has one of these LIDs.
+    fn is_free(&self, range: Range, owner: Option<Guid>) -> bool {
+        let mut lids = (range.0.get()..=last(range).get()).filter_map(Lid::new);
+        lids.all(|lid| self.owner.get(&lid).is_none_or(|&other| Some(other) == owner))
     }
 }
 
-/// The fabric with the LIDs that the dumps in a folder state, and a remark if that changed any. End
+/// The last LID of a range.
+fn last((lid, lmc): Range) -> Lid {
+    Lid::new(lid.get().saturating_add(lmc.lids() - 1)).unwrap_or(lid)
+}
+
+/// A range whose first LID may have the LMC: a multiple of the number of LIDs.
+fn aligned((lid, lmc): Range) -> Option<Range> {
+    lid.get().is_multiple_of(lmc.lids()).then_some((lid, lmc))
+}
+
+/// The smallest range with two LIDs that some LMC allows.
+fn smallest_block(first: Lid, last: Lid) -> Option<Range> {
+    let bits = u16::BITS - (first.get() ^ last.get()).leading_zeros();
+    let lmc = Lmc::new(u8::try_from(bits).ok()?)?;
+    Some((Lid::new(first.get() & !(lmc.lids() - 1))?, lmc))
+}
+
+/// The fabric with the LIDs that the dumps in a folder state, and remarks on what that changed. End
 /// ports are matched by port GUID, or by description if the fabric's source states no GUIDs. The
-/// lines of one switch in `opensm-lfts.dump` give all LIDs with their LMC ranges;
-/// `opensm-subnet.lst` adds those that this switch cannot reach.
+/// lines of all switches in `opensm-lfts.dump` give the LIDs with their LMC ranges;
+/// `opensm-subnet.lst` adds those that no switch can reach. `opensm.fdbs` names no owners, but the
+/// switch of an adapter [delivers](with_delivered) its LIDs.
 ///
 /// # Errors
 /// A subnet list that its reader refuses, LIDs that contradict each other.
-pub(super) fn adopt(dir: &Path, fabric: Fabric) -> Result<(Fabric, Option<String>), FormatError> {
+pub(super) fn adopt(
+    dir: &Path,
+    lfts: &LftFile,
+    fabric: Fabric,
+) -> Result<(Fabric, Vec<String>), FormatError> {
     let mut stated = Statements::default();
-    let lfts = dir.join("opensm-lfts.dump");
-    let packed = dir.join("lfts.dfdn");
-    if lfts.exists() {
-        first_switch(open(&lfts)?, &mut stated).map_err(|e| e.in_file(&lfts))?;
-    } else if packed.exists() {
-        for end in compact::lids(open(&packed)?).map_err(|e| e.in_file(&packed))? {
-            stated.add(end.guid, end.lid, &end.name);
-            let last = end.lid.get().saturating_add(end.lmc.lids() - 1);
-            stated.add(end.guid, Lid::new(last).unwrap_or(end.lid), &end.name);
+    let in_file = |e: FormatError| e.in_file(lfts.path());
+    match lfts {
+        LftFile::Text(path) => {
+            owners(open(path)?, &mut stated).map_err(in_file)?;
+            let blocks = stated.by_guid.values().filter_map(|s| smallest_block(s.first, s.last));
+            stated.largest = blocks.map(|(_, lmc)| lmc).max();
         }
+        LftFile::Compact(path) => {
+            for end in compact::lids(open(path)?).map_err(in_file)? {
+                stated.add_range(end.guid, (end.lid, end.lmc), &end.name);
+            }
+        }
+        LftFile::WithHops(_) => {}
     }
     let list = dir.join("opensm-subnet.lst");
     // OpenSM's list shows links, and a lone switch has none.
     if std::fs::metadata(&list).is_ok_and(|list| list.len() > 0) {
         let (other, _) = subnet_lst::read(open(&list)?).map_err(|e| e.in_file(&list))?;
-        for end in other.endports().iter().filter(|e| other.node(e.node).ports[e.port.index()].lid.is_some())
-        {
-            if !stated.by_guid.contains_key(&end.guid) {
+        for end in other.endports() {
+            let is_new = match stated.by_guid.get(&end.guid) {
+                // Tables may lack the first LID.
+                Some(seen) => {
+                    let block = smallest_block(end.lid, seen.last);
+                    end.lid < seen.first
+                        && block
+                            .is_some_and(|block| block.0 == end.lid && stated.is_free(block, Some(end.guid)))
+                }
+                None => true,
+            };
+            if is_new && stated.owner.get(&end.lid).is_none_or(|&owner| owner == end.guid) {
                 stated.add(end.guid, end.lid, &other.node(end.node).description);
             }
         }
     }
-    if stated.by_guid.is_empty() {
-        return Ok((fabric, None));
+    let mut remarks = Vec::new();
+    let mut fabric = match stated.by_guid.is_empty() {
+        true => fabric,
+        false => with_stated(&stated, fabric, &mut remarks).map_err(|e| e.in_file(dir))?,
+    };
+    if let LftFile::WithHops(path) = lfts {
+        let delivered = fdbs::delivered(open(path)?, &fabric).map_err(in_file)?;
+        fabric = with_delivered(&delivered, fabric, &mut remarks).map_err(in_file)?;
     }
+    remarks.extend(misaligned(&fabric));
+    Ok((fabric, remarks))
+}
 
+fn with_stated(
+    stated: &Statements,
+    fabric: Fabric,
+    remarks: &mut Vec<String>,
+) -> Result<Fabric, FormatError> {
     let mut builder = FabricBuilder::from_fabric(&fabric);
     builder.forget_lids();
     let mut changed = 0;
     let mut first = None;
     for end in fabric.endports() {
-        let (lid, lmc) = match stated.find(&fabric, end) {
-            Some(s) => {
-                let lids = (s.last.get() - s.first.get() + 1).next_power_of_two();
-                (Some(s.first), Lmc::new(lids.trailing_zeros() as u8).unwrap_or_default())
-            }
-            None => (None, Lmc::default()),
-        };
-        if (lid, lmc) != (Some(end.lid), end.lmc) {
+        let range = stated.range(&fabric, end);
+        if range != Some((end.lid, end.lmc)) {
             changed += 1;
-            if let (None, Some(lid)) = (&first, lid) {
+            if let (None, Some(range)) = (&first, range) {
                 first = Some(format!(
-                    "{}, LID {} in the file and {lid} in the tables",
+                    "{}, {} in the file and {} in the tables",
                     describe(&fabric, end),
-                    end.lid
+                    words((end.lid, end.lmc)),
+                    words(range).trim_start_matches("LID ")
                 ));
             }
         }
         let port = &mut builder.node_mut(end.node).ports[end.port.index()];
-        (port.lid, port.lmc) = (lid, lmc);
+        (port.lid, port.lmc) = (range.map(|(lid, _)| lid), range.map_or(Lmc::default(), |(_, lmc)| lmc));
     }
     if changed == 0 {
-        return Ok((fabric, None));
+        return Ok(fabric);
     }
     let made_up = fabric.notes().iter().any(|note| matches!(note, Note::LidsAssigned { .. }));
-    let fabric = builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e).in_file(dir))?;
     let mut remark = format!("LIDs of {changed} end ports taken from the tables");
     if let Some(first) = first.filter(|_| !made_up) {
         remark = format!("{remark}; the fabric's file has different ones, first: {first}");
     }
-    Ok((fabric, Some(remark)))
+    remarks.push(remark);
+    builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e))
+}
+
+/// The fabric with larger LMCs for end ports whose switch sends LIDs to them that nobody has: the LIDs that follow their own
+/// are theirs.
+///
+/// - `delivered`: as [`fdbs::delivered`] finds them.
+fn with_delivered(
+    delivered: &BTreeMap<Lid, EndPortId>,
+    fabric: Fabric,
+    remarks: &mut Vec<String>,
+) -> Result<Fabric, FormatError> {
+    let mut ranges: BTreeMap<EndPortId, Range> = BTreeMap::new();
+    for (&lid, &id) in delivered {
+        let end = fabric.endport(id);
+        let is_free = |range: &Range| {
+            let mut lids = (range.0.get()..=last(*range).get()).filter_map(Lid::new);
+            range.0 == end.lid && lids.all(|lid| fabric.owner_of(lid).is_none_or(|owner| owner == id))
+        };
+        if let Some(range) = smallest_block(end.lid, lid).filter(is_free) {
+            ranges.insert(id, range);
+        }
+    }
+    let Some((&id, &range)) = ranges.first_key_value() else { return Ok(fabric) };
+    let mut builder = FabricBuilder::from_fabric(&fabric);
+    for (&id, &(_, lmc)) in &ranges {
+        let end = fabric.endport(id);
+        builder.node_mut(end.node).ports[end.port.index()].lmc = lmc;
+    }
+    remarks.push(format!(
+        "more LIDs than the fabric states for {} end ports, as their switches deliver them there; first: {} has {}",
+        ranges.len(),
+        describe(&fabric, fabric.endport(id)),
+        words(range)
+    ));
+    builder.finish(Lmc::default()).map_err(|e| FormatError::fabric(0, &e))
+}
+
+/// A remark if a first LID is not a multiple of the number of LIDs: hosts and switches take an end port to have others then.
+fn misaligned(fabric: &Fabric) -> Option<String> {
+    let mut odd = fabric.endports().iter().filter(|end| aligned((end.lid, end.lmc)).is_none());
+    let first = odd.next()?;
+    Some(format!(
+        "{} end ports have a first LID that their LMC does not allow, first: {} with {}",
+        odd.count() + 1,
+        describe(fabric, first),
+        words((first.lid, first.lmc))
+    ))
+}
+
+/// `LID 3`, `LIDs 4 to 7`.
+fn words(range: Range) -> String {
+    match range.1.lids() {
+        1 => format!("LID {}", range.0),
+        _ => format!("LIDs {} to {}", range.0, last(range)),
+    }
 }
 
 /// `port 1 of 'H1'`.
@@ -151,18 +293,16 @@ pub(super) fn doubtful(fabric: &Fabric, lft: &Lft) -> Option<String> {
     })
 }
 
-/// Collects the owners of LIDs from the entries of the first switch: `0x0004 005 # Switch portguid
-/// 0x0002c90200000001: 'leaf-1'`.
-fn first_switch(input: impl BufRead, stated: &mut Statements) -> Result<(), FormatError> {
+/// Collects the owners of LIDs from all entries: `0x0004 005 # Switch portguid 0x0002c90200000001: 'leaf-1'`. No
+/// switch need reach them all.
+fn owners(input: impl BufRead, stated: &mut Statements) -> Result<(), FormatError> {
     let mut lines = Lines::new(input);
-    let mut headers = 0;
     while let Some((_, line)) = lines.next()? {
-        headers += usize::from(line.starts_with("Unicast lids"));
-        if headers > 1 {
-            break;
-        }
         let lid = line.split_whitespace().next().filter(|w| w.starts_with("0x")).and_then(hex);
         let Some(lid) = lid.and_then(|lid| u16::try_from(lid).ok()).and_then(Lid::new) else { continue };
+        if stated.owner.contains_key(&lid) {
+            continue;
+        }
         let Some((_, owner)) = line.split_once(" portguid ") else { continue };
         let Some((word, name)) = owner.split_once(": '") else { continue };
         if let Some(port) = guid(word) {

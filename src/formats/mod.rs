@@ -35,9 +35,10 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, FabricError, Guid};
+use tables_dir::LftFile;
 pub use tables_dir::{
-    Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions, load_port_sets, load_tables, plan_tables,
-    write_file, write_tables,
+    Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions, load_tables, plan_tables, write_file,
+    write_tables,
 };
 
 /// Why a text was refused.

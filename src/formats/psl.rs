@@ -1,7 +1,7 @@
 //! Path SLs in ibdmchk's format: `0xSOURCE_NODE_GUID destination_lid sl`.
 //!
-//! The source is a node, so a line holds for all its ports. If the ports of one node differ, a line
-//! is written for each SL; when read back, contradicting lines leave the pair unknown, so that
+//! The source is a node, so a line holds for all its ports. If the ports of one node differ, each has lines of its own
+//! after our comment `# dfdn port 0xPORT_GUID`. Lines that contradict each other leave the pair unknown, so that
 //! every SL is checked on it.
 //!
 //! With several classes of service the file has the SLs of class 0. Its first line is our comment
@@ -18,6 +18,9 @@ use crate::tables::{ClassSl, Classes, PathSl};
 /// Precedes the number of classes of service.
 const HEAD: &str = "# dfdn classes ";
 
+/// Precedes the port of the lines that follow.
+const PORT: &str = "# dfdn port ";
+
 /// Reads the SLs; pairs that are not stated are [`PathSl::UNKNOWN`].
 ///
 /// # Errors
@@ -30,6 +33,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
     let stride = fabric.lid_table_len();
     let mut table = vec![PathSl::UNKNOWN; fabric.endports().len() * stride];
     let mut classes: Option<u8> = None;
+    let mut stated_port: Option<Guid> = None;
     let mut contradicted = std::collections::HashSet::new();
     let mut warnings = Warnings::default();
     let mut lines = Lines::new(input);
@@ -43,6 +47,11 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
                     "the number of classes must be stated once, before all pairs".to_owned(),
                 ));
             }
+            continue;
+        }
+        if let Some(word) = line.strip_prefix(PORT) {
+            let bad = || FormatError::new(number, format!("{} is not a port GUID", quote(word.trim())));
+            stated_port = Some(guid(word.trim()).ok_or_else(bad)?);
             continue;
         }
         if line.is_empty() || line.starts_with('#') {
@@ -73,7 +82,11 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(PathSl, Vec<Warning
             warnings.add(number, "destination LID not in the fabric");
             continue;
         };
-        for port in &ports[node.index()] {
+        let ports = &ports[node.index()];
+        let is_stated = |port: &&EndPortId| Some(fabric.endport(**port).guid) == stated_port;
+        // A comment holds for the lines of its own node.
+        let only = ports.iter().find(is_stated).map(std::slice::from_ref);
+        for port in only.unwrap_or(ports) {
             let entry = &mut table[port.index() * stride + lid.index()];
             if *entry == PathSl::UNKNOWN && !contradicted.contains(&(*port, lid)) {
                 *entry = sl;
@@ -135,20 +148,29 @@ pub fn write(
     if classes > 1 {
         writeln!(out, "{HEAD}{classes}")?;
     }
+    let lid = |raw: usize| Lid::new(raw as u16).filter(|&lid| fabric.owner_of(lid).is_some());
     let tails: Vec<String> = (0..fabric.lid_table_len()).map(|lid| format!(" {lid} ")).collect();
     for (node, ports) in fabric.nodes().iter().zip(ports_of_nodes(fabric)) {
         let source = node.guid.to_string();
-        for (raw, tail) in tails.iter().enumerate() {
-            let Some(lid) = Lid::new(raw as u16).filter(|&l| fabric.owner_of(l).is_some()) else { continue };
-            let mut written = 0_u16;
-            for sl in ports.iter().filter_map(|&port| assigned(port, lid)) {
-                if written & 1 << sl.0 != 0 {
-                    continue;
+        let lids = || tails.iter().enumerate().filter_map(|(raw, tail)| Some((lid(raw)?, tail)));
+        // No port sends to itself.
+        let to = |port: EndPortId, lid| assigned(port, lid).filter(|_| fabric.owner_of(lid) != Some(port));
+        let differ = |port: EndPortId| {
+            let is_own = |lid| fabric.owner_of(lid).is_some_and(|owner| owner == port || owner == ports[0]);
+            lids().any(|(lid, _)| !is_own(lid) && to(port, lid) != to(ports[0], lid))
+        };
+        let differ = ports.iter().skip(1).any(|&port| differ(port));
+        for part in ports.chunks(if differ { 1 } else { ports.len().max(1) }) {
+            if differ {
+                writeln!(out, "{PORT}{}", fabric.endport(part[0]).guid)?;
+            }
+            for (lid, tail) in lids() {
+                let of_part = part.iter().find_map(|&port| to(port, lid));
+                if let Some(sl) = of_part.or_else(|| assigned(part[0], lid)) {
+                    out.write_all(source.as_bytes())?;
+                    out.write_all(tail.as_bytes())?;
+                    writeln!(out, "{}", sl.0)?;
                 }
-                written |= 1 << sl.0;
-                out.write_all(source.as_bytes())?;
-                out.write_all(tail.as_bytes())?;
-                writeln!(out, "{}", sl.0)?;
             }
         }
     }

@@ -29,6 +29,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
     let mut table = Sl2Vl::new(fabric);
     let mut warnings = Warnings::default();
     let mut current = None;
+    let mut seen = Seen::new(&table);
     let mut adapters = AdapterRows::default();
     let mut sections = 0;
     let mut lines = Lines::new(input);
@@ -60,7 +61,8 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
                     format!("no ports {in_port} and {out_port} on a switch with {} ports", slots - 1);
                 return Err(FormatError::new(number, reason));
             }
-            table.set(switch, PortNum(in_port as u8), PortNum(out_port as u8), row);
+            let ports = (PortNum(in_port as u8), PortNum(out_port as u8));
+            seen.set(&mut table, switch, ports, row).map_err(|why| FormatError::new(number, why))?;
         } else if let Some(rest) = line.strip_prefix("Switch ") {
             sections += 1;
             let (word, rest) = rest.split_once(',').unwrap_or((rest, ""));
@@ -85,9 +87,62 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
     if sections == 0 {
         return Err(FormatError::new(0, "no node in the file"));
     }
+    let unsent = adapters.unsent;
     table.set_adapters(adapters.of_all(fabric.adapters().count()));
+    table.set_withheld(unsent);
+    seen.fill(fabric, &mut table, &mut warnings);
     Ok((table, warnings.0))
 }
+
+/// Which rows of switches a file has, by [`Sl2Vl::index`].
+pub(super) struct Seen(Vec<bool>);
+
+impl Seen {
+    pub(super) fn new(table: &Sl2Vl) -> Self {
+        Self(vec![false; table.rows().len()])
+    }
+
+    /// Puts a row into the table.
+    ///
+    /// # Errors
+    /// Another row of the same ports.
+    pub(super) fn set(
+        &mut self,
+        table: &mut Sl2Vl,
+        switch: SwitchId,
+        (in_port, out_port): (PortNum, PortNum),
+        row: SlVlRow,
+    ) -> Result<(), String> {
+        let known = std::mem::replace(&mut self.0[table.index(switch, in_port, out_port)], true);
+        if known && table.row(switch, in_port, out_port) != row {
+            return Err(format!(
+                "another row from port {in_port} to port {out_port} of this switch came before"
+            ));
+        }
+        table.set(switch, in_port, out_port, row);
+        Ok(())
+    }
+
+    /// What a file leaves out is unknown: packets from one port with a link to another are taken to be dropped there, so that
+    /// nothing is called safe for want of rows.
+    pub(super) fn fill(&self, fabric: &Fabric, table: &mut Sl2Vl, warnings: &mut Warnings) {
+        for s in fabric.switch_ids() {
+            for out_port in linked_ports(fabric, s) {
+                for in_port in linked_ports(fabric, s).chain([0]).filter(|&port| port != out_port) {
+                    let (in_port, out_port) = (PortNum(in_port), PortNum(out_port));
+                    if !self.0[table.index(s, in_port, out_port)] {
+                        warnings.add(0, MISSING);
+                        table.set(s, in_port, out_port, SlVlRow::uniform(Vl(Vl::MAX_DATA)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is said of a row that a file leaves out.
+pub(super) const MISSING: &str =
+    "no row for two ports of a switch: all packets are taken to be dropped there";
 
 /// Whose rows follow.
 #[derive(Clone, Copy)]
@@ -107,6 +162,8 @@ struct AdapterRows {
     known: usize,
     /// By SL and VL: the rows.
     counts: [[usize; 16]; Sl::COUNT],
+    /// SLs that an adapter of the fabric does not send, bit `n` = SL `n`.
+    unsent: u16,
 }
 
 impl AdapterRows {
@@ -117,6 +174,8 @@ impl AdapterRows {
     fn add(&mut self, row: SlVlRow, known: bool) {
         self.first.get_or_insert(row);
         self.known += usize::from(known);
+        let drops = (0..).zip(row.vls()).filter(|(_, vl)| known && vl.0 == Vl::MAX_DATA);
+        self.unsent |= drops.fold(0, |sls, (sl, _)| sls | 1_u16 << sl);
         row.vls().iter().zip(&mut self.counts).for_each(|(vl, count)| count[usize::from(vl.0)] += 1);
     }
 

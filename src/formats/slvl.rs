@@ -5,18 +5,20 @@ use std::io::{self, BufRead, Write};
 
 use super::lfts_dump::Switches;
 use super::lines::{Lines, guid, hex, quote};
-use super::sl2vl_dump::{Texts, linked_ports, rows};
+use super::sl2vl_dump::{Seen, Texts, linked_ports, rows};
 use super::{FormatError, Warning, Warnings};
 use crate::fabric::{Fabric, Guid, PortNum};
 use crate::tables::{Sl2Vl, SlVlRow};
 
-/// Reads the mappings of the switches of `fabric`. What is not listed maps to VL 0.
+/// Reads the mappings of the switches of `fabric`. Where a row between two ports with links is not listed, packets are taken
+/// to be dropped.
 ///
 /// # Errors
 /// A line that is not in this format, a port that the switch does not have.
 pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>), FormatError> {
     let switches = Switches::new(fabric);
     let mut table = Sl2Vl::new(fabric);
+    let mut seen = Seen::new(&table);
     let mut warnings = Warnings::default();
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
@@ -33,8 +35,10 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
             let reason = format!("this switch has no port {}", in_port.max(out_port));
             return Err(FormatError::new(number, reason));
         }
-        table.set(switch, PortNum(in_port), PortNum(out_port), row);
+        let ports = (PortNum(in_port), PortNum(out_port));
+        seen.set(&mut table, switch, ports, row).map_err(|why| FormatError::new(number, why))?;
     }
+    seen.fill(fabric, &mut table, &mut warnings);
     Ok((table, warnings.0))
 }
 

@@ -13,7 +13,7 @@ use super::{
     subnet_lst,
 };
 use crate::fabric::{Fabric, Sl};
-use crate::tables::{Lft, PathSl, PortSets, Routes, Sl2Vl, VlArb};
+use crate::tables::{PathSl, Routes, Sl2Vl, VlArb};
 
 /// A text larger than this many bytes is written only on request.
 pub const LARGE_FILE: u64 = 500_000_000;
@@ -43,23 +43,57 @@ const LFTS: Forms = Forms { text: "opensm-lfts.dump", compact: "lfts.dfdn" };
 const SL2VL: Forms = Forms { text: "opensm-sl2vl.dump", compact: "sl2vl.dfdn" };
 const PSL: Forms = Forms { text: "psl", compact: "psl.dfdn" };
 
-impl Forms {
-    /// The file of the table in a folder, and whether it is the compact one.
-    ///
+const WITH_HOPS: &str = "opensm.fdbs";
+/// What ibdiagnet 2 writes.
+const IBDIAGNET_FDBS: &str = "ibdiagnet2.fdbs";
+const FAR: &str = "ibdiagnet2.far";
+
+/// The file with the forwarding tables of a folder.
+pub(super) enum LftFile {
+    /// `opensm-lfts.dump`, which states the owners of LIDs.
+    Text(PathBuf),
+    /// `lfts.dfdn`, which states them with their LMC.
+    Compact(PathBuf),
+    /// `opensm.fdbs` or `ibdiagnet2.fdbs`, which do not state them.
+    WithHops(PathBuf),
+}
+
+impl LftFile {
     /// # Errors
-    /// Both exist: it is unclear which one holds.
-    fn find(&self, dir: &Path) -> Result<Option<(PathBuf, bool)>, FormatError> {
-        let [text, compact] = [self.text, self.compact].map(|name| dir.join(name));
-        match (text.exists(), compact.exists()) {
-            (true, true) => {
-                Err(FormatError::new(0, format!("there are both {} and {}", self.text, self.compact))
-                    .hint("remove the one that does not belong to the other tables")
+    /// There is none, or it is unclear which one holds.
+    fn find(dir: &Path) -> Result<Self, FormatError> {
+        let with_hops = only(dir, &[WITH_HOPS, IBDIAGNET_FDBS])?;
+        match (only(dir, &[LFTS.text, LFTS.compact, IBDIAGNET_FDBS])?, with_hops) {
+            (Some(path), _) if path.ends_with(LFTS.text) => Ok(Self::Text(path)),
+            (Some(path), _) if path.ends_with(LFTS.compact) => Ok(Self::Compact(path)),
+            (_, Some(path)) => Ok(Self::WithHops(path)),
+            (_, None) => {
+                let reason = "no opensm-lfts.dump, lfts.dfdn, opensm.fdbs or ibdiagnet2.fdbs in this folder";
+                Err(FormatError::new(0, reason)
+                    .hint("write tables with 'dfdn route -o', or have OpenSM dump its tables with -D 0x43")
                     .in_file(dir))
             }
-            (true, false) => Ok(Some((text, false))),
-            (false, true) => Ok(Some((compact, true))),
-            (false, false) => Ok(None),
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Text(path) | Self::Compact(path) | Self::WithHops(path) => path,
+        }
+    }
+}
+
+/// The one of these files that a folder has.
+///
+/// # Errors
+/// There are two: it is unclear which one holds.
+fn only(dir: &Path, names: &[&str]) -> Result<Option<PathBuf>, FormatError> {
+    let mut found = names.iter().filter(|name| dir.join(name).symlink_metadata().is_ok());
+    match (found.next(), found.next()) {
+        (Some(one), Some(other)) => Err(FormatError::new(0, format!("there are both {one} and {other}"))
+            .hint("remove the one that does not belong to the other tables")
+            .in_file(dir)),
+        (one, _) => Ok(one.map(|name| dir.join(name))),
     }
 }
 
@@ -126,66 +160,68 @@ pub fn plan_tables(fabric: &Fabric, routes: &Routes, options: WriteOptions) -> [
 /// Reads a folder of tables and gives the fabric the LIDs that they state. It takes
 /// `opensm-lfts.dump`, `lfts.dfdn` or else `opensm.fdbs`; `opensm-sl2vl.dump`, `sl2vl.dfdn` or else
 /// `ibdiagnet2.slvl` or else VL 0 for all; `psl`, `psl.dfdn` or else every SL on every path (SL 0 if there is only VL 0);
-/// `opensm.mcfdbs` or else no multicast. `ibdiagnet2.fdbs` and `ibdiagnet2.mcfdbs` serve as those of OpenSM do.
+/// `opensm.mcfdbs` or else no multicast. `ibdiagnet2.fdbs` and `ibdiagnet2.mcfdbs` serve as those of OpenSM do, and
+/// `ibdiagnet2.far` has the sets of next hops of adaptive routing.
 /// [`Routes::remarks`] lists what was assumed or ignored.
 ///
 /// # Errors
-/// No forwarding tables, a table in both forms, or a file that its reader refuses.
+/// No forwarding tables, a table in two files, or a file that its reader refuses.
 pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), FormatError> {
-    let (owned, adopted) = lids::adopt(dir, fabric)?;
+    let lfts = LftFile::find(dir)?;
+    let (owned, mut remarks) = lids::adopt(dir, &lfts, fabric)?;
     let fabric = &owned;
-    let mut remarks: Vec<String> = adopted.into_iter().collect();
     let mut keep = |path: &Path, warnings: Vec<Warning>| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         remarks.extend(warnings.iter().map(|w| format!("{name}: {w}")));
     };
-    let fdbs_path = first(dir, &["opensm.fdbs", "ibdiagnet2.fdbs"]);
-
-    let (path, read) = match (LFTS.find(dir)?, fdbs_path) {
-        (Some((path, true)), _) => (path.clone(), compact::lfts::read(open(&path)?, fabric)),
-        (Some((path, false)), _) => (path.clone(), lfts_dump::read(open(&path)?, fabric)),
-        (None, Some(path)) => (path.clone(), fdbs::read(open(&path)?, fabric)),
-        (None, None) => {
-            let reason = "no opensm-lfts.dump, lfts.dfdn, opensm.fdbs or ibdiagnet2.fdbs in this folder";
-            return Err(FormatError::new(0, reason)
-                .hint("write tables with 'dfdn route -o', or have OpenSM dump its tables with -D 0x43")
-                .in_file(dir));
-        }
+    let path = lfts.path();
+    let input = open(path)?;
+    let read = match lfts {
+        LftFile::Text(_) => lfts_dump::read(input, fabric),
+        LftFile::Compact(_) => compact::lfts::read(input, fabric),
+        LftFile::WithHops(_) => fdbs::read(input, fabric),
     };
-    let (lft, warnings) = read.map_err(|e| e.in_file(&path))?;
-    keep(&path, warnings);
+    let (lft, warnings) = read.map_err(|e| e.in_file(path))?;
+    keep(path, warnings);
+    let port_sets = match only(dir, &[FAR])? {
+        Some(path) => {
+            let (sets, warnings) = far::read(open(&path)?, fabric, &lft).map_err(|e| e.in_file(&path))?;
+            keep(&path, warnings);
+            Some(sets)
+        }
+        None => None,
+    };
     let doubt = lids::doubtful(fabric, &lft);
     let mut multicast = Vec::new();
-    if let Some(path) = first(dir, &["opensm.mcfdbs", "ibdiagnet2.mcfdbs"]) {
+    if let Some(path) = only(dir, &["opensm.mcfdbs", "ibdiagnet2.mcfdbs"])? {
         let (groups, warnings) = mcfdbs::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
         keep(&path, warnings);
         multicast = groups;
     }
-    let sl2vl = match SL2VL.find(dir)? {
-        Some((path, is_compact)) => {
+    let sl2vl = match only(dir, &[SL2VL.text, SL2VL.compact, "ibdiagnet2.slvl"])? {
+        Some(path) => {
             let input = open(&path)?;
-            let read = if is_compact {
+            let read = if path.ends_with(SL2VL.text) {
+                sl2vl_dump::read(input, fabric)
+            } else if path.ends_with(SL2VL.compact) {
                 compact::sl2vl::read(input, fabric)
             } else {
-                sl2vl_dump::read(input, fabric)
+                slvl::read(input, fabric)
             };
             let (table, warnings) = read.map_err(|e| e.in_file(&path))?;
             keep(&path, warnings);
             Some(table)
         }
-        None => match first(dir, &["ibdiagnet2.slvl"]) {
-            Some(path) => {
-                let (table, warnings) = slvl::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
-                keep(&path, warnings);
-                Some(table)
-            }
-            None => None,
-        },
+        None => None,
     };
-    let path_sl = match PSL.find(dir)? {
-        Some((path, is_compact)) => {
+    let path_sl = match only(dir, &[PSL.text, PSL.compact])? {
+        Some(path) => {
             let input = open(&path)?;
-            let read = if is_compact { compact::psl::read(input, fabric) } else { psl::read(input, fabric) };
+            let read = if path.ends_with(PSL.text) {
+                psl::read(input, fabric)
+            } else {
+                compact::psl::read(input, fabric)
+            };
             let (table, warnings) = read.map_err(|e| e.in_file(&path))?;
             keep(&path, warnings);
             Some(table)
@@ -193,6 +229,9 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         None => None,
     };
     remarks.extend(doubt);
+    if port_sets.is_some() {
+        remarks.push(format!("{FAR}: all that switches may choose is judged; figures and paths are those of the forwarding tables"));
+    }
     if sl2vl.is_none() {
         remarks.push("no opensm-sl2vl.dump: one VL assumed".to_owned());
     }
@@ -210,29 +249,10 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         path_sl,
         vlarb: VlArb::fair(vls.unwrap_or(0) + 1),
         multicast,
+        port_sets,
         remarks,
     };
     Ok((owned, routes))
-}
-
-/// The first of these files that a folder has.
-fn first(dir: &Path, names: &[&str]) -> Option<PathBuf> {
-    names.iter().map(|name| dir.join(name)).find(|path| path.exists())
-}
-
-/// Reads the sets of next hops of a folder with `ibdiagnet2.far`; `None` if there is no such file.
-///
-/// - `lft`: what [`load_tables`] read from the same folder.
-///
-/// # Errors
-/// Those of [`far::read`].
-pub fn load_port_sets(
-    dir: &Path,
-    fabric: &Fabric,
-    lft: &Lft,
-) -> Result<Option<(PortSets, Vec<Warning>)>, FormatError> {
-    let Some(path) = first(dir, &["ibdiagnet2.far"]) else { return Ok(None) };
-    far::read(open(&path)?, fabric, lft).map(Some).map_err(|e| e.in_file(&path))
 }
 
 /// Writes tables to an existing folder: `opensm-lfts.dump`, `opensm-sl2vl.dump`,

@@ -44,7 +44,7 @@ impl InForce {
         let sls =
             |mlid: u16| target.multicast.iter().find(|group| group.mlid == mlid).and_then(|group| group.sls);
         let groups = self.multicast.iter().map(|group| McastGroup { sls: sls(group.mlid), ..group.clone() });
-        Routes { lft, sl2vl, multicast: groups.collect(), ..target.clone() }
+        Routes { lft, sl2vl, multicast: groups.collect(), port_sets: None, ..target.clone() }
     }
 }
 

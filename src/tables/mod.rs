@@ -46,6 +46,8 @@ pub struct Routes {
     /// some SLs, and together they serve every SL that a group may have; a group uses the part of
     /// its tree between its members.
     pub multicast: Vec<McastGroup>,
+    /// What switches with adaptive routing choose from; `None` if all take the ports of `lft`.
+    pub port_sets: Option<PortSets>,
     /// What the administrator should know, one sentence each.
     pub remarks: Vec<String>,
 }
@@ -60,6 +62,7 @@ impl Routes {
             path_sl: PathSl::one(Sl(0)),
             vlarb: VlArb::fair(1),
             multicast: Vec::new(),
+            port_sets: None,
             remarks: Vec::new(),
         }
     }

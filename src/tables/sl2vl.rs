@@ -58,6 +58,7 @@ pub struct Sl2Vl {
     side: Vec<usize>,
     rows: Arc<Vec<SlVlRow>>,
     adapters: SlVlRow,
+    withheld: u16,
 }
 
 impl Sl2Vl {
@@ -71,7 +72,13 @@ impl Sl2Vl {
             first.push(len);
             len += n * n;
         }
-        Self { first, side, rows: Arc::new(vec![SlVlRow::default(); len]), adapters: SlVlRow::default() }
+        Self {
+            first,
+            side,
+            rows: Arc::new(vec![SlVlRow::default(); len]),
+            adapters: SlVlRow::default(),
+            withheld: 0,
+        }
     }
 
     /// Index of (switch, in port, out port) among all rows.
@@ -140,6 +147,22 @@ impl Sl2Vl {
     /// Replaces the row of every adapter and router.
     pub fn set_adapters(&mut self, row: SlVlRow) {
         self.adapters = row;
+    }
+
+    /// SLs that some adapter or router maps to VL 15 though their common row may not: bit `n` = SL `n`.
+    pub fn withheld(&self) -> u16 {
+        self.withheld
+    }
+
+    /// A row with VL 15 for each SL that some adapter or router maps to it.
+    pub fn some_drop(&self) -> SlVlRow {
+        let all = (0..Sl::COUNT as u8).map(Sl).filter(|sl| self.withheld >> sl.0 & 1 != 0);
+        all.fold(self.adapters.drops(), |row, sl| row.with(sl, Vl(Vl::MAX_DATA)))
+    }
+
+    /// Replaces the SLs that some adapter or router maps to VL 15.
+    pub fn set_withheld(&mut self, sls: u16) {
+        self.withheld = sls;
     }
 
     /// Number of ports, port 0 included, that the rows of a switch cover.

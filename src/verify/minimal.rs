@@ -336,6 +336,7 @@ mod tests {
                 path_sl: PathSl::one(Sl(0)),
                 vlarb: VlArb::fair(2),
                 multicast: Vec::new(),
+                port_sets: None,
                 remarks: Vec::new(),
             };
             let verdict = verify(&f, &routes);
@@ -371,6 +372,7 @@ mod tests {
                 path_sl: PathSl::one(Sl(0)),
                 vlarb: VlArb::fair(1),
                 multicast: Vec::new(),
+                port_sets: None,
                 remarks: Vec::new(),
             };
             // Two neighbours that forward to each other.

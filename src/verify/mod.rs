@@ -129,8 +129,11 @@ pub struct Verdict {
     pub cyclic_components: usize,
     /// The multicast groups, if the tables have any.
     pub multicast: Option<McastVerdict>,
+    /// What adaptive routing may do, if the tables have sets of next hops. What it finds also tells against
+    /// `deadlock_free`, `reachable` and `vls_legal`.
+    pub adaptive: Option<SetsVerdict>,
     /// One witness for each property that fails: unreachable, loop, credit loop, illegal VL,
-    /// foreign packets, multicast, detour.
+    /// foreign packets, adaptive routing, multicast, detour.
     pub witnesses: Vec<Witness>,
 }
 
@@ -183,6 +186,7 @@ impl Verdict {
             "multicast_once": self.multicast.as_ref().map(|m| m.once),
             "multicast_reachable": self.multicast.as_ref().map(|m| m.reachable),
             "multicast_deadlock_free": self.multicast.as_ref().map(|m| m.deadlock_free),
+            "adaptive": self.adaptive.as_ref().map(|adaptive| adaptive.to_json(fabric)),
             "multicast_sls": self.multicast.as_ref().map(McastVerdict::sl_numbers),
             "witness": self.witness().map(|w| w.to_json(fabric)),
             "witnesses": self.witnesses.iter().map(|w| w.to_json(fabric)).collect::<Vec<_>>(),
@@ -230,7 +234,9 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
 
     let finder = Finder { fabric, routes, policy };
     let mut witnesses = Vec::new();
-    witnesses.extend(tally.unreachable.and_then(|lid| finder.unreachable(lid)));
+    let withheld = finder.withheld();
+    let is_withheld = withheld.is_some();
+    witnesses.extend(tally.unreachable.and_then(|lid| finder.unreachable(lid)).or(withheld));
     witnesses.extend(tally.looping.and_then(|lid| finder.looping(lid)));
     // A cycle caused by packets between adapters is the better witness.
     if let Some(cycle) = between_adapters.as_ref().or(cycles.example.as_ref()) {
@@ -255,6 +261,12 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
         out_port,
         sl,
     }));
+    let adaptive = sets::judge(fabric, routes, policy);
+    let chosen = adaptive.clone().unwrap_or_default();
+    let (no_loop, arrives) = (chosen.credit_loop.is_empty(), chosen.dead_end.is_none());
+    witnesses.extend(chosen.dead_end.map(|(at, lid)| Witness::AdaptiveDeadEnd { at, lid }));
+    witnesses.extend((!no_loop).then_some(Witness::AdaptiveCreditLoop(chosen.credit_loop)));
+    witnesses.extend(chosen.illegal.map(|(channel, vl)| Witness::AdaptiveVl { channel, vl }));
     let (multicast, faults) = multicast::judge(&plan, &cycles, &finder, &destinations).unzip();
     witnesses.extend(faults.unwrap_or_default().into_iter().map(Witness::Multicast));
     witnesses.extend(tally.detour.and_then(|lid| {
@@ -264,11 +276,11 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
     }));
 
     Verdict {
-        deadlock_free: cycles.example.is_none(),
-        deadlock_free_adapters: between_adapters.is_none(),
-        reachable: tally.unreachable.is_none(),
+        deadlock_free: cycles.example.is_none() && no_loop,
+        deadlock_free_adapters: between_adapters.is_none() && no_loop,
+        reachable: tally.unreachable.is_none() && arrives && !is_withheld,
         loop_free: tally.looping.is_none(),
-        vls_legal: illegal.is_none(),
+        vls_legal: illegal.is_none() && chosen.illegal.is_none(),
         contained: leak.is_none(),
         minimal: tally.detour.is_none(),
         pairs: tally.hops.pairs(),
@@ -286,6 +298,7 @@ fn verify_in(fabric: &Fabric, routes: &Routes, policy: SlPolicy, sizes: Sizes) -
         dependencies: cycles.dependencies,
         cyclic_components: cycles.components.len(),
         multicast,
+        adaptive,
         witnesses,
     }
 }
@@ -592,7 +605,7 @@ fn merge(tables: &[&Sl2Vl], sizes: Sizes) -> (Vec<u16>, usize, bool) {
     });
     let mut distinct = chunks.reduce(HashSet::new, |a, b| &a | &b);
     // Of the rows of adapters, only the SLs that they do not send matter.
-    distinct.extend(tables.iter().map(|table| table.adapters().drops()));
+    distinct.extend(tables.iter().flat_map(|table| [table.adapters().drops(), table.some_drop()]));
     let mut alike = [u16::MAX; Sl::COUNT];
     let (mut highest, mut drops) = (0, false);
     for row in distinct {

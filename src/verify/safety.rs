@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::policy::Pairs;
-use super::{Destination, Plan, Sizes, SlPolicy, Verdict, destinations};
+use super::witness::Finder;
+use super::{Destination, Plan, Sizes, SlPolicy, Verdict, destinations, sets};
 use crate::fabric::{Fabric, Sl};
 use crate::tables::Routes;
 
@@ -66,7 +67,11 @@ pub(super) fn sl_safety_in(fabric: &Fabric, routes: &Routes, told: &Verdict, siz
         return SlSafety { sl_zero: told, replies: told, any: told };
     }
     let destinations = destinations(fabric);
-    let under = |policy| judge_growing(fabric, routes, policy, &destinations, sizes);
+    let under = |policy| {
+        let adaptive = || sets::judge(fabric, routes, policy).is_none_or(|verdict| verdict.is_safe());
+        let withheld = || Finder { fabric, routes, policy }.withheld().is_some();
+        judge_growing(fabric, routes, policy, &destinations, sizes) && adaptive() && !withheld()
+    };
     // Fewer packets are never less safe than more.
     let set = routes.path_sl.any().map_or(0, |set| merge[usize::from(set)]);
     let any = if set == merge[usize::from(u16::MAX)] { told } else { under(SlPolicy::Any) };

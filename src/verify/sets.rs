@@ -9,8 +9,11 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
+
+use super::SlPolicy;
 use crate::fabric::{ChannelId, EndPort, Fabric, Lid, PortNum, Sl, SwitchId, Vl};
-use crate::tables::{PathSl, PortSets, Sl2Vl};
+use crate::tables::{McastGroup, PathSl, PortSets, Routes, Sl2Vl};
 
 /// What the judge found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +23,12 @@ pub struct SetsVerdict {
     /// A switch and a LID for which a packet may be there and cannot go on: no port, one that leads nowhere, VL 15, or
     /// an SL that the adapters on that switch do not send.
     pub dead_end: Option<(SwitchId, Lid)>,
+    /// A channel that packets may use on a VL that an end of it cannot operate, as far as the ends state their VLs.
+    pub illegal: Option<(ChannelId, Vl)>,
     /// Buffers (channel and VL) that packets may use.
     pub buffers: usize,
+    /// Entries (switch and LID) with more than one port.
+    pub entries: usize,
 }
 
 impl SetsVerdict {
@@ -29,18 +36,57 @@ impl SetsVerdict {
     ///
     /// A packet cannot go round for ever without a cycle of buffers, so nothing else is needed.
     pub fn is_safe(&self) -> bool {
-        self.credit_loop.is_empty() && self.dead_end.is_none()
+        self.credit_loop.is_empty() && self.dead_end.is_none() && self.illegal.is_none()
+    }
+
+    /// As JSON, with names, GUIDs and ports instead of indices.
+    pub fn to_json(&self, fabric: &Fabric) -> Value {
+        let buffer =
+            |(channel, vl): &(ChannelId, Vl)| format!("{} on VL {}", fabric.describe_channel(*channel), vl.0);
+        let dead_end = self.dead_end.map(
+            |(switch, lid)| json!({ "switch": fabric.switch(switch).guid.to_string(), "lid": lid.get() }),
+        );
+        json!({
+            "entries": self.entries,
+            "deadlock_free": self.credit_loop.is_empty(),
+            "credit_loop": self.credit_loop.iter().map(buffer).collect::<Vec<_>>(),
+            "dead_end": dead_end,
+            "illegal_vl": self.illegal.as_ref().map(buffer),
+            "buffers": self.buffers,
+        })
     }
 }
 
+/// Judges the sets of some tables, if they have any, under an assumption about the SLs that senders use. Replies are taken
+/// to have any SL.
+///
+/// Cost: that of [`verify_sets`].
+pub(super) fn judge(fabric: &Fabric, routes: &Routes, policy: SlPolicy) -> Option<SetsVerdict> {
+    let sets = routes.port_sets.as_ref()?;
+    let path_sl = match policy {
+        SlPolicy::AsTold => &routes.path_sl,
+        SlPolicy::Fixed(sl) => &PathSl::one(sl),
+        SlPolicy::Any | SlPolicy::WithReplies => &PathSl::Any(u16::MAX),
+    };
+    Some(verify_sets(fabric, sets, &routes.sl2vl, path_sl, &routes.multicast))
+}
+
 /// Judges sets of next hops: packets from every end port on a switch to every LID of the others, with each SL that the
-/// pair may have.
+/// pair may have, beside copies of multicast packets.
+///
+/// - `multicast`: groups whose SLs are not stated have SL 0. Whether these alone are right is not judged here.
 ///
 /// Cost: O(D L P) time for D LIDs, L SLs that differ in some row, and P turns that sets allow towards one LID; O(V T)
 /// memory with T turns of the fabric and V VLs in use.
-pub fn verify_sets(fabric: &Fabric, sets: &PortSets, sl2vl: &Sl2Vl, path_sl: &PathSl) -> SetsVerdict {
+pub fn verify_sets(
+    fabric: &Fabric,
+    sets: &PortSets,
+    sl2vl: &Sl2Vl,
+    path_sl: &PathSl,
+    multicast: &[McastGroup],
+) -> SetsVerdict {
     let mut waits = Waits::new(fabric);
-    let mut verdict = SetsVerdict::default();
+    let mut verdict = SetsVerdict { entries: sets.adaptive(), ..SetsVerdict::default() };
     let alike = alike(sl2vl);
     for end in fabric.endports().iter().filter(|end| end.attachment.is_some()) {
         for lid in end.lids() {
@@ -50,6 +96,13 @@ pub fn verify_sets(fabric: &Fabric, sets: &PortSets, sl2vl: &Sl2Vl, path_sl: &Pa
             }
         }
     }
+    for group in multicast {
+        let sls = group.sls.unwrap_or(1);
+        for sl in (0..Sl::COUNT as u8).filter(|sl| sls >> sl & 1 != 0) {
+            waits.add_copies(fabric, group, sl2vl, Sl(sl));
+        }
+    }
+    verdict.illegal = waits.illegal(fabric);
     verdict.buffers = waits.used.iter().filter(|&&used| used).count();
     verdict.credit_loop = waits.cycle().into_iter().map(buffer).collect();
     verdict
@@ -92,6 +145,47 @@ impl Waits {
     fn new(fabric: &Fabric) -> Self {
         let buffers = fabric.channels().len() * VLS;
         Self { next: vec![BTreeSet::new(); buffers], used: vec![false; buffers] }
+    }
+
+    /// Adds what copies of a group's packets wait for, from all end ports on its switches.
+    ///
+    /// Cost: O(turns of the group x VLs).
+    fn add_copies(&mut self, fabric: &Fabric, group: &McastGroup, sl2vl: &Sl2Vl, sl: Sl) {
+        let copies = |at: SwitchId, in_port: PortNum| {
+            let out_ports = group.at(at).iter().filter(move |&port| port != in_port);
+            out_ports.filter_map(move |port| {
+                let channel = fabric.channels().at_port(at, port)?;
+                let vl = sl2vl.row(at, in_port, port).get(sl);
+                (vl.0 != Vl::MAX_DATA).then_some((channel, vl))
+            })
+        };
+        let on = |s: SwitchId| fabric.endports_on(s).iter().filter_map(|&e| fabric.endport(e).attachment);
+        let switches = group.ports.iter().map(|&(s, _)| s);
+        let mut queue: Vec<(ChannelId, Vl)> =
+            switches.flat_map(on).flat_map(|(s, port)| copies(s, port)).collect();
+        let mut seen = BTreeSet::new();
+        while let Some((channel, vl)) = queue.pop() {
+            if !seen.insert((channel, vl)) {
+                continue;
+            }
+            self.used[number(channel, vl)] = true;
+            let arrived = fabric.channels().get(channel);
+            for (next, vl_next) in copies(arrived.to, arrived.in_port) {
+                self.next[number(channel, vl)].insert(number(next, vl_next) as u32);
+                queue.push((next, vl_next));
+            }
+        }
+    }
+
+    /// The first buffer in use that an end of its channel cannot operate.
+    fn illegal(&self, fabric: &Fabric) -> Option<(ChannelId, Vl)> {
+        let used = (0..self.used.len()).filter(|&at| self.used[at]).map(buffer);
+        used.into_iter().find(|(channel, vl)| {
+            let c = fabric.channels().get(*channel);
+            let stated = |s: SwitchId, port: PortNum| fabric.switch(s).ports[port.index()].data_vls;
+            let ends = [stated(c.from, c.out_port), stated(c.to, c.in_port)];
+            ends.into_iter().flatten().any(|vls| vl.0 >= vls)
+        })
     }
 
     /// A cycle; empty if there is none.
@@ -241,7 +335,7 @@ mod tests {
                 let settings = Settings { engine: engine.to_owned(), ..Settings::default() };
                 let Ok(routed) = route(&fabric, &settings) else { continue };
                 let sets = PortSets::of_lft(&fabric, &routed.routes.lft);
-                let found = verify_sets(&fabric, &sets, &routed.routes.sl2vl, &routed.routes.path_sl);
+                let found = verify_sets(&fabric, &sets, &routed.routes.sl2vl, &routed.routes.path_sl, &[]);
                 let expected = verify(&fabric, &routed.routes);
                 assert_eq!(found.credit_loop.is_empty(), expected.deadlock_free, "{name} {engine}");
                 assert_eq!(found.dead_end, None, "{name} {engine}");
@@ -264,13 +358,13 @@ mod tests {
         let hosts = builder.finish(crate::fabric::Lmc::default()).unwrap();
         let sets = shortest(&hosts, &routed.routes.lft);
         assert!(sets.adaptive() > 0);
-        let verdict = verify_sets(&hosts, &sets, &routed.routes.sl2vl, &PathSl::one(Sl(0)));
+        let verdict = verify_sets(&hosts, &sets, &routed.routes.sl2vl, &PathSl::one(Sl(0)), &[]);
         assert!(verdict.is_safe() && verdict.buffers > 0, "{verdict:?}");
 
         let ring = Ring { switches: 6, cas: 1 }.build().unwrap();
         let routed = route(&ring, &Settings { engine: "minhop".to_owned(), ..Settings::default() }).unwrap();
         let sets = shortest(&ring, &routed.routes.lft);
-        let verdict = verify_sets(&ring, &sets, &Sl2Vl::new(&ring), &PathSl::one(Sl(0)));
+        let verdict = verify_sets(&ring, &sets, &Sl2Vl::new(&ring), &PathSl::one(Sl(0)), &[]);
         let loop_ = &verdict.credit_loop;
         assert!(!verdict.is_safe() && loop_.len() >= 6, "{verdict:?}");
         let channel = |i: usize| ring.channels().get(loop_[i % loop_.len()].0);
@@ -283,7 +377,7 @@ mod tests {
         let routed = route(&ring, &Settings::default()).unwrap();
         let (sl2vl, path_sl) = (&routed.routes.sl2vl, &routed.routes.path_sl);
         let whole = PortSets::of_lft(&ring, &routed.routes.lft);
-        assert!(verify_sets(&ring, &whole, sl2vl, path_sl).is_safe());
+        assert!(verify_sets(&ring, &whole, sl2vl, path_sl, &[]).is_safe());
         let lid = ring.endports()[0].lid;
         let far = ring.switch_ids().find(|&s| ring.endports()[0].attachment.is_some_and(|(at, _)| at != s));
         let far = far.expect("another switch");
@@ -292,7 +386,7 @@ mod tests {
             let mut set = PortSet::default();
             port.into_iter().for_each(|port| set.insert(PortNum(port)));
             sets.set(far, lid, set);
-            let verdict = verify_sets(&ring, &sets, sl2vl, path_sl);
+            let verdict = verify_sets(&ring, &sets, sl2vl, path_sl, &[]);
             assert_eq!(verdict.dead_end, Some((far, lid)));
         }
     }

@@ -340,6 +340,25 @@ fn what_is_dropped_at_home_is_looked_up_by_destination() {
     }
 }
 
+/// Adapters share one row, so that of most of them stands for all; nothing is safe that one of them does not send.
+#[test]
+fn what_some_adapters_do_not_send_may_not_arrive() {
+    let f = ring(3, 0..3, 0);
+    let mut r = routes(&f, tables(&f, |_| 0, true));
+    r.sl2vl.set_withheld(1 << 2);
+    let v = verify(&f, &r);
+    assert!(v.is_safe() && sl_safety(&f, &r, &v) == SlSafety { sl_zero: true, replies: true, any: false });
+    for policy in [SlPolicy::Fixed(Sl(2)), SlPolicy::Any] {
+        let v = verify_with(&f, &r, policy);
+        let some = |w: &Witness| matches!(w, Witness::Unreachable { packet, fault: Fault::UnsentBySome, .. } if packet.sl == Sl(2));
+        assert!(!v.reachable && v.deadlock_free && v.witness().is_some_and(some), "{:?}", v.witnesses);
+    }
+    r.path_sl = PathSl::one(Sl(2));
+    let v = verify(&f, &r);
+    let safety = SlSafety { sl_zero: true, replies: false, any: false };
+    assert!(!v.is_safe() && sl_safety(&f, &r, &v) == safety);
+}
+
 #[test]
 fn what_adapters_do_not_send_does_not_arrive() {
     let unsent = SlVlRow::default().with(Sl(2), Vl(15)).with(Sl(5), Vl(7));

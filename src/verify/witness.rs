@@ -27,6 +27,8 @@ pub enum Fault {
     Vl15(PortNum, PortNum),
     /// The sender's own row maps the SL to VL 15: the packet never reaches this switch, its first.
     Unsent,
+    /// Some adapter maps the SL to VL 15; which one is not known.
+    UnsentBySome,
 }
 
 /// A virtual channel of a credit loop, and a packet that holds it and waits for the next one.
@@ -79,6 +81,22 @@ pub enum Witness {
         /// Its SL.
         sl: Sl,
     },
+    /// Buffers of which each may wait for the next, and the last for the first, by what adaptive routing chooses.
+    AdaptiveCreditLoop(Vec<(ChannelId, Vl)>),
+    /// A packet to a LID may come to a switch by adaptive routing and cannot go on.
+    AdaptiveDeadEnd {
+        /// The switch.
+        at: SwitchId,
+        /// The LID.
+        lid: Lid,
+    },
+    /// By adaptive routing, packets may use a channel on a VL that an end of it cannot operate.
+    AdaptiveVl {
+        /// The channel.
+        channel: ChannelId,
+        /// The VL.
+        vl: Vl,
+    },
     /// A packet between adapters whose path is longer than necessary.
     Detour {
         /// The packet.
@@ -122,6 +140,22 @@ impl Witness {
                 sl.0,
                 fabric.describe_switch(*at)
             ),
+            Self::AdaptiveCreditLoop(buffers) => {
+                let line = |&(channel, vl): &(ChannelId, Vl)| {
+                    format!("\n  {} on VL {}", fabric.describe_channel(channel), vl.0)
+                };
+                let lines: String = buffers.iter().map(line).collect();
+                format!("adaptive routing may close a credit loop, each buffer waits for the next:{lines}")
+            }
+            Self::AdaptiveDeadEnd { at, lid } => format!(
+                "by adaptive routing a packet to LID {lid} may arrive at {} and not go on",
+                fabric.describe_switch(*at)
+            ),
+            Self::AdaptiveVl { channel, vl } => format!(
+                "by adaptive routing packets may travel {} on VL {}, which the link does not operate",
+                fabric.describe_channel(*channel),
+                vl.0
+            ),
             Self::Detour { packet, hops, minimal } => format!(
                 "{} takes {hops} hops between switches where {minimal} would suffice",
                 packet.describe(fabric)
@@ -133,13 +167,17 @@ impl Witness {
     /// The witness as JSON, with names, GUIDs and ports.
     pub fn to_json(&self, fabric: &Fabric) -> Value {
         let switch = |s: SwitchId| node(fabric, fabric.switch_node_id(s));
-        let wait = |w: &Wait| {
-            let c = fabric.channels().get(w.channel);
+        let buffer = |channel: ChannelId, vl: Vl| {
+            let c = fabric.channels().get(channel);
             json!({
                 "from": switch(c.from), "out_port": c.out_port.0,
-                "to": switch(c.to), "in_port": c.in_port.0,
-                "vl": w.vl.0, "packet": w.packet.to_json(fabric),
+                "to": switch(c.to), "in_port": c.in_port.0, "vl": vl.0,
             })
+        };
+        let wait = |w: &Wait| {
+            let mut value = buffer(w.channel, w.vl);
+            value["packet"] = w.packet.to_json(fabric);
+            value
         };
         let mut value = match self {
             Self::Unreachable { packet, at, fault } => json!({
@@ -158,6 +196,16 @@ impl Witness {
             }),
             Self::Foreign { at, in_port, out_port, sl } => json!({
                 "kind": "foreign", "at": switch(*at), "in_port": in_port.0, "out_port": out_port.0, "sl": sl.0,
+            }),
+            Self::AdaptiveCreditLoop(buffers) => json!({
+                "kind": "adaptive_credit_loop",
+                "buffers": buffers.iter().map(|&(channel, vl)| buffer(channel, vl)).collect::<Vec<_>>(),
+            }),
+            Self::AdaptiveVl { channel, vl } => json!({
+                "kind": "adaptive_vl", "channel": buffer(*channel, *vl),
+            }),
+            Self::AdaptiveDeadEnd { at, lid } => json!({
+                "kind": "adaptive_dead_end", "at": switch(*at), "lid": lid.get(),
             }),
             Self::Detour { packet, hops, minimal } => json!({
                 "kind": "detour", "packet": packet.to_json(fabric), "hops": hops, "minimal": minimal,
@@ -186,6 +234,9 @@ impl Fault {
             Self::Vl15(in_port, out_port) => {
                 let sl = packet.sl.0;
                 format!("SL {sl} maps to VL 15 from port {in_port} to port {out_port}: it is dropped")
+            }
+            Self::UnsentBySome => {
+                format!("it may never come in, as some adapter maps SL {} to VL 15", packet.sl.0)
             }
             Self::Unsent => {
                 format!("it never comes in, as adapters map SL {} to VL 15: it is not sent", packet.sl.0)
@@ -296,6 +347,24 @@ impl Finder<'_> {
         self.packets(dlid).find_map(|packet| {
             let (at, fault) = self.walk(&packet)?.1?;
             Some(Witness::Unreachable { packet, at, fault })
+        })
+    }
+
+    /// The first packet between adapters whose SL some of these do not send.
+    ///
+    /// Cost: none if there is no such SL, else O(adapters^2) look-ups.
+    pub(super) fn withheld(&self) -> Option<Witness> {
+        let withheld = self.routes.sl2vl.withheld();
+        if withheld == 0 {
+            return None;
+        }
+        let adapters = || self.fabric.adapters().filter(|(_, end)| end.attachment.is_some());
+        adapters().flat_map(|(_, to)| to.lids()).find_map(|dlid| {
+            let packets = adapters().flat_map(|(source, _)| self.packets_from(source, dlid));
+            let mut packets = packets.filter(|packet| self.fabric.owner_of(dlid) != Some(packet.source));
+            let packet = packets.find(|packet| withheld & 1 << packet.sl.0 != 0)?;
+            let (at, _) = self.fabric.endport(packet.source).attachment?;
+            Some(Witness::Unreachable { packet, at, fault: Fault::UnsentBySome })
         })
     }
 

@@ -3,12 +3,12 @@
 use std::io::{self, BufRead, Write};
 
 use super::{Kind, Packer, Unpacker};
-use crate::fabric::{Fabric, PortNum};
+use crate::fabric::{Fabric, PortNum, SwitchId, Vl};
 use crate::formats::{FormatError, Warning, Warnings};
 use crate::tables::{Sl2Vl, SlVlRow};
 
 /// Reads the mappings of the switches of `fabric`, matched by GUID or else by description. Switches
-/// that are not in the file map to VL 0.
+/// that are not in the file are taken to drop all packets.
 ///
 /// # Errors
 /// A file that is not in this format, truncated or damaged; a switch with a different number of
@@ -41,6 +41,11 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
         }
     }
     file.end()?;
+    let is_missing = |s: &SwitchId| !switches.contains(&Some(*s));
+    for s in fabric.switch_ids().filter(is_missing) {
+        table.of_mut(s).fill(SlVlRow::uniform(Vl(Vl::MAX_DATA)));
+        warnings.add(0, "no rows for a switch: all packets are taken to be dropped there");
+    }
     Ok((table, warnings.0))
 }
 

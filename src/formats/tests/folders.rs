@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::fabric::{EndPortId, Sl};
+use crate::routing::{Hops, sssp};
 use crate::tables::{ClassSl, Classes};
+use crate::topology::Ring;
+use crate::verify::verify;
 
 #[test]
 fn tables_survive_a_folder() {
@@ -210,4 +213,192 @@ fn dumps_look_as_opensm_prints_them() {
     assert!(fdbs.starts_with(
         "dump_ucast_routes: Switch 0x0000000000200000\nLID    : Port : Hops : Optimal\n0x0001 : 003  : 01   : yes\n"
     ));
+}
+
+/// A ring of three switches whose adapters have two LIDs each.
+fn two_lids() -> Fabric {
+    Ring { switches: 3, cas: 1 }.build().unwrap().with_lmc(Lmc::new(1).unwrap()).unwrap()
+}
+
+/// The fabric with the LMC and without LIDs beyond the first.
+fn without_lmc(fabric: &Fabric) -> Fabric {
+    let mut builder = FabricBuilder::from_fabric(fabric);
+    for end in fabric.endports() {
+        builder.node_mut(end.node).ports[end.port.index()].lmc = Lmc::default();
+    }
+    builder.finish(Lmc::default()).unwrap()
+}
+
+/// Loads tables of which only some files are left, and returns the end ports and the remarks.
+fn of_files(full: &Path, names: &[&str], fabric: &Fabric) -> (Fabric, String) {
+    let dir = tempfile::tempdir().unwrap();
+    for name in names {
+        std::fs::copy(full.join(name), dir.path().join(name)).unwrap();
+    }
+    let (back, routes) = load_tables(dir.path(), fabric.clone()).unwrap();
+    (back, routes.remarks.join("; "))
+}
+
+/// A list of the subnet has no LMC, and tables with hops have no owners of LIDs.
+#[test]
+fn all_lids_of_an_end_port_are_judged() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let (fdbs, list) = ("opensm.fdbs", "opensm-subnet.lst");
+    for names in [&[fdbs][..], &[fdbs, list], &["opensm-lfts.dump", list], &["opensm-lfts.dump"]] {
+        let (back, remarks) = of_files(dir.path(), names, &f);
+        assert_eq!(back.endports(), f.endports(), "{names:?}");
+        assert!(!remarks.contains("LID"), "{names:?}: {remarks}");
+        // What the fabric's file does not state, the tables show.
+        let (back, remarks) = of_files(dir.path(), names, &without_lmc(&f));
+        assert_eq!(back.endports(), f.endports(), "{names:?}");
+        let word = if names.contains(&fdbs) { "more LIDs than" } else { "LIDs of 3 end ports taken" };
+        assert!(remarks.contains(word), "{names:?}: {remarks}");
+    }
+}
+
+/// OpenSM leaves LIDs out that a switch does not reach.
+#[test]
+fn a_lid_that_a_table_lacks_is_judged() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    let complete = Routes::on_one_vl("sssp", &f, sssp(&f, &Hops::new(&f).unwrap()));
+    assert!(verify(&f, &complete).reachable);
+    write_tables(dir.path(), &f, &complete, WriteOptions::default()).unwrap();
+    let path = dir.path().join("opensm-lfts.dump");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let end = f.adapters().next().unwrap().1;
+    for lid in end.lids() {
+        let entry = format!("0x{:04x} ", lid.get());
+        let tables: Vec<&str> = whole.split_inclusive(" lids dumped\n").collect();
+        let without = |table: &str| -> String {
+            table.split_inclusive('\n').filter(|line| !line.starts_with(&entry)).collect()
+        };
+        // In one table or in all.
+        for lacking in [0..1, 1..2, 0..3] {
+            let kept = |(i, table): (usize, &&str)| match lacking.contains(&i) {
+                true => without(table),
+                false => (*table).to_owned(),
+            };
+            std::fs::write(&path, tables.iter().enumerate().map(kept).collect::<String>()).unwrap();
+            for (fabric, states_it) in [(&f, true), (&without_lmc(&f), lid == end.lid)] {
+                let (back, read) = load_tables(dir.path(), fabric.clone()).unwrap();
+                if lacking.len() < 3 || states_it {
+                    assert_eq!(back.endports(), f.endports(), "LID {lid} in {lacking:?}");
+                    assert!(!verify(&back, &read).reachable, "LID {lid} in {lacking:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_in_two_files_is_refused() {
+    let f = sample();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    for (ours, theirs) in [
+        ("opensm.fdbs", "ibdiagnet2.fdbs"),
+        ("slvl", "ibdiagnet2.slvl"),
+        ("opensm.mcfdbs", "ibdiagnet2.mcfdbs"),
+    ] {
+        std::fs::copy(dir.path().join(ours), dir.path().join(theirs)).unwrap();
+        let refused = load_tables(dir.path(), f.clone()).unwrap_err().to_string();
+        assert!(refused.contains(&format!("and {theirs}")) && refused.contains("remove"), "{refused}");
+        std::fs::remove_file(dir.path().join(theirs)).unwrap();
+    }
+}
+
+/// What a text leaves out is not called safe.
+#[test]
+fn missing_rows_drop_packets() {
+    let f = two_lids();
+    let complete = Routes::on_one_vl("sssp", &f, sssp(&f, &Hops::new(&f).unwrap()));
+    assert!(verify(&f, &complete).is_safe());
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &complete, WriteOptions::default()).unwrap();
+    let (dump, slvl) = (dir.path().join("opensm-sl2vl.dump"), dir.path().join("slvl"));
+    let of = |name: &str| {
+        let (_, read) = load_tables(dir.path(), f.clone()).unwrap();
+        assert!(!verify(&f, &read).reachable, "{name}");
+        let word = format!("{name}: no row for two ports of a switch");
+        assert!(read.remarks.iter().any(|remark| remark.contains(&word)), "{:?}", read.remarks);
+    };
+    let whole = std::fs::read_to_string(&dump).unwrap();
+    // Cut between two switches, and without one row.
+    let parts: Vec<&str> = whole.split("Switch 0x").collect();
+    std::fs::write(&dump, parts[..parts.len() - 1].join("Switch 0x")).unwrap();
+    of("opensm-sl2vl.dump");
+    let is_used = |line: &&str| {
+        let mut words = line.split_whitespace();
+        let (in_port, out_port) = (words.next(), words.next());
+        in_port.is_some_and(|port| port.parse().is_ok_and(|port: u8| port > 0)) && in_port != out_port
+    };
+    let row = whole.lines().find(is_used).unwrap();
+    std::fs::write(&dump, whole.replacen(&format!("{row}\n"), "", 1)).unwrap();
+    of("opensm-sl2vl.dump");
+    // A row that contradicts an earlier one.
+    let (ports, vls) = row.split_once(':').unwrap();
+    let other = format!("{row}\n{ports}:{}\n", vls.replace('0', "1"));
+    std::fs::write(&dump, whole.replacen(&format!("{row}\n"), &other, 1)).unwrap();
+    let refused = load_tables(dir.path(), f.clone()).unwrap_err().to_string();
+    assert!(refused.contains("another row from port"), "{refused}");
+
+    std::fs::remove_file(&dump).unwrap();
+    let last = f.switch(f.switch_ids().last().unwrap()).guid.to_string();
+    let text = std::fs::read_to_string(slvl).unwrap();
+    let kept: String = text.split_inclusive('\n').filter(|line| !line.starts_with(&last)).collect();
+    std::fs::write(dir.path().join("ibdiagnet2.slvl"), kept).unwrap();
+    of("ibdiagnet2.slvl");
+}
+
+#[test]
+fn an_entry_that_contradicts_an_earlier_one_is_refused() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let path = dir.path().join("opensm-lfts.dump");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let entry = whole.lines().find(|line| line.starts_with("0x")).unwrap();
+    let other = entry.replacen(" 00", " 01", 1);
+    std::fs::write(&path, whole.replacen(entry, &format!("{entry}\n{other}"), 1)).unwrap();
+    let refused = load_tables(dir.path(), f.clone()).map(drop).map_err(|e| e.to_string());
+    assert!(other != entry && refused.as_ref().is_err_and(|e| e.contains("line 3")), "{refused:?}");
+}
+
+/// Another switch in its place has the same name.
+#[test]
+fn tables_of_another_switch_of_the_same_name_do_not_count() {
+    let names = [("0x11", "S-0000000000000011"), ("0x12", "S-0000000000000012")];
+    let (f, _) = read_fabric(chassis(names).as_bytes()).unwrap();
+    let new = chassis([names[0], ("0x13", "S-0000000000000013")]);
+    let (other, _) = read_fabric(new.as_bytes()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let complete = Routes::on_one_vl("sssp", &f, sssp(&f, &Hops::new(&f).unwrap()));
+    write_tables(dir.path(), &f, &complete, WriteOptions::default()).unwrap();
+    assert!(verify(&f, &load_tables(dir.path(), f.clone()).unwrap().1).is_safe());
+    let (other, read) = load_tables(dir.path(), other).unwrap();
+    assert!(!verify(&other, &read).reachable, "{:?}", read.remarks);
+}
+
+/// The ports of an adapter may have unlike SLs to the same LID.
+#[test]
+fn path_sls_of_each_port_survive_a_folder() {
+    let f = sample();
+    let table: Vec<u8> = (0..f.endports().len() * f.lid_table_len()).map(|i| (i % 7) as u8).collect();
+    let r = Routes { path_sl: PathSl::ByEndPort(table), ..routes(&f) };
+    let ports = |node| f.endports().iter().filter(|end| end.node == node && end.attachment.is_some()).count();
+    assert!(f.endports().iter().any(|end| ports(end.node) > 1), "an adapter with two ports");
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+    let back = load_tables(dir.path(), f.clone()).unwrap().1.path_sl;
+    for (i, source) in f.endports().iter().enumerate().filter(|(_, end)| end.attachment.is_some()) {
+        for (j, to) in f.endports().iter().enumerate().filter(|&(j, _)| j != i) {
+            for lid in to.lids() {
+                let of = |path_sl: &PathSl| path_sl.allowed(&f, EndPortId::at(i), lid);
+                assert_eq!(of(&back), of(&r.path_sl), "{source:?} to LID {lid} of end port {j}");
+            }
+        }
+    }
 }

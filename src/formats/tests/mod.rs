@@ -66,6 +66,7 @@ fn routes(fabric: &Fabric) -> Routes {
         path_sl,
         vlarb: VlArb::fair(8),
         multicast: Vec::new(),
+        port_sets: None,
         remarks: Vec::new(),
     }
 }

@@ -289,6 +289,7 @@ mod tests {
                 path_sl: PathSl::BySwitch(by_switch.collect()),
                 vlarb: VlArb::fair(4),
                 multicast: Vec::new(),
+                port_sets: None,
                 remarks: Vec::new(),
             };
             // Damages one entry after another and keeps the damage: LFT entries, then SL2VL rows.

@@ -144,6 +144,7 @@ fn is_written(f: &Fabric, v: &Verdict) {
                     Fault::WrongNode(port, node) => format!("out of port {port} to {}", f.describe(*node)),
                     Fault::Loop(switches) => format!("returns after {} hops", switches.len()),
                     Fault::Vl15(a, b) => format!("maps to VL 15 from port {a} to port {b}"),
+                    Fault::UnsentBySome => format!("some adapter maps SL {} to VL 15", p.sl.0),
                     Fault::Unsent => format!("adapters map SL {} to VL 15", p.sl.0),
                 };
                 assert_eq!(json["packet"], packet(p).1);
@@ -169,6 +170,9 @@ fn is_written(f: &Fabric, v: &Verdict) {
                 assert_eq!(json["channel"]["from"], of(f.switch_node_id(c.from)));
                 let on = format!("on VL {}, but the link operates only {data_vls}", wait.vl.0);
                 ("illegal_vl", vec![packet(&wait.packet).0, f.describe_channel(wait.channel), on])
+            }
+            Witness::AdaptiveCreditLoop(_) | Witness::AdaptiveDeadEnd { .. } | Witness::AdaptiveVl { .. } => {
+                unreachable!("these tables have one next hop")
             }
             Witness::Foreign { at, in_port, out_port, sl } => {
                 assert_eq!((&json["at"], &json["in_port"]), (&of(f.switch_node_id(*at)), &json!(in_port.0)));
@@ -326,6 +330,9 @@ fn is_true(f: &Fabric, r: &Routes, policy: SlPolicy, t: &Truth, w: &Witness) {
             assert_eq!(walk_of(packet).end, End::Loop);
             let out = |s: SwitchId| r.lft.get(s, packet.dlid).expect("an entry");
             assert_cycle(f, &switches.iter().map(|&s| (s.index(), out(s).0, 0)).collect::<Vec<_>>());
+        }
+        Witness::AdaptiveCreditLoop(_) | Witness::AdaptiveDeadEnd { .. } | Witness::AdaptiveVl { .. } => {
+            unreachable!("these tables have one next hop")
         }
         Witness::CreditLoop(waits) => {
             let adapters_alone = !reference::without_dead_ends(t.waits_adapters.clone()).is_empty();

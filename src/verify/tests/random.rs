@@ -319,6 +319,7 @@ pub(super) fn case(dice: &mut Dice) -> (Fabric, Routes) {
         path_sl: path_sl(&f, dice),
         vlarb: VlArb::fair(1),
         multicast: multicast(&f, dice),
+        port_sets: None,
         remarks: Vec::new(),
     };
     (f, routes)

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use super::random::{Dice, case, cases, some_cases};
 use super::reference::{self, Lane, Waits, next, without_dead_ends};
 use crate::fabric::{EndPortId, Fabric, Lid, PortNum, Sl, SwitchId};
-use crate::tables::{PortSets, Routes};
+use crate::tables::{McastGroup, PortSets, Routes};
 use crate::verify::{SetsVerdict, SlPolicy, verify_sets};
 
 /// All that packets may do.
@@ -17,6 +17,7 @@ struct Truth {
     lanes: BTreeSet<Lane>,
     waits: Waits,
     dead_ends: BTreeSet<(SwitchId, Lid)>,
+    copied: BTreeSet<(Lane, u8, u16)>,
 }
 
 impl Truth {
@@ -38,7 +39,40 @@ impl Truth {
                 }
             }
         }
+        for group in &r.multicast {
+            for sl in (0..16).filter(|sl| group.sls.unwrap_or(1) >> sl & 1 != 0) {
+                for (s, port) in ends().filter_map(|(_, end)| end.attachment) {
+                    t.copy(f, r, group, (s.index(), port.0), None, sl);
+                }
+            }
+        }
         t
+    }
+
+    /// Copies a packet that came to a switch by a port, holding a lane.
+    fn copy(
+        &mut self,
+        f: &Fabric,
+        r: &Routes,
+        group: &McastGroup,
+        (s, in_port): (usize, u8),
+        held: Option<Lane>,
+        sl: u8,
+    ) {
+        for out in group.at(SwitchId::at(s)).iter().filter(|out| out.0 != in_port) {
+            let Some(ahead) = next(f, s, out.0) else { continue };
+            let vl = r.sl2vl.row(SwitchId::at(s), PortNum(in_port), out).get(Sl(sl)).0;
+            if vl != 15 {
+                let lane = (s, out.0, vl);
+                let is_new = held.is_none_or(|held| self.waits.insert((held, lane)));
+                if self.lanes.insert(lane)
+                    || is_new && held.is_some()
+                    || self.copied.insert((lane, sl, group.mlid))
+                {
+                    self.copy(f, r, group, ahead, Some(lane), sl);
+                }
+            }
+        }
     }
 
     /// Sends a packet over every way. `start`: the first switch and the in port; `home`: the last switch and its port.
@@ -109,12 +143,18 @@ fn agrees_with_the_reference() {
         let (f, r) = case(&mut dice);
         let sets = port_sets(&f, &r, &mut dice);
         let t = Truth::of(&f, &r, &sets);
-        let v: SetsVerdict = verify_sets(&f, &sets, &r.sl2vl, &r.path_sl);
+        let v: SetsVerdict = verify_sets(&f, &sets, &r.sl2vl, &r.path_sl, &r.multicast);
         assert_eq!(v.buffers, t.lanes.len(), "seed {seed}");
         assert_eq!(v.credit_loop.is_empty(), without_dead_ends(t.waits.clone()).is_empty(), "seed {seed}");
         assert_eq!(v.dead_end.is_some(), !t.dead_ends.is_empty(), "seed {seed}");
         assert!(v.dead_end.is_none_or(|place| t.dead_ends.contains(&place)), "seed {seed}");
-        assert_eq!(v.is_safe(), v.credit_loop.is_empty() && v.dead_end.is_none());
+        let is_illegal = |&(s, port, vl): &Lane| {
+            let (to, to_port) = next(&f, s, port).expect("a channel");
+            let vls = |s: usize, port: u8| f.switch(SwitchId::at(s)).ports[usize::from(port)].data_vls;
+            [vls(s, port), vls(to, to_port)].into_iter().flatten().any(|vls| vl >= vls)
+        };
+        assert_eq!(v.illegal.is_some(), t.lanes.iter().any(is_illegal), "seed {seed}");
+        assert_eq!(v.is_safe(), v.credit_loop.is_empty() && v.dead_end.is_none() && v.illegal.is_none());
         let lane = |&(channel, vl): &(crate::fabric::ChannelId, crate::fabric::Vl)| {
             let c = f.channels().get(channel);
             (c.from.index(), c.out_port.0, vl.0)
@@ -122,10 +162,16 @@ fn agrees_with_the_reference() {
         let after = v.credit_loop.iter().cycle().skip(1);
         let waits = |(a, b): (&_, &_)| t.waits.contains(&(lane(a), lane(b)));
         assert!(v.credit_loop.iter().zip(after).all(waits), "seed {seed}: each waits for the next");
-        for (what, holds) in [("loop", !v.credit_loop.is_empty()), ("dead end", v.dead_end.is_some())] {
+        assert!(v.illegal.is_none_or(|buffer| is_illegal(&lane(&buffer))), "seed {seed}");
+        let found = [
+            ("loop", !v.credit_loop.is_empty()),
+            ("dead end", v.dead_end.is_some()),
+            ("no such VL", v.illegal.is_some()),
+        ];
+        for (what, holds) in found {
             *said.entry((what, holds)).or_insert(0) += 1;
         }
         *said.entry(("safe", v.is_safe())).or_insert(0) += 1;
     }
-    assert!(some_cases().is_some() || said.len() == 6 && said.values().all(|&n| n >= 20), "{said:#?}");
+    assert!(some_cases().is_some() || said.len() == 8 && said.values().all(|&n| n >= 20), "{said:#?}");
 }
