@@ -10,7 +10,6 @@ use super::output::{line, yes};
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
 use dfdn::fabric::{ChannelId, Fabric, Vl};
-use dfdn::formats;
 use dfdn::tables::{InForce, Routes, SenderSls, Transition};
 use dfdn::verify::mixture::Mixture;
 use dfdn::verify::{SlSafety, Verdict, sl_safety, verify};
