@@ -227,7 +227,9 @@ fn let_beside_condition(text: &str) -> bool {
                 '{' if assigned && depth == 0 => return false,
                 '(' | '[' | '{' => depth += 1,
                 ')' | ']' | '}' => depth -= 1,
-                _ if depth == 0 && rest[at..].starts_with("= ") => assigned = true,
+                _ if depth == 0 && ["= ", "=\n"].iter().any(|sign| rest[at..].starts_with(sign)) => {
+                    assigned = true
+                }
                 _ if depth == 0 && rest[at..].starts_with("&& ") => return assigned,
                 _ => {}
             }

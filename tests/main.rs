@@ -34,6 +34,7 @@ mod simulate;
 mod slurm;
 mod unroutable;
 mod untrusted_nodes;
+mod usage;
 mod valgrind;
 mod whatif;
 mod wrong_setup;

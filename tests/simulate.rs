@@ -136,6 +136,7 @@ fn a_deadlock_is_shown_as_a_credit_loop() {
     let row = &value["rows"][0];
     assert!(row["load"].is_null() && row["finished_ns"].is_null(), "{row}");
     let waits = row["deadlock"]["waits"].as_array().expect("a cycle");
+    assert_eq!(row["deadlock"]["cycle"], row["deadlock"]["waits"]);
     assert!(row["deadlock"]["time_ns"].as_f64() > Some(0.0));
     for (wait, next) in waits.iter().zip(waits.iter().cycle().skip(1)) {
         assert_eq!(wait["to"], next["from"]);

@@ -23,15 +23,13 @@ use dfdn::fabric::Fabric;
     Exit code 1 if they differ.")]
 pub(super) struct Args {
     /// The fabric as it should be: a file as for FABRIC, or what 'dfdn generate' takes, in quotation marks
-    plan: String,
+    plan: PathBuf,
     #[arg(help = super::FABRIC)]
     fabric: PathBuf,
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
-    if args.plan == "-" && args.fabric == Path::new("-") {
-        return Err("only one of PLAN and FABRIC can be standard input".into());
-    }
+    super::one_standard_input([("PLAN", &args.plan), ("FABRIC", &args.fabric)])?;
     let plan = planned(&args.plan)?;
     let fabric = super::load_fabric(&args.fabric)?;
     let progress = Progress::on("comparing");
@@ -46,10 +44,11 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
 }
 
 /// A file, or else the words of a generator.
-fn planned(plan: &str) -> Result<Fabric, Failure> {
-    if plan == "-" || Path::new(plan).exists() {
-        return super::load_fabric(Path::new(plan));
+fn planned(plan: &Path) -> Result<Fabric, Failure> {
+    if plan == Path::new("-") || plan.exists() {
+        return super::load_fabric(plan);
     }
+    let plan = plan.to_string_lossy();
     let words = ["dfdn generate"].into_iter().chain(plan.split_whitespace());
     let generator = generate::Args::try_parse_from(words).map_err(|error| {
         let error = error.to_string();

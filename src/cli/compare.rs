@@ -14,7 +14,7 @@ use super::{Failure, Outcome, output};
 use dfdn::engine::{self, ENGINES};
 use dfdn::evaluate::{Shift, evaluate};
 use dfdn::fabric::Fabric;
-use dfdn::formats::{self, FormatError};
+use dfdn::formats::FormatError;
 use dfdn::tables::Routes;
 use dfdn::verify::{Verdict, verify};
 
@@ -48,6 +48,9 @@ enum Subject {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    if !args.tables.is_empty() && args.engines.is_empty() {
+        args.settings.refuse_without_engine(&[])?;
+    }
     let fabric = super::load_fabric(&args.fabric)?;
     let mut subjects: Vec<Subject> = args.tables.iter().cloned().map(Subject::Tables).collect();
     if args.engines.is_empty() && args.tables.is_empty() {
@@ -86,7 +89,9 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
             "rows": rows,
         }))?;
     } else {
-        output::stdout(|out| table(out, &fabric, &rows))?;
+        let mut notes = engine::unmatched(&fabric, &args.settings.settings(""));
+        notes.extend(fabric.limits_of_verdicts());
+        output::stdout(|out| table(out, &fabric, &notes, &rows))?;
     }
     Ok(Outcome::Fine)
 }
@@ -94,14 +99,14 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
 fn row(args: &Args, fabric: &Fabric, subject: &Subject) -> Result<Value, Failure> {
     match subject {
         Subject::Engine(name) => {
-            let routed = engine::route(fabric, &args.settings.settings(name))?;
+            let routed = args.settings.route(fabric, name, None)?;
             let mut row = measured(args, fabric, &routed.routes, &routed.verdict)?;
             row["seconds"] = routed.computing.as_secs_f64().into();
             row["unmet"] = args.settings.unmet(fabric, &routed).into();
             Ok(row)
         }
         Subject::Tables(folder) => {
-            let (fabric, routes) = formats::load_tables(folder, fabric.clone())?;
+            let (fabric, routes) = super::load_tables(folder, fabric.clone())?;
             let start = Instant::now();
             let verdict = verify(&fabric, &routes);
             log::info!("{} judged in {:.3} s", folder.display(), start.elapsed().as_secs_f64());
@@ -122,8 +127,10 @@ fn measured(args: &Args, fabric: &Fabric, routes: &Routes, verdict: &Verdict) ->
     Ok(row)
 }
 
-fn table(out: &mut dyn Write, fabric: &Fabric, rows: &[Value]) -> io::Result<()> {
-    writeln!(out, "{fabric}\n")?;
+fn table(out: &mut dyn Write, fabric: &Fabric, notes: &[String], rows: &[Value]) -> io::Result<()> {
+    writeln!(out, "{fabric}")?;
+    notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
+    writeln!(out)?;
     writeln!(
         out,
         "{:<18} {:>4} {:>4} {:>9} {:>9} {:>8} {:>10} {:>9} {:>15} {:>6} {:>8}",

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{ArgGroup, Parser, ValueEnum};
 use serde_json::{Value, json};
 
 use super::output::line;
@@ -17,12 +17,14 @@ use dfdn::evaluate::{
     Alternatives, Bounds, ByRole, ClassFigures, Evaluation, LidChoice, Multipath, Options, Shift, evaluate,
 };
 use dfdn::fabric::Fabric;
-use dfdn::formats;
 use dfdn::tables::Routes;
 
 /// Measure tables: edge-forwarding index, effective bisection bandwidth, path lengths, load
 #[derive(Debug, Parser)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    group(ArgGroup::new("subject").required(true)),
+    override_usage = "dfdn evaluate [OPTIONS] <FABRIC> <TABLES|--engine <ENGINE>>",
+    after_help = "Examples:\n  \
     dfdn evaluate fabric.net tables\n  \
     dfdn evaluate fabric.net --engine dfdn --patterns 10000 --json\n\n\
     Exit code 1 if the tables lead some adapter nowhere, 2 for bad usage or input.")]
@@ -30,10 +32,10 @@ pub(super) struct Args {
     #[arg(help = super::FABRIC)]
     fabric: PathBuf,
     /// Folder of tables
-    #[arg(required_unless_present = "engine", conflicts_with = "engine")]
+    #[arg(group = "subject")]
     tables: Option<PathBuf>,
     /// Engine whose tables to measure instead of a folder
-    #[arg(long)]
+    #[arg(long, group = "subject")]
     engine: Option<String>,
     #[command(flatten)]
     settings: EngineArgs,
@@ -53,8 +55,8 @@ pub(super) struct Args {
 /// The random part of the measurement.
 #[derive(Clone, Copy, Debug, Parser)]
 pub(super) struct Patterns {
-    /// Random bisections for the effective bisection bandwidth
-    #[arg(long, default_value = "1000")]
+    /// Random bisections for the effective bisection bandwidth, 1 to 10000000
+    #[arg(long, default_value = "1000", value_parser = patterns)]
     patterns: NonZeroU32,
     /// Seed of the bisections, and of '--lids shortest'
     #[arg(long, default_value_t = 1)]
@@ -62,6 +64,13 @@ pub(super) struct Patterns {
     /// The LIDs of a receiver that senders use: the first, or one with the shortest path, drawn once per pair
     #[arg(long, value_enum, default_value_t = Lids::Base)]
     lids: Lids,
+}
+
+/// Reads a number of random bisections. Each takes eight bytes.
+pub(super) fn patterns(text: &str) -> Result<NonZeroU32, String> {
+    const MOST: u32 = 10_000_000;
+    let number = text.parse().ok().filter(|n: &NonZeroU32| n.get() <= MOST);
+    number.ok_or_else(|| format!("it takes 1 to {MOST}"))
 }
 
 /// [`LidChoice`] on the command line.
@@ -82,14 +91,22 @@ impl Patterns {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    if args.tables.is_some() {
+        args.settings.refuse_without_engine(&["--roles"])?;
+    }
     let mut fabric = super::load_fabric(&args.fabric)?;
-    engine::assign_roles(&args.settings.settings("").roles, &mut fabric);
+    let settings = args.settings.settings("");
+    engine::assign_roles(&settings.roles, &mut fabric);
     let progress = Progress::on("reading or computing tables");
     let (fabric, routes) = match (&args.tables, &args.engine) {
-        (Some(folder), _) => formats::load_tables(folder, fabric)?,
+        (Some(folder), _) => {
+            let (fabric, mut routes) = super::load_tables(folder, fabric)?;
+            routes.remarks.extend(engine::unmatched(&fabric, &settings));
+            (fabric, routes)
+        }
         (None, engine) => {
             let engine = engine.as_deref().unwrap_or(engine::ENGINES[0].name);
-            let routed = engine::route(&fabric, &args.settings.settings(engine))?;
+            let routed = args.settings.route(&fabric, engine, None)?;
             args.settings.unmet(&fabric, &routed).iter().for_each(|sentence| log::warn!("{sentence}"));
             (fabric, routed.routes)
         }
@@ -109,6 +126,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
             value["multipath"] = serde_json::to_value(multipath)?;
         }
         value["engine"] = routes.engine.clone().into();
+        value["remarks"] = routes.remarks.clone().into();
         let of_roles = by_role.map(serde_json::to_value);
         let more = [
             Some(serde_json::to_value(shift)),
@@ -179,6 +197,7 @@ fn rates(fabric: &Fabric) -> Option<String> {
 fn text(out: &mut dyn Write, fabric: &Fabric, routes: &Routes, e: &Evaluation) -> io::Result<()> {
     line(out, "tables", &routes.engine)?;
     line(out, "fabric", fabric)?;
+    routes.remarks.iter().try_for_each(|remark| line(out, "note", remark))?;
     if let Some(rates) = rates(fabric) {
         line(out, "link rates", rates)?;
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
 use dfdn::fabric::Fabric;
-use dfdn::formats::{self, FormatError, booksim, graphviz, ib_flit_sim, slurm, torus_2qos};
+use dfdn::formats::{FormatError, booksim, graphviz, ib_flit_sim, slurm, torus_2qos};
 use dfdn::report::Groups;
 use dfdn::tables::{Lft, Routes};
 
@@ -82,10 +82,12 @@ impl Program {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    let inputs = [&args.fabric].into_iter().chain(&args.tables).map(PathBuf::as_path);
+    output::spare(inputs, output::files_in(&args.output, args.program.files()))?;
     let fabric = super::load_fabric(&args.fabric)?;
     let progress = Progress::on("reading tables");
     let (fabric, routes) = match &args.tables {
-        Some(tables) => formats::load_tables(tables, fabric)?,
+        Some(tables) => super::load_tables(tables, fabric)?,
         None => {
             let none = Routes::on_one_vl("", &fabric, Lft::new(&fabric));
             (fabric, none)

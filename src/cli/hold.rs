@@ -58,6 +58,7 @@ struct Proposal {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    output::spare([&*args.errors, &args.fabric], args.output.clone())?;
     let fabric = super::load_fabric(&args.fabric)?;
     let bytes = fs::read(&args.errors).map_err(|error| cannot_read(&args.errors, &error))?;
     let read = match args.from {

@@ -37,6 +37,7 @@ use clap::{Parser, Subcommand};
 use dfdn::evaluate::EvaluateError;
 use dfdn::fabric::Fabric;
 use dfdn::formats;
+use dfdn::tables::Routes;
 use progress::Progress;
 
 /// Deadlock-free routing for InfiniBand, without OpenSM: generate and route fabrics, judge tables.
@@ -47,10 +48,12 @@ use progress::Progress;
     max_term_width = 100,
     after_help = "FABRIC is a file in ibnetdiscover's text format (also ibsim's short form), an \
                   opensm-subnet.lst, JSON as 'dfdn generate --json' prints it, or '-' for standard input.\n\
+                  DFDN_LOG in the environment says what goes to standard error: error, warn (the default), or info, \
+                  which also names each cable and port that is left out.\n\
                   Exit codes: 0 fine, 1 a property does not hold, 2 usage or unreadable input."
 )]
 struct Cli {
-    /// Print one JSON object instead of text
+    /// Print one JSON object instead of text; not for config, completions and man
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -102,6 +105,9 @@ pub(super) fn main() -> ExitCode {
         .init();
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Config(_) | Command::Completions(_) | Command::Man(_) if cli.json => {
+            Err("--json is not for config, completions and man: what they print has a form of its own".into())
+        }
         Command::Generate(args) => generate::run(&args, cli.json),
         Command::Route(args) => route::run(&args, cli.json),
         Command::Verify(args) => verify::run(&args, cli.json),
@@ -149,6 +155,17 @@ fn chain(failure: &dyn Error) -> String {
     text
 }
 
+/// Refuses two fabrics from standard input.
+///
+/// - `fabrics`: their names in the help, and what was given.
+fn one_standard_input(fabrics: [(&str, &Path); 2]) -> Result<(), Failure> {
+    let [(a, _), (b, _)] = fabrics;
+    match fabrics.iter().all(|(_, path)| *path == Path::new("-")) {
+        true => Err(format!("only one of {a} and {b} can be standard input").into()),
+        false => Ok(()),
+    }
+}
+
 /// Reads a fabric and reports the remarks of its reader and builder.
 fn load_fabric(path: &Path) -> Result<Fabric, Failure> {
     let reading = Progress::on(format!("reading {}", path.display()));
@@ -161,6 +178,13 @@ fn load_fabric(path: &Path) -> Result<Fabric, Failure> {
         log::info!("{}", fabric.explain(note));
     }
     Ok(fabric)
+}
+
+/// Reads a folder of tables. The remarks include what a verdict on the fabric does not cover.
+fn load_tables(folder: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Failure> {
+    let (fabric, mut routes) = formats::load_tables(folder, fabric)?;
+    routes.remarks.extend(fabric.limits_of_verdicts());
+    Ok((fabric, routes))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
@@ -13,6 +13,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use tempfile::TempDir;
+
+use dfdn::formats::TABLE_FILES;
 
 /// Calls `write` with standard output. The reader may close the pipe early: that is no error and
 /// does not change the exit code.
@@ -38,7 +40,8 @@ pub(super) fn json(value: &Value) -> io::Result<()> {
 }
 
 /// Calls `write` with a file, or with standard output if none is given. A file gets its name only
-/// when it is complete; a device or a pipe is written to directly, and a link stays a link.
+/// when it is complete; a device or a pipe is written to directly, and a link stays a link, even if it leads to nothing
+/// yet.
 pub(super) fn to_file_or_stdout(
     file: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -50,7 +53,7 @@ pub(super) fn to_file_or_stdout(
             write(&mut out)?;
             return out.flush();
         }
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let target = behind_links(path)?;
         let staging = Staging::within(parent(&target))?;
         let complete = staging.path().join("file");
         let mut out = BufWriter::new(File::create_new(&complete)?);
@@ -69,17 +72,20 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Call before long work: a folder that cannot be written is refused at once.
-    pub(super) fn for_folder(target: &Path) -> io::Result<Self> {
-        let stage = || match fs::metadata(target) {
-            Ok(found) if !found.is_dir() => Err(io::Error::from(ErrorKind::NotADirectory)),
-            Ok(_) => Staging::within(target),
-            Err(_) => {
-                fs::create_dir_all(parent(target))?;
-                Staging::within(parent(target))
-            }
+    pub(super) fn for_folder(folder: &Path) -> io::Result<Self> {
+        let stage = || {
+            let target = behind_links(folder)?;
+            let staging = match fs::metadata(&target) {
+                Ok(found) if !found.is_dir() => return Err(io::Error::from(ErrorKind::NotADirectory)),
+                Ok(_) => Staging::within(&target)?,
+                Err(_) => {
+                    fs::create_dir_all(parent(&target))?;
+                    Staging::within(parent(&target))?
+                }
+            };
+            Ok(Self { staging, target })
         };
-        let staging = stage().map_err(|error| cannot_write(target, &error))?;
-        Ok(Self { staging, target: target.to_owned() })
+        stage().map_err(|error| cannot_write(folder, &error))
     }
 
     /// Calls `write` with the folder, which exists and must not be created again: an interruption
@@ -178,6 +184,50 @@ fn remove(folder: &Path) {
     // The writer may put another file into it meanwhile.
     let gone = || fs::remove_dir_all(folder).is_ok() || !folder.exists();
     let _ = (0..100).any(|_| gone());
+}
+
+/// Where a name leads over links, whether or not something is there.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    const MOST: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST {
+        let Ok(next) = fs::read_link(&path) else { return Ok(path) };
+        path = parent(&path).join(next);
+    }
+    Err(io::Error::other("its links lead in a circle"))
+}
+
+/// Refuses outputs that would replace what is read. Call before any work.
+///
+/// - `inputs`: files, and folders of tables.
+///
+/// # Errors
+/// The first output that is an input.
+pub(super) fn spare<'a>(
+    inputs: impl IntoIterator<Item = &'a Path>,
+    outputs: impl IntoIterator<Item = PathBuf>,
+) -> Result<(), String> {
+    let file = |path: &Path| fs::metadata(path).ok().filter(|m| m.is_file()).map(|m| (m.dev(), m.ino()));
+    let is_table = |name: &str| TABLE_FILES.contains(&name) || name.starts_with("ibdiagnet2.");
+    let mut read = Vec::new();
+    for input in inputs {
+        read.extend(file(input));
+        for entry in fs::read_dir(input).into_iter().flatten().flatten() {
+            read.extend(file(&entry.path()).filter(|_| entry.file_name().to_str().is_some_and(is_table)));
+        }
+    }
+    match outputs.into_iter().find(|output| file(output).is_some_and(|id| read.contains(&id))) {
+        Some(output) => {
+            let output = output.display();
+            Err(format!("{output} is read and would be replaced: give the output another name"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The files of a folder, by their names.
+pub(super) fn files_in(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(|name| folder.join(name)).collect()
 }
 
 fn parent(path: &Path) -> &Path {

@@ -102,7 +102,9 @@ pub(super) fn merge(files: &[PathBuf], rows: &Rows) -> Result<Value, Failure> {
         }
         let all = head[rows.list].as_array().map_or(&[][..], Vec::as_slice);
         for row in part {
-            let Some(place) = all.iter().position(|of| (rows.is_row)(of, &row)) else {
+            // What was requested twice has two rows; a part that is given twice has the same ones again.
+            let places = || (0..all.len()).filter(|&i| (rows.is_row)(&all[i], &row));
+            let Some(place) = places().find(|i| !found.contains_key(i)).or_else(|| places().next()) else {
                 return Err(at(format!("{} is not part of the sweep", (rows.name)(&row))).into());
             };
             found.insert(place, row);

@@ -6,7 +6,6 @@ use clap::Parser;
 
 use super::output::line;
 use super::{Failure, Outcome, output};
-use dfdn::formats;
 use dfdn::report::{PathError, path};
 
 /// Show the path of a pair, hop by hop, with its SL and VLs
@@ -31,7 +30,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let fabric = super::load_fabric(&args.fabric)?;
-    let (fabric, routes) = formats::load_tables(&args.tables, fabric)?;
+    let (fabric, routes) = super::load_tables(&args.tables, fabric)?;
     let found = match path(&fabric, &routes, &args.from, &args.to) {
         Err(lost @ PathError::Lost { .. }) => {
             log::error!("{lost}");

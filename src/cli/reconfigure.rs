@@ -1,5 +1,6 @@
 //! `dfdn reconfigure`: the way from tables in force to new ones.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -76,10 +77,17 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    super::one_standard_input([("OLD_FABRIC", &args.old_fabric), ("NEW_FABRIC", &args.new_fabric)])?;
+    let inputs = [&args.old_fabric, &args.old_tables, &args.new_fabric, &args.new_tables];
+    let tables = args.tables.iter().flat_map(|folder| output::files_in(folder, &TABLE_FILES));
+    output::spare(
+        inputs.into_iter().chain(&args.apply).map(PathBuf::as_path),
+        args.output.iter().cloned().chain(tables),
+    )?;
     let read = |fabric: &Path, tables: &Path| -> Result<(Fabric, Routes), Failure> {
         let fabric = super::load_fabric(fabric)?;
         let _progress = Progress::on(format!("reading {}", tables.display()));
-        Ok(formats::load_tables(tables, fabric)?)
+        super::load_tables(tables, fabric)
     };
     let (old_fabric, old) = read(&args.old_fabric, &args.old_tables)?;
     let (fabric, new) = read(&args.new_fabric, &args.new_tables)?;
@@ -112,7 +120,12 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     drop(progress);
     let last = planned.states.last().expect("at least the tables in force");
     let missing = Step::between(&fabric, last, &transition.new);
+    let mut remarks = old.remarks;
+    remarks.extend(new.remarks.iter().cloned());
+    let mut seen = BTreeSet::new();
+    remarks.retain(|remark| seen.insert(remark.clone()));
     let mut value = as_json(&fabric, &transition, &planned, args.certificates);
+    value["remarks"] = remarks.clone().into();
     value["seconds"] = seconds.into();
     if let Some(file) = &args.output {
         output::to_file_or_stdout(Some(file), |mut out| {
@@ -128,7 +141,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     if json {
         output::json(&value)?;
     } else {
-        output::stdout(|out| text(out, &fabric, &transition, &planned, &missing, seconds))?;
+        output::stdout(|out| text(out, &fabric, &transition, &planned, &missing, (&remarks, seconds)))?;
     }
     if !missing.is_empty() {
         log::error!("the plan does not lead to NEW_TABLES: {} differ", counts(&missing));
@@ -196,9 +209,10 @@ fn text(
     transition: &Transition,
     planned: &Planned,
     missing: &Step,
-    seconds: f64,
+    (remarks, seconds): (&[String], f64),
 ) -> io::Result<()> {
     line(out, "fabric", fabric)?;
+    remarks.iter().try_for_each(|remark| line(out, "note", remark))?;
     if !transition.moved_lids.is_empty() {
         line(out, "LIDs of other ports", transition.moved_lids.len())?;
     }

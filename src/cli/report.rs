@@ -14,7 +14,7 @@ use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
 use dfdn::engine;
 use dfdn::fabric::Fabric;
-use dfdn::formats::{self, TABLE_FILES};
+use dfdn::formats::TABLE_FILES;
 use dfdn::report::{Report, Source, Subject, render};
 use dfdn::tables::Routes;
 use dfdn::verify::{SlSafety, Verdict, sl_safety, verify};
@@ -69,6 +69,8 @@ impl Judged {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    let inputs = [&args.fabric].into_iter().chain(&args.tables).chain(&args.whatif).map(PathBuf::as_path);
+    output::spare(inputs.chain(args.settings.files()), args.output.clone())?;
     let fabric = super::load_fabric(&args.fabric)?;
     let mut sources = vec![digest(&args.fabric)?];
     let whatif = args.whatif.as_deref().map(|path| summary(path, &fabric)).transpose()?;
@@ -77,7 +79,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let mut all = Vec::new();
     for folder in &args.tables {
         progress.say(format!("reading and verifying {}", folder.display()));
-        let (fabric, routes) = formats::load_tables(folder, fabric.clone())?;
+        let (fabric, routes) = super::load_tables(folder, fabric.clone())?;
         let verdict = verify(&fabric, &routes);
         let safety = sl_safety(&fabric, &routes, &verdict);
         all.push(Judged { label: folder.display().to_string(), fabric, routes, verdict, safety });
@@ -85,7 +87,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         sources.extend(files.map(|path| digest(&path)).collect::<Result<Vec<_>, _>>()?);
     }
     progress.say(format!("routing with {}", args.engine));
-    match engine::route(&fabric, &args.settings.settings(&args.engine)) {
+    match args.settings.route(&fabric, &args.engine, None) {
         Ok(routed) => all.push(Judged {
             label: format!("{} would compute", args.engine),
             fabric,
@@ -98,7 +100,8 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     }
     progress.say("measuring");
     let subjects: Vec<Subject<'_>> = all.iter().map(Judged::subject).collect();
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let command = words.collect::<Vec<_>>().join(" ");
     let report = Report::new(&subjects, &args.patterns.options(), sources, command, whatif);
     if args.output.is_some() || !json {
         progress.say("writing");
@@ -116,20 +119,24 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
 fn summary(path: &Path, fabric: &Fabric) -> Result<Summary, Failure> {
     let at = |why: String| format!("{}: {why}", path.display());
     let text = fs::read_to_string(path).map_err(|e| at(format!("cannot be read: {e}")))?;
-    let mut value: Value = serde_json::from_str(&text).map_err(|e| at(e.to_string()))?;
-    let rows: Vec<Row> = serde_json::from_value(value["rows"].take())
-        .map_err(|_| at("not what 'dfdn whatif --json' writes".to_owned()))?;
+    let foreign = |why: serde_json::Error| at(format!("not what 'dfdn whatif --json' writes: {why}"));
+    let mut value: Value = serde_json::from_str(&text).map_err(foreign)?;
+    let rows = value.get_mut("rows").map(Value::take).unwrap_or_default();
+    let rows: Vec<Row> = serde_json::from_value(rows).map_err(foreign)?;
     if value["fabric"] != fabric.to_string().as_str() {
         return Err(at(format!("is about another fabric: {}", value["fabric"])).into());
     }
     Ok(Summary::new(&rows))
 }
 
-/// A file with its SHA-256.
+/// A file with its SHA-256. What is no regular file, as a pipe, has none: it cannot be read again.
 fn digest(path: &Path) -> Result<Source, Failure> {
     let name = path.display().to_string();
     if path == Path::new("-") {
         return Ok(Source { name: "standard input".to_owned(), sha256: String::new() });
+    }
+    if !path.is_file() {
+        return Ok(Source { name, sha256: String::new() });
     }
     let mut hash = Sha256::new();
     File::open(path)

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::progress::Progress;
 use super::settings::EngineArgs;
 use super::{Failure, Outcome, output};
-use dfdn::engine::{self, Baseline, Routed, Settings};
+use dfdn::engine::{self, Baseline, Lineage, Routed, Settings};
 use dfdn::evaluate::channel_load;
 use dfdn::fabric::{Fabric, Lmc};
 use dfdn::formats::{self, Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions};
@@ -62,13 +62,29 @@ fn engines_help() -> String {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    if let Some(after) = &args.after {
+        super::one_standard_input([("FABRIC", &args.fabric), ("--after", after)])?;
+    }
+    if let Some(folder) = &args.output {
+        let inputs = [&args.fabric].into_iter().chain(&args.after).map(PathBuf::as_path);
+        output::spare(inputs.chain(args.settings.files()), output::files_in(folder, &TABLE_FILES))?;
+    }
     let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
     let tables = args.output.as_deref().map(output::Tables::for_folder).transpose()?;
     let progress = Progress::on(format!("routing with {}", args.engine));
     let settings = args.settings.settings(&args.engine);
     let baseline =
         args.after.as_deref().map(|path| baseline(path, args.lmc, &settings)).transpose()?.flatten();
-    let routed = engine::route_after(&fabric, &settings, baseline.as_ref())?;
+    let mut routed = args.settings.route(&fabric, &args.engine, baseline.as_ref())?;
+    if let (Some(after), Some(_), Lineage::First(_) | Lineage::Single) =
+        (&args.after, &baseline, &routed.lineage)
+    {
+        let remark = format!(
+            "nothing of the tables of {} was kept: new ones are better, or none fits",
+            after.display()
+        );
+        routed.routes.remarks.push(remark);
+    }
     let safe = routed.verdict.is_safe();
     let unmet = args.settings.unmet(&fabric, &routed);
     let mut written = None;

@@ -17,7 +17,6 @@ use super::progress::Progress;
 use super::{Failure, Outcome, output};
 use dfdn::evaluate::worst_pairs;
 use dfdn::fabric::{Fabric, Sl};
-use dfdn::formats;
 use dfdn::simulate::{
     self, Arrivals, LidChoice, Load, Model, Queues, Room, Settings, Simulation, Traffic, Update,
 };
@@ -49,7 +48,7 @@ pub(super) struct Args {
     model: String,
     /// Traffic: a pattern or a file of pairs
     #[arg(long, default_value = "uniform")]
-    traffic: String,
+    traffic: PathBuf,
     /// Shares of the rate of the hosts' links, such as .1,.5
     #[arg(long, value_delimiter = ',')]
     load: Vec<f64>,
@@ -93,8 +92,8 @@ pub(super) struct Args {
     /// Time between the steps of the plan
     #[arg(long, value_parser = time, default_value = "100us", requires = "update")]
     barrier: u64,
-    /// Credits (64 bytes) of each VL of a switch's in port
-    #[arg(long, value_name = "CREDITS")]
+    /// Credits (64 bytes) of each VL of a switch's in port, at most 65536
+    #[arg(long, value_name = "CREDITS", value_parser = clap::value_parser!(u32).range(1..=65536))]
     buffer: Option<u32>,
     /// One queue for each VL of an in port, or one for each out port
     #[arg(long, value_enum)]
@@ -199,7 +198,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     };
     let fabric = super::load_fabric(fabric)?;
     let progress = Progress::on(format!("reading {}", tables.display()));
-    let (fabric, routes) = formats::load_tables(tables, fabric)?;
+    let (fabric, routes) = super::load_tables(tables, fabric)?;
     let settings = settings(args, &fabric, &routes)?;
     let loads = loads(args);
     progress.say("checking all paths");
@@ -270,13 +269,17 @@ fn settings(args: &Args, fabric: &Fabric, routes: &Routes) -> Result<Settings, F
         }
         model.rate = Some(femtoseconds.round() as u64);
     }
-    let traffic = match args.traffic.parse::<Traffic>() {
+    let traffic = match args.traffic.to_string_lossy().parse::<Traffic>() {
         Ok(traffic) => traffic,
-        Err(_) if args.traffic == "adversarial" => Traffic::Pairs(worst_pairs(fabric, routes)?),
-        Err(_) if Path::new(&args.traffic).exists() => {
-            Traffic::Pairs(pairs(Path::new(&args.traffic), fabric)?)
+        Err(_) if args.traffic == Path::new("adversarial") => Traffic::Pairs(worst_pairs(fabric, routes)?),
+        Err(_) if args.traffic.exists() => Traffic::Pairs(pairs(&args.traffic, fabric)?),
+        Err(_) => {
+            let (text, names) = (args.traffic.display(), Traffic::NAMES);
+            return Err(format!(
+                "no traffic pattern '{text}': there are {names}, adversarial, and files of pairs"
+            )
+            .into());
         }
-        Err(error) => return Err(error.into()),
     };
     let constant = args.arrivals.map_or(args.model == "flich", |times| matches!(times, Times::Constant));
     Ok(Settings {
@@ -373,7 +376,7 @@ fn head(
         "remarks": routes.remarks,
         "vls": simulation.vls(),
         "model": args.model,
-        "traffic": args.traffic,
+        "traffic": args.traffic.display().to_string(),
         "message": args.message,
         "update": args.update.as_ref().map(|plan| json!({
             "plan": plan.display().to_string(),

@@ -10,7 +10,6 @@ use super::output::{line, yes};
 use super::progress::Progress;
 use super::{Failure, Outcome, output};
 use dfdn::fabric::{ChannelId, Fabric, Vl};
-use dfdn::formats;
 use dfdn::tables::{InForce, Routes, SenderSls, Transition};
 use dfdn::verify::mixture::Mixture;
 use dfdn::verify::{SlSafety, Verdict, sl_safety, verify};
@@ -42,9 +41,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
+    output::spare([&*args.fabric, &args.tables], args.certificate.clone())?;
     let fabric = super::load_fabric(&args.fabric)?;
     let progress = Progress::on(format!("reading {}", args.tables.display()));
-    let (fabric, routes) = formats::load_tables(&args.tables, fabric)?;
+    let (fabric, routes) = super::load_tables(&args.tables, fabric)?;
     progress.say("verifying");
     let verdict = verify(&fabric, &routes);
     let safety = sl_safety(&fabric, &routes, &verdict);

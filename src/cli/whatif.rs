@@ -19,7 +19,6 @@ use super::{Failure, Outcome, output};
 use dfdn::engine::{self, Baseline};
 use dfdn::evaluate::{Options, evaluate};
 use dfdn::fabric::Fabric;
-use dfdn::formats;
 use dfdn::tables::Routes;
 use dfdn::whatif::{self, Extremes, Row, Summary, WhatIf};
 
@@ -67,8 +66,8 @@ pub(super) struct Args {
     engine: String,
     #[command(flatten)]
     settings: EngineArgs,
-    /// Random bisections for the effective bisection bandwidth
-    #[arg(long, default_value = "50")]
+    /// Random bisections for the effective bisection bandwidth, 1 to 10000000
+    #[arg(long, default_value = "50", value_parser = super::evaluate::patterns)]
     patterns: NonZeroU32,
     /// Only part I of N of the rows
     #[arg(long, value_name = "I/N")]
@@ -96,11 +95,11 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let settings = args.settings.settings(&args.engine);
     let (fabric, before, baseline) = match &args.tables {
         Some(folder) => {
-            let (fabric, before) = formats::load_tables(folder, fabric)?;
+            let (fabric, before) = super::load_tables(folder, fabric)?;
             (fabric, before, None)
         }
         None => {
-            let routed = engine::route(&fabric, &settings)?;
+            let routed = args.settings.route(&fabric, &args.engine, None)?;
             let baseline = Baseline::new(&fabric, &settings, &routed);
             (fabric, routed.routes, baseline)
         }

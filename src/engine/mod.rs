@@ -22,6 +22,7 @@ mod papers;
 mod plan;
 mod role_file;
 mod root_file;
+mod unmatched;
 mod untrusted;
 mod words;
 
@@ -45,6 +46,7 @@ pub use list_file::Listed;
 pub use optimise::Optimise;
 pub use role_file::{RoleLine, assign as assign_roles, parse as parse_roles, read_guid_files};
 pub use root_file::read as read_roots;
+pub use unmatched::{unmatched, unmatched_names};
 
 use self::plan::Plan;
 use self::words::words;

@@ -106,7 +106,7 @@ pub fn read_guid_files(compute: Option<&Path>, storage: Option<&Path>) -> Result
 /// them.
 pub fn assign(lines: &[RoleLine], fabric: &mut Fabric) -> [usize; 3] {
     let index = Index::new(lines);
-    let line_of = |end| index.line_of(fabric, fabric.endport(end));
+    let line_of = |end| index.lines_of(fabric, fabric.endport(end)).max();
     let found = fabric.adapters().filter_map(|(id, _)| Some((id, lines[line_of(id)?].duty)));
     let found: Vec<(EndPortId, Duty)> = found.collect();
     let mut count = [0; 3];
@@ -115,6 +115,23 @@ pub fn assign(lines: &[RoleLine], fabric: &mut Fabric) -> [usize; 3] {
         count[duty.role as usize] += 1;
     }
     count
+}
+
+/// The lines that fit no adapter of a fabric.
+///
+/// Cost: as [`assign`].
+pub(super) fn unmatched<'a>(lines: &'a [RoleLine], fabric: &Fabric) -> Vec<&'a RoleLine> {
+    let index = Index::new(lines);
+    let mut fits = vec![false; lines.len()];
+    for (_, end) in fabric.adapters() {
+        index.lines_of(fabric, end).for_each(|number| fits[number] = true);
+    }
+    // Of several lines with the same GUID the index has the last one.
+    let fits = |number: usize, line: &RoleLine| match &line.adapters {
+        Nodes::Guid(guid) => fits[index.by_guid[guid]],
+        Nodes::Described(_) => fits[number],
+    };
+    lines.iter().enumerate().filter(|(number, line)| !fits(*number, line)).map(|(_, line)| line).collect()
 }
 
 /// The lines by what they name; each with its number.
@@ -143,15 +160,15 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// The last line that fits an adapter.
-    fn line_of(&self, fabric: &Fabric, end: &EndPort) -> Option<usize> {
+    /// The lines that fit an adapter.
+    fn lines_of(&self, fabric: &Fabric, end: &EndPort) -> impl Iterator<Item = usize> {
         let node = fabric.node(end.node);
         let text = node.description.as_str();
         let guids = [end.guid, node.guid].into_iter().filter_map(|guid| self.by_guid.get(&guid).copied());
         let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-        let near = ends.filter_map(|end| self.by_start.get(&text[..end])).flatten();
-        let patterns = near.filter(|(pattern, _)| pattern.matches(text)).map(|&(_, number)| number);
-        guids.chain(patterns).max()
+        let near = ends.filter_map(move |end| self.by_start.get(&text[..end])).flatten();
+        let patterns = near.filter(move |(pattern, _)| pattern.matches(text)).map(|&(_, number)| number);
+        guids.chain(patterns)
     }
 }
 

@@ -72,12 +72,12 @@ pub enum FabricError {
         /// Where the second cable leads.
         second: String,
     },
-    /// A node with more ports than InfiniBand can number.
-    #[error("'{node}' has {ports} ports, more than 254")]
-    TooManyPorts {
+    /// A node with more ports than InfiniBand can number, or without a port 0.
+    #[error("'{node}' has {ports} ports with port 0, and 1 to 255 are possible")]
+    PortCount {
         /// Description of the node.
         node: String,
-        /// Its number of ports.
+        /// Its number of ports, port 0 included.
         ports: usize,
     },
 }
@@ -103,10 +103,10 @@ impl FabricBuilder {
     /// [`finish`](Self::finish) renumbers all nodes.
     ///
     /// # Errors
-    /// [`FabricError::TooManyPorts`].
+    /// [`FabricError::PortCount`].
     pub fn add(&mut self, node: Node) -> Result<NodeId, FabricError> {
         if node.ports.is_empty() || node.ports.len() > 255 {
-            return Err(FabricError::TooManyPorts { node: node.description, ports: node.ports.len() });
+            return Err(FabricError::PortCount { node: node.description, ports: node.ports.len() });
         }
         self.nodes.push(node);
         Ok(NodeId::at(self.nodes.len() - 1))

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 
 use glob::Pattern;
 use petgraph::unionfind::UnionFind;
@@ -30,6 +31,16 @@ pub enum Nodes {
     Guid(Guid),
     /// Those whose whole description matches: `*` stands for any text, `?` for any character.
     Described(Pattern),
+}
+
+/// As it is written in a file.
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Guid(guid) => write!(f, "{guid}"),
+            Self::Described(pattern) => write!(f, "'{pattern}'"),
+        }
+    }
 }
 
 /// An entry: what is held, and how.
@@ -97,6 +108,15 @@ pub fn hold_out(fabric: Fabric, holds: &[Hold]) -> Result<HeldOut, FabricError> 
     notes.append(&mut wanted.notes);
     let leaves = wanted.switches.keys().copied().filter(|&s| wanted.neighbours(fabric, s, &kept).len() == 1);
     Ok(HeldOut { leaves: leaves.collect(), fabric: builder.finish(Lmc::default())?, notes })
+}
+
+/// Why entries have no effect: one sentence for each that is about nothing in the fabric.
+///
+/// - `fabric`: without links that are held out already.
+///
+/// Cost: that of [`hold_out`].
+pub fn without_effect(fabric: &Fabric, holds: &[Hold]) -> Vec<String> {
+    Wanted::of(fabric, holds).notes.into_iter().filter(|note| note.done).map(|note| note.text).collect()
 }
 
 /// How much speaks against a link: how many of itself and its two ends are drained, and how many avoided.

@@ -21,7 +21,7 @@ use std::fmt;
 pub use builder::{FabricBuilder, FabricError};
 pub use channels::{Channel, Channels};
 pub use duty::{Duty, Role};
-pub use hold::{HeldOut, Hold, HoldNote, Measure, Nodes, hold_out};
+pub use hold::{HeldOut, Hold, HoldNote, Measure, Nodes, hold_out, without_effect};
 pub use ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl, bits};
 pub use node::{LinkSpeed, LinkState, Node, NodeKind, Port, PortRef};
 pub(crate) use rates::common_divisor;
@@ -126,7 +126,10 @@ impl Fabric {
     pub fn with_lmc(&self, lmc: Lmc) -> Result<Self, FabricError> {
         let mut builder = FabricBuilder::from_fabric(self);
         builder.forget_lids();
-        builder.finish(lmc)
+        let mut fabric = builder.finish(lmc)?;
+        // That is what was asked for.
+        fabric.notes.retain(|note| !matches!(note, Note::LidsAssigned { .. }));
+        Ok(fabric)
     }
 
     /// The fabric as it is cabled: links that are [held](LinkState::Held) out are channels, too.
@@ -247,6 +250,24 @@ impl Fabric {
     /// What was left out or assigned when the fabric was built.
     pub fn notes(&self) -> &[Note] {
         &self.notes
+    }
+
+    /// What a verdict on the fabric does not cover, or takes for granted: one sentence for each kind of note that says so.
+    pub fn limits_of_verdicts(&self) -> Vec<String> {
+        let of_kind = |is: fn(&Note) -> bool, rest: &str| {
+            let mut notes = self.notes.iter().filter(|note| is(note));
+            let first = self.explain(notes.next()?);
+            Some(match notes.count() {
+                0 => first,
+                more => format!("{first}; so {} {more} {rest}", if more == 1 { "is" } else { "are" }),
+            })
+        };
+        let kinds = [
+            of_kind(|note| matches!(note, Note::Unattached { .. }), "more adapter ports"),
+            of_kind(|note| matches!(note, Note::RouterPresent { .. }), "more routers"),
+            of_kind(|note| matches!(note, Note::LidsAssigned { .. }), ""),
+        ];
+        kinds.into_iter().flatten().collect()
     }
 
     /// `description (GUID)` of a node, for messages.

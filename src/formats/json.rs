@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 
 use super::{FabricFormat, FormatError};
-use crate::fabric::{Fabric, FabricBuilder, Lid, Lmc, Node, NodeId, PortNum, PortRef};
+use crate::fabric::{Fabric, FabricBuilder, Lid, Lmc, Node, NodeId, PortNum, PortRef, Vl};
 
 /// An object whose first character after the brace is a quote.
 pub(super) const FABRIC: FabricFormat = FabricFormat {
@@ -28,7 +28,7 @@ struct Document<'a> {
 /// Reads a fabric.
 ///
 /// # Errors
-/// Text that is not such an object, numbers out of range, cables that contradict each other, what
+/// Text that is not such an object, numbers out of range, cables that contradict each other, no switch at all, what
 /// [`FabricBuilder::finish`] refuses.
 pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
     let document: Document<'_> =
@@ -45,19 +45,36 @@ pub fn read(input: impl BufRead) -> Result<Fabric, FormatError> {
     for (i, node) in nodes.iter_mut().enumerate() {
         let name = node.description.clone();
         let bad = |what: &str| FormatError::new(0, format!("node {i} ('{name}'): {what}"));
+        if node.ports.is_empty() {
+            return Err(bad("it has no ports; port 0 is the first in 'ports'"));
+        }
         for (p, port) in node.ports.iter_mut().enumerate() {
+            let bad = |what: String| bad(&format!("port {p}: {what}"));
             // Derived deserializers accept any number.
             if port.lid.is_some_and(|lid| Lid::new(lid.get()).is_none()) || Lmc::new(port.lmc.get()).is_none()
             {
-                return Err(bad("a LID or LMC is out of range"));
+                return Err(bad("a LID or LMC is out of range".to_owned()));
+            }
+            if let Some(vls) = port.data_vls.filter(|vls| !(1..=Vl::MAX_DATA).contains(vls)) {
+                return Err(bad(format!("data_vls must be 1 to {}, not {vls}", Vl::MAX_DATA)));
+            }
+            if port.untrusted && (p == 0 || port.peer.is_some()) {
+                return Err(bad(
+                    "it is untrusted, which only a port is whose cable leads to a node that is left \
+                                out: give it no peer"
+                        .to_owned(),
+                ));
             }
             if let Some(peer) = port.peer.take() {
                 if peer.node.index() >= count || p > usize::from(u8::MAX) {
-                    return Err(bad("a cable leads to no node"));
+                    return Err(bad("its cable leads to no node".to_owned()));
                 }
                 cables.push((PortRef { node: NodeId::at(i), port: PortNum(p as u8) }, peer));
             }
         }
+    }
+    if !nodes.iter().any(Node::is_switch) {
+        return Err(FormatError::new(0, "no switch in the file"));
     }
     let mut builder = FabricBuilder::new();
     for node in nodes {

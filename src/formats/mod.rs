@@ -6,6 +6,7 @@ pub mod booksim;
 pub mod compact;
 pub mod far;
 pub mod fdbs;
+mod foreign;
 pub mod graphviz;
 pub mod guid2lid;
 pub mod ib_flit_sim;
@@ -154,7 +155,8 @@ pub fn read_fabric(bytes: &[u8]) -> Result<(Fabric, Vec<Warning>), FormatError> 
     let mut significant = bytes.iter().copied().filter(|b| !b.is_ascii_whitespace());
     let first = [significant.next(), significant.next()].map(Option::unwrap_or_default);
     let format = FABRIC_FORMATS.iter().find(|format| (format.recognizes)(first));
-    (format.expect("the last one recognizes every text").read)(Cursor::new(bytes))
+    let read = (format.expect("the last one recognizes every text").read)(Cursor::new(bytes));
+    read.map_err(|error| foreign::recognize(bytes).unwrap_or(error))
 }
 
 /// A format of fabrics.

@@ -314,6 +314,7 @@ impl Plugin {
             hold_out(fabric, &settings.hold).map_err(|error| (Message::SnapshotFailed, error.to_string()))?;
         let held = held.into_iter().map(|note| note.text);
         let notes = fabric.notes().iter().map(|note| fabric.explain(note));
+        let notes = notes.chain(engine::unmatched_names(&fabric, &settings));
         let misread = misread.into_iter().flatten();
         for note in self.notes.news(left_out.into_iter().chain(held).chain(notes).chain(misread)) {
             self.host.log(Message::FabricNote, &note);

@@ -51,14 +51,17 @@ impl Hops {
     /// Breadth-first searches from all switches, 64 at a time with a bit each.
     ///
     /// # Errors
-    /// [`RoutingError::Partitioned`], [`RoutingError::TooFar`].
+    /// [`RoutingError::NoSwitch`], [`RoutingError::Partitioned`], [`RoutingError::TooFar`].
     ///
     /// Cost: O(S (S + C)) time at worst, less by up to 64 times where the searches meet the same
     /// switches at the same distance; spread over all cores. S^2 bytes, with S switches and C channels.
     pub fn new(fabric: &Fabric) -> Result<Self, RoutingError> {
         let switches = fabric.num_switches();
+        if switches == 0 {
+            return Err(RoutingError::NoSwitch);
+        }
         let mut hops = vec![Self::UNREACHED; switches * switches];
-        hops.par_chunks_mut((ROOTS * switches).max(1))
+        hops.par_chunks_mut(ROOTS * switches)
             .enumerate()
             .try_for_each(|(block, rows)| search(fabric, block * ROOTS, rows))?;
         Ok(Self { switches, hops, kept: Kept::default() })

@@ -54,6 +54,9 @@ pub use under_rule::{
 /// Why a fabric cannot be routed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RoutingError {
+    /// There is nothing to route.
+    #[error("there is no switch")]
+    NoSwitch,
     /// Two switches have no path to each other.
     #[error(
         "the fabric is partitioned: no path from {from} to {to}; {reached} of {switches} switches are reached \

@@ -309,6 +309,7 @@ impl Row {
     pub fn to_json(&self, fabric: &Fabric, links: bool) -> Value {
         let deadlock = self.deadlock.as_ref().map(|stuck| {
             let mut value = Witness::CreditLoop(stuck.cycle.clone()).to_json(fabric);
+            value["cycle"] = value["waits"].clone();
             value["time_ns"] = json!(stuck.time as f64 / 1000.0);
             value["packets"] = stuck.packets.into();
             value["buffers"] = stuck.buffers.into();

@@ -61,7 +61,7 @@ pub fn pairs(of: &[Failure], count: usize, seed: u64) -> Vec<Failure> {
     let all = n * n.saturating_sub(1) / 2;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut drawn: Vec<(usize, usize)> = Vec::new();
-    if all <= 2 * count as u64 {
+    if all <= (count as u64).saturating_mul(2) {
         drawn.extend((0..of.len()).flat_map(|b| (0..b).map(move |a| (a, b))));
         drawn.shuffle(&mut rng);
         drawn.truncate(count);
