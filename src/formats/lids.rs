@@ -95,7 +95,7 @@ fn last((lid, lmc): Range) -> Lid {
 
 /// A range whose first LID may have the LMC: a multiple of the number of LIDs.
 fn aligned((lid, lmc): Range) -> Option<Range> {
-    lid.get().is_multiple_of(lmc.lids()).then_some((lid, lmc))
+    (lid.get() % lmc.lids() == 0).then_some((lid, lmc))
 }
 
 /// The smallest range with two LIDs that some LMC allows.
