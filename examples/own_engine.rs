@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         path_sl: lanes.path_sl,
         vlarb: VlArb::fair(lanes.vls),
         multicast: Vec::new(),
+        port_sets: None,
         remarks: Vec::new(),
     };
     let verdict = verify::verify(&fabric, &routes);

@@ -128,7 +128,7 @@ enum Arbitration {
 enum Lids {
     /// The base LID
     Base,
-    /// One with the shortest path
+    /// One with the shortest path, drawn once for each pair and for all seeds alike
     Shortest,
     /// A random one for each packet
     Random,

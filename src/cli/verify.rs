@@ -22,6 +22,9 @@ use dfdn::verify::{SlSafety, Verdict, sl_safety, verify};
 /// be safe. With an opensm.mcfdbs, multicast is judged too; OpenSM's dump of it states no SLs, so
 /// groups are assumed to have SL 0.
 ///
+/// LIDs are those of the tables where these state them, and a note says where FABRIC has others. Whether links operate the
+/// VLs is judged between switches. Where a table of SLs lacks a row between two links, packets are taken to be dropped.
+///
 /// What ibdiagnet 2 writes serves as well, so that tables of any subnet manager can be judged: ibdiagnet2.fdbs,
 /// ibdiagnet2.slvl, ibdiagnet2.mcfdbs, and ibdiagnet2.lst as FABRIC. With an ibdiagnet2.far, its adaptive routing
 /// groups are judged as sets of next hops: is a credit loop possible, whatever switches choose?

@@ -318,7 +318,13 @@ mod tests {
         let state = Transition::between(&fabric, &target.routes, &fabric, &target.routes).new;
         let way = || {
             let states = VecDeque::from(vec![state.clone(); 2]);
-            Way { fabric: fabric.clone(), settings: settings.clone(), target: target.clone(), states, steps: 3 }
+            Way {
+                fabric: fabric.clone(),
+                settings: settings.clone(),
+                target: target.clone(),
+                states,
+                steps: 3,
+            }
         };
         let mut transit = Transit { way: Some(way()), ..Transit::default() };
         let next = |transit: &mut Transit| transit.next(&fabric, &settings, &before.programmed).unwrap().1;

@@ -13,7 +13,7 @@ pub enum LidChoice {
     /// The base LID.
     #[default]
     Base,
-    /// One with the shortest path, chosen at random once per pair.
+    /// One with the shortest path, drawn once per pair and for all seeds alike.
     Shortest,
     /// Any, chosen at random for each packet.
     Random,
