@@ -37,6 +37,7 @@ fn tables(fabric: &Fabric, hops: &Hops, roots: Vec<SwitchId>) -> Routes {
         path_sl: lanes.path_sl,
         vlarb: VlArb::fair(lanes.vls),
         multicast: Vec::new(),
+        port_sets: None,
         remarks: Vec::new(),
     }
 }
