@@ -185,9 +185,18 @@ fn read_node(node: &abi::osm_node_t, max_op_vls: u8) -> Option<Node> {
         port.speed = speed(physp);
         // SAFETY: only reads the port's own PortInfo.
         let vl_cap = unsafe { abi::ib_port_info_get_vl_cap(info) };
-        port.data_vls = Some(data_vls(vl_cap.min(max_op_vls)));
+        port.data_vls = Some(data_vls(vl_cap.min(max_op_vls)).min(arbitrated_vls(info)));
     }
     Some(read)
+}
+
+/// VLs that the tables for VL arbitration have room for: packets on others would wait for ever. A port that states no room
+/// has no such tables.
+fn arbitrated_vls(info: &abi::ib_port_info_t) -> u8 {
+    match info.vl_arb_low_cap.saturating_add(info.vl_arb_high_cap) {
+        0 => u8::MAX,
+        room => room,
+    }
 }
 
 /// Data VLs of PortInfo's VLCap and OperationalVLs code. Code 0 counts as 1, as in OpenSM.
@@ -291,5 +300,24 @@ mod tests {
     fn values_without_meaning_are_none() {
         assert_eq!([0, 3, 255].map(|width| read(width, 4, 2).0), [None; 3]);
         assert_eq!([(0, 0), (7, 0), (4, 15), (4, 3)].map(|(speed, ext)| read(2, speed, ext).1), [None; 4]);
+    }
+
+    /// Packets on other VLs would never leave.
+    #[test]
+    fn vls_are_those_that_arbitration_has_room_for() {
+        let fabric = chain(2);
+        let node: NodeId = fabric.switch_node_id(SwitchId(1));
+        let vls = |low: u8, high: u8| {
+            let mut fake = FakeOpenSm::new(&fabric);
+            let info = &mut fake.physp(node, 3).port_info;
+            (info.vl_arb_low_cap, info.vl_arb_high_cap) = (low, high);
+            let guid = fabric.node(node).guid;
+            let host = fake.host();
+            let mut found = host.nodes().filter_map(|node| read_node(node, 5));
+            found.find(|node| node.guid == guid).and_then(|node| node.ports[3].data_vls)
+        };
+        let all = vls(0, 0);
+        assert!(all.is_some_and(|vls| vls > 3), "{all:?}");
+        assert_eq!([vls(8, 8), vls(64, 200), vls(2, 1), vls(1, 0)], [all, all, Some(3), Some(1)]);
     }
 }
