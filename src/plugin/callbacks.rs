@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::abi::{self, DONE, FAILED, OPENSM_DOES_IT};
 use super::guard::guarded;
 use super::host;
-use super::instance::{HopCounts, Plugin, Registered};
+use super::instance::{HopCounts, Plugin, Registered, locked};
 use super::message::Message;
 use super::program;
 use super::snapshot::link_vls;
@@ -106,6 +106,7 @@ pub(super) unsafe extern "C" fn ucast_build_fwd_tables(context: *mut c_void) -> 
 fn refuse(context: *const c_void) {
     with_engine(context, "clear_hops", (), |plugin, _| program::clear_hops(&plugin.host));
     with_engine(context, "answer", (), Plugin::answer_by_acknowledged);
+    with_engine(context, "lose_way", (), |plugin, _| locked(&plugin.transit).lose_way());
 }
 
 /// The return value of a callback; logs an error.

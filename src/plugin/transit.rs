@@ -74,6 +74,12 @@ impl Transit {
         *self = Self::default();
     }
 
+    /// What was computed last was not taken. A step may have been among it, so the way begins anew.
+    pub(super) fn lose_way(&mut self) {
+        self.way = None;
+        self.arrived = false;
+    }
+
     /// The switches acknowledged all tables. Returns whether another step follows.
     pub(super) fn arrived(&mut self) -> bool {
         self.arrived = true;
