@@ -82,6 +82,12 @@ fn tables_of_any_subnet_manager_are_judged() {
         "{said}"
     );
     assert!(value["safe"] == false && value["safe_with_sls"]["any"] == false, "{said}");
+    // No order of the channels proves what is not so, and no way is called proven.
+    let (_, said) = dfdn(folder.path(), "verify found/ibdiagnet2.lst found --certificate order.json");
+    assert!(!at("order.json").exists() && said.contains("no certificate"), "{said}");
+    let (code, said) =
+        dfdn(folder.path(), "reconfigure found/ibdiagnet2.lst found found/ibdiagnet2.lst tables");
+    assert!(code == Some(2) && said.contains("with adaptive routing"), "{said}");
     // All commands that judge say the same.
     let (code, said) = dfdn(folder.path(), "report found/ibdiagnet2.lst found -o page.html --patterns 9");
     assert!(code == Some(1), "{said}");

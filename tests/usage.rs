@@ -150,7 +150,6 @@ fn an_input_is_never_replaced() {
         "reconfigure fabric.net tables fabric.net tables -o fabric.net",
         "reconfigure fabric.net tables fabric.net tables --tables tables",
         "route tables/opensm-subnet.lst -o tables",
-        "route fabric.net --after tables/opensm-subnet.lst -o tables",
         "hold --from ibqueryerrors w.json fabric.net -o fabric.net",
     ] {
         refused(&desk, words, &["is read and would be replaced"]);

@@ -91,6 +91,11 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     };
     let (old_fabric, old) = read(&args.old_fabric, &args.old_tables)?;
     let (fabric, new) = read(&args.new_fabric, &args.new_tables)?;
+    if old.port_sets.is_some() || new.port_sets.is_some() {
+        let text = "with adaptive routing (ibdiagnet2.far) no way is judged: switches may choose other ports than their \
+                    forwarding tables have. Without that file the tables alone are judged";
+        return Err(text.into());
+    }
     let folder = args.tables.as_deref().map(output::Tables::for_folder).transpose()?;
     let transition = Transition::between(&old_fabric, &old, &fabric, &new);
     if let [first, ..] = &*transition.moved_lids {

@@ -66,8 +66,9 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         super::one_standard_input([("FABRIC", &args.fabric), ("--after", after)])?;
     }
     if let Some(folder) = &args.output {
-        let inputs = [&args.fabric].into_iter().chain(&args.after).map(PathBuf::as_path);
-        output::spare(inputs.chain(args.settings.files()), output::files_in(folder, &TABLE_FILES))?;
+        // The fabric of earlier tables may be in the folder: new tables take their place, and are what comes after them.
+        let inputs = args.settings.files().into_iter().chain([&*args.fabric]);
+        output::spare(inputs, output::files_in(folder, &TABLE_FILES))?;
     }
     let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
     let tables = args.output.as_deref().map(output::Tables::for_folder).transpose()?;

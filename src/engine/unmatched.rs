@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Settings, role_file};
-use crate::fabric::{Fabric, Guid, without_effect};
+use crate::fabric::{Fabric, Guid, Nodes, without_effect};
 
 /// Entries of all these files that have no effect on a fabric, as sentences.
 ///
@@ -12,19 +12,25 @@ use crate::fabric::{Fabric, Guid, without_effect};
 /// Cost: a comparison of each pattern of `hold` with each node, and that of [`unmatched_names`].
 pub fn unmatched(fabric: &Fabric, settings: &Settings) -> Vec<String> {
     let mut texts = without_effect(fabric, &settings.hold);
-    texts.extend(unmatched_names(fabric, settings));
+    texts.extend(names(fabric, settings, |_| true));
     texts
 }
 
 /// Entries of the files of `roles` and `roots` that fit nothing in a fabric: a sentence for each of the two, with their
-/// number and the first. OpenSM's own files, for which the settings name none, list what may be switched off as well.
+/// number and the first. Adapters that are named by GUID are not among them: they may be switched off, and come and go. So may
+/// those in OpenSM's own files, for which the settings name none.
 ///
 /// Cost: that of [`assign_roles`](super::assign_roles), and O(n + S) with n roots and S switches.
 pub fn unmatched_names(fabric: &Fabric, settings: &Settings) -> Vec<String> {
+    names(fabric, settings, |adapters| matches!(adapters, Nodes::Described(_)))
+}
+
+fn names(fabric: &Fabric, settings: &Settings, counts: fn(&Nodes) -> bool) -> Vec<String> {
     let Settings { roles, roots, .. } = settings;
     let mut texts = Vec::new();
     if roles.path.is_some() {
-        let names = role_file::unmatched(roles, fabric).into_iter().map(|line| line.adapters.to_string());
+        let names = role_file::unmatched(roles, fabric).into_iter().filter(|line| counts(&line.adapters));
+        let names = names.map(|line| line.adapters.to_string());
         texts.extend(in_words("roles", "adapter", &names.collect::<Vec<_>>()));
     }
     if roots.path.is_some() {
@@ -80,6 +86,8 @@ mod tests {
         for (text, word) in said.iter().zip(words) {
             assert!(text.starts_with(word), "no '{word}' in {text}");
         }
+        let said = unmatched_names(&f, &settings);
+        assert!(said.len() == 2 && said[0].starts_with("roles: 'else*' has no effect"), "{said:?}");
         assert!(unmatched(&f, &Settings::default()).is_empty());
     }
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, BufRead, Write};
 
 use super::lfts_dump::{Reader, Switches};
-use super::lines::{Lines, guid, hex};
+use super::lines::{Lines, guid, hex, leading_lid};
 use super::{FormatError, Warning};
 use crate::fabric::{EndPortId, Fabric, Lid, PortNum, SwitchId};
 use crate::tables::Lft;
 
-/// Reads the tables of the switches of `fabric`, matched by GUID. Hop counts are ignored.
+/// Reads the tables of the switches of `fabric`, matched by GUID. Hop counts are ignored. Where a switch has several tables
+/// (`PLFT_NUM`), the first one counts; `ibdiagnet2.far` has all.
 ///
 /// # Errors
 /// A line that is not in this format, a port that the switch does not have, a switch stated twice.
@@ -19,6 +20,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
     while let Some((number, line)) = lines.next()? {
         match what(&line) {
             Line::Switch(guid) => tables.begin(number, guid, None)?,
+            Line::Further(further) => tables.further = further,
             Line::Entry(lid, port) => tables.entry(number, &line, lid, port)?,
             Line::Other => tables.warnings.add(number, "ignored text that is not an entry"),
             Line::Title => {}
@@ -31,6 +33,8 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
 enum Line<'a> {
     /// The GUID.
     Switch(&'a str),
+    /// Whether entries of a further table of the switch follow (pLFT).
+    Further(bool),
     /// The LID and the port; `Some(None)` if it is unreachable.
     Entry(Option<u64>, Option<Option<u64>>),
     Title,
@@ -40,6 +44,8 @@ enum Line<'a> {
 fn what(line: &str) -> Line<'_> {
     if let Some((_, rest)) = line.split_once("Switch 0x") {
         Line::Switch(rest.split_whitespace().next().unwrap_or_default())
+    } else if let Some(number) = line.strip_prefix("PLFT_NUM:") {
+        Line::Further(number.trim() != "0")
     } else if line.starts_with("0x") {
         let mut fields = line.split(':').map(str::trim);
         let lid = fields.next().and_then(hex);
@@ -70,8 +76,11 @@ pub(super) fn delivered(
     let mut found = BTreeMap::new();
     let mut switch = None;
     let mut lines = Lines::new(input);
-    while let Some((_, line)) = lines.next()? {
-        match (what(&line), switch) {
+    while let Some((_, line)) = lines.next_bytes()? {
+        if leading_lid(line).is_some_and(|lid| fabric.owner_of(lid).is_some()) {
+            continue;
+        }
+        match (what(&String::from_utf8_lossy(line)), switch) {
             (Line::Switch(word), _) => switch = guid(word).and_then(|guid| switches.find(guid, None)),
             (Line::Entry(Some(lid), Some(Some(port))), Some(switch)) => {
                 let lid = u16::try_from(lid).ok().and_then(Lid::new);

@@ -45,6 +45,8 @@ pub(super) struct Reader<'a> {
     /// Whether there was any header, and the switch of the last one if it is in the fabric.
     begun: bool,
     current: Option<SwitchId>,
+    /// Whether entries are of a further table of a switch, which is left out.
+    pub(super) further: bool,
     pub(super) warnings: Warnings,
 }
 
@@ -57,6 +59,7 @@ impl<'a> Reader<'a> {
             seen: vec![0; fabric.num_switches()],
             begun: false,
             current: None,
+            further: false,
             warnings: Warnings::default(),
         }
     }
@@ -65,6 +68,7 @@ impl<'a> Reader<'a> {
     pub(super) fn begin(&mut self, line: usize, word: &str, name: Option<&str>) -> Result<(), FormatError> {
         let guid = guid(word).ok_or_else(|| FormatError::new(line, "switch header without a GUID"))?;
         self.begun = true;
+        self.further = false;
         self.current = self.switches.find(guid, name);
         let Some(SwitchId(s)) = self.current else {
             self.warnings.add(line, "switch not in the fabric");
@@ -91,6 +95,11 @@ impl<'a> Reader<'a> {
             return Err(FormatError::new(line, "an entry before the first switch"));
         }
         let Some(switch) = self.current else { return Ok(()) };
+        if self.further {
+            self.warnings
+                .add(line, "entry of a further table of a switch (pLFT): not judged without ibdiagnet2.far");
+            return Ok(());
+        }
         match (lid, port) {
             (Some(_), Some(None)) => Ok(()),
             (Some(lid), Some(Some(port))) => self.set(switch, lid, port, line),
@@ -108,8 +117,12 @@ impl<'a> Reader<'a> {
             Some(lid) => {
                 let port = PortNum(port as u8);
                 if let Some(other) = self.lft.get(switch, lid).filter(|&other| other != port) {
-                    let reason = format!("LID {lid} of this switch was already stated, with port {other}");
-                    return Err(FormatError::new(line, reason));
+                    let reason = format!(
+                        "LID {lid} of {} leads out of port {port}, and before of port {other}",
+                        self.fabric.describe_switch(switch)
+                    );
+                    return Err(FormatError::new(line, reason)
+                        .hint("a switch has one entry for a LID: dump the tables again"));
                 }
                 self.lft.set(switch, lid, port);
             }

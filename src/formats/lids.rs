@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 use std::path::Path;
 
-use super::lines::{Lines, guid, hex};
+use super::lines::{Lines, guid, leading_lid};
 use super::{FormatError, LftFile, compact, fdbs, open, subnet_lst};
 use crate::fabric::{EndPort, EndPortId, Fabric, FabricBuilder, Guid, Lid, Lmc, Note};
 use crate::tables::Lft;
@@ -60,14 +60,17 @@ impl Statements {
     /// The LIDs of an end port: those that the fabric states where these cover all that dumps state, else as few as do. A
     /// table may lack some of them: these are its fault. Those of the fabric also serve where no dump states any, if nobody
     /// else has them.
-    fn range(&self, fabric: &Fabric, end: &EndPort) -> Option<Range> {
+    ///
+    /// # Errors
+    /// LIDs too far apart for one end port.
+    fn range(&self, fabric: &Fabric, end: &EndPort) -> Result<Option<Range>, FormatError> {
         let own = (end.lid, end.lmc);
         let lmc = self.largest.map_or(end.lmc, |largest| largest.min(end.lmc));
         let Some((guid, stated)) = self.find(fabric, end) else {
-            return [(end.lid, lmc), own].into_iter().find(|&range| self.is_free(range, None));
+            return Ok([(end.lid, lmc), own].into_iter().find(|&range| self.is_free(range, None)));
         };
         if let Some(lmc) = stated.lmc {
-            return Some((stated.first, lmc));
+            return Ok(Some((stated.first, lmc)));
         }
         let fewest = smallest_block(stated.first, stated.last);
         let serves = |&(first, lmc): &Range| {
@@ -75,10 +78,14 @@ impl Statements {
                 && last((first, lmc)) >= stated.last
                 && self.is_free((first, lmc), Some(guid))
         };
-        let ranges = [Some((end.lid, lmc)), Some(own), aligned((stated.first, lmc)), fewest];
-        let lids = (stated.last.get() - stated.first.get() + 1).next_power_of_two();
-        let as_stated = || (stated.first, Lmc::new(lids.trailing_zeros() as u8).unwrap_or_default());
-        Some(ranges.into_iter().flatten().find(serves).unwrap_or_else(as_stated))
+        let moved = self.largest.and_then(|_| aligned((stated.first, lmc)));
+        let ranges = [Some((end.lid, lmc)), Some(own), moved, fewest];
+        let too_far = || {
+            let (port, Stated { first, last, .. }) = (describe(fabric, end), stated);
+            FormatError::new(0, format!("LIDs {first} and {last} are both stated for {port}"))
+                .hint("the tables are of different times: dump them again")
+        };
+        ranges.into_iter().flatten().find(serves).or(fewest).ok_or_else(too_far).map(Some)
     }
 
     /// Whether no other end port has one of these LIDs.
@@ -158,7 +165,7 @@ pub(super) fn adopt(
         true => fabric,
         false => with_stated(&stated, fabric, &mut remarks).map_err(|e| e.in_file(dir))?,
     };
-    if let LftFile::WithHops(path) = lfts {
+    if let (LftFile::WithHops(path), false) = (lfts, is_made_up(&fabric)) {
         let delivered = fdbs::delivered(open(path)?, &fabric).map_err(in_file)?;
         fabric = with_delivered(&delivered, fabric, &mut remarks).map_err(in_file)?;
     }
@@ -176,7 +183,7 @@ fn with_stated(
     let mut changed = 0;
     let mut first = None;
     for end in fabric.endports() {
-        let range = stated.range(&fabric, end);
+        let range = stated.range(&fabric, end)?;
         if range != Some((end.lid, end.lmc)) {
             changed += 1;
             if let (None, Some(range)) = (&first, range) {
@@ -194,9 +201,8 @@ fn with_stated(
     if changed == 0 {
         return Ok(fabric);
     }
-    let made_up = fabric.notes().iter().any(|note| matches!(note, Note::LidsAssigned { .. }));
     let mut remark = format!("LIDs of {changed} end ports taken from the tables");
-    if let Some(first) = first.filter(|_| !made_up) {
+    if let Some(first) = first.filter(|_| !is_made_up(&fabric)) {
         remark = format!("{remark}; the fabric's file has different ones, first: {first}");
     }
     remarks.push(remark);
@@ -204,7 +210,7 @@ fn with_stated(
 }
 
 /// The fabric with larger LMCs for end ports whose switch sends LIDs to them that nobody has: the LIDs that follow their own
-/// are theirs.
+/// are theirs, if it sends most of these.
 ///
 /// - `delivered`: as [`fdbs::delivered`] finds them.
 fn with_delivered(
@@ -213,11 +219,14 @@ fn with_delivered(
     remarks: &mut Vec<String>,
 ) -> Result<Fabric, FormatError> {
     let mut ranges: BTreeMap<EndPortId, Range> = BTreeMap::new();
+    let all = |range: Range| (range.0.get()..=last(range).get()).filter_map(Lid::new);
     for (&lid, &id) in delivered {
         let end = fabric.endport(id);
         let is_free = |range: &Range| {
-            let mut lids = (range.0.get()..=last(*range).get()).filter_map(Lid::new);
-            range.0 == end.lid && lids.all(|lid| fabric.owner_of(lid).is_none_or(|owner| owner == id))
+            let new = || all(*range).filter(|&lid| fabric.owner_of(lid) != Some(id));
+            let sent = new().filter(|lid| delivered.get(lid) == Some(&id)).count();
+            let mut free = new().map(|lid| fabric.owner_of(lid).is_none());
+            range.0 == end.lid && free.all(|free| free) && 2 * sent > new().count()
         };
         if let Some(range) = smallest_block(end.lid, lid).filter(is_free) {
             ranges.insert(id, range);
@@ -256,6 +265,11 @@ fn words(range: Range) -> String {
         1 => format!("LID {}", range.0),
         _ => format!("LIDs {} to {}", range.0, last(range)),
     }
+}
+
+/// Whether the file of the fabric stated no LIDs.
+fn is_made_up(fabric: &Fabric) -> bool {
+    fabric.notes().iter().any(|note| matches!(note, Note::LidsAssigned { .. }))
 }
 
 /// `port 1 of 'H1'`.
@@ -297,15 +311,14 @@ pub(super) fn doubtful(fabric: &Fabric, lft: &Lft) -> Option<String> {
 /// switch need reach them all.
 fn owners(input: impl BufRead, stated: &mut Statements) -> Result<(), FormatError> {
     let mut lines = Lines::new(input);
-    while let Some((_, line)) = lines.next()? {
-        let lid = line.split_whitespace().next().filter(|w| w.starts_with("0x")).and_then(hex);
-        let Some(lid) = lid.and_then(|lid| u16::try_from(lid).ok()).and_then(Lid::new) else { continue };
-        if stated.owner.contains_key(&lid) {
-            continue;
-        }
+    let mut known = vec![false; usize::from(Lid::MAX) + 1];
+    while let Some((_, line)) = lines.next_bytes()? {
+        let Some(lid) = leading_lid(line).filter(|lid| !known[lid.index()]) else { continue };
+        let line = String::from_utf8_lossy(line);
         let Some((_, owner)) = line.split_once(" portguid ") else { continue };
         let Some((word, name)) = owner.split_once(": '") else { continue };
         if let Some(port) = guid(word) {
+            known[lid.index()] = true;
             stated.add(port, lid, name.trim_end_matches('\''));
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::BufRead;
 
 use super::FormatError;
-use crate::fabric::Guid;
+use crate::fabric::{Guid, Lid};
 
 /// The lines of a text, numbered from 1; invalid UTF-8 becomes replacement characters.
 pub(super) struct Lines<R> {
@@ -20,14 +20,29 @@ impl<R: BufRead> Lines<R> {
 
     /// The next line, trimmed, with its number.
     pub(super) fn next(&mut self) -> Result<Option<(usize, Cow<'_, str>)>, FormatError> {
+        Ok(self.next_bytes()?.map(|(number, line)| (number, String::from_utf8_lossy(line))))
+    }
+
+    /// The same as bytes, which takes a fraction of the time where most lines are of no use.
+    pub(super) fn next_bytes(&mut self) -> Result<Option<(usize, &[u8])>, FormatError> {
         self.buffer.clear();
         self.number += 1;
         let read = self.input.read_until(b'\n', &mut self.buffer);
         match read.map_err(|e| FormatError::new(self.number, format!("cannot read any further: {e}")))? {
             0 => Ok(None),
-            _ => Ok(Some((self.number, String::from_utf8_lossy(self.buffer.trim_ascii())))),
+            _ => Ok(Some((self.number, self.buffer.trim_ascii()))),
         }
     }
+}
+
+/// The LID at the start of a line, as `0x002a`.
+pub(super) fn leading_lid(line: &[u8]) -> Option<Lid> {
+    let digits = line.strip_prefix(b"0x")?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(digits.len());
+    let value = |byte: u8| u16::from((byte & 0xf) + 9 * (byte >> 6));
+    let lid =
+        digits[..end].iter().try_fold(0_u16, |lid, &byte| (lid < 0x1000).then(|| lid << 4 | value(byte)));
+    Lid::new(lid.filter(|_| end > 0)?)
 }
 
 /// A hexadecimal number of at most 64 bits, with or without `0x`.

@@ -2,13 +2,13 @@
 //!
 //! Ports without a link are not listed. The sections of adapters and routers give the VLs on injection.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Write};
 
 use super::lfts_dump::kind_name;
 use super::lines::{Lines, guid, one_line, quote};
 use super::{FormatError, Warning, Warnings};
-use crate::fabric::{Fabric, Guid, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{EndPortId, Fabric, Guid, PortNum, Sl, SwitchId, Vl};
 use crate::tables::{Sl2Vl, SlVlRow};
 
 const HEAD: &str = "#in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15";
@@ -25,7 +25,8 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
     let by_guid: HashMap<Guid, SwitchId> =
         fabric.switch_ids().map(|s| (fabric.switch(s).ports[0].guid, s)).collect();
     let names = super::lfts_dump::Switches::new(fabric);
-    let adapter_guids: HashSet<Guid> = fabric.adapters().map(|(_, end)| end.guid).collect();
+    let adapters_by_guid: HashMap<Guid, EndPortId> =
+        fabric.adapters().map(|(id, end)| (end.guid, id)).collect();
     let mut table = Sl2Vl::new(fabric);
     let mut warnings = Warnings::default();
     let mut current = None;
@@ -78,7 +79,7 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
         {
             sections += 1;
             let word = rest.split_once(',').map_or(rest, |(word, _)| word);
-            let known = guid(word.trim()).is_some_and(|guid| adapter_guids.contains(&guid));
+            let known = guid(word.trim()).and_then(|guid| adapters_by_guid.get(&guid).copied());
             current = Some(Section::Adapter { known });
         } else {
             warnings.add(number, "ignored text that is not a row");
@@ -87,8 +88,11 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Sl2Vl, Vec<Warning>
     if sections == 0 {
         return Err(FormatError::new(0, "no node in the file"));
     }
-    let unsent = adapters.unsent;
-    table.set_adapters(adapters.of_all(fabric.adapters().count()));
+    let mut unsent = std::mem::take(&mut adapters.unsent);
+    let row = adapters.of_all(fabric.adapters().count());
+    unsent.values_mut().for_each(|sls| *sls &= !dropped(row));
+    unsent.retain(|_, sls| *sls != 0);
+    table.set_adapters(row);
     table.set_withheld(unsent);
     seen.fill(fabric, &mut table, &mut warnings);
     Ok((table, warnings.0))
@@ -124,11 +128,13 @@ impl Seen {
     }
 
     /// What a file leaves out is unknown: packets from one port with a link to another are taken to be dropped there, so that
-    /// nothing is called safe for want of rows.
+    /// nothing is called safe for want of rows. A switch may have no rows for its own packets: these have VL 0 then.
     pub(super) fn fill(&self, fabric: &Fabric, table: &mut Sl2Vl, warnings: &mut Warnings) {
         for s in fabric.switch_ids() {
+            let seen = |port: u8| self.0[table.index(s, PortNum::ZERO, PortNum(port))];
+            let own = linked_ports(fabric, s).any(seen).then_some(0);
             for out_port in linked_ports(fabric, s) {
-                for in_port in linked_ports(fabric, s).chain([0]).filter(|&port| port != out_port) {
+                for in_port in linked_ports(fabric, s).chain(own).filter(|&port| port != out_port) {
                     let (in_port, out_port) = (PortNum(in_port), PortNum(out_port));
                     if !self.0[table.index(s, in_port, out_port)] {
                         warnings.add(0, MISSING);
@@ -148,9 +154,9 @@ pub(super) const MISSING: &str =
 #[derive(Clone, Copy)]
 enum Section {
     Switch(SwitchId),
-    /// An adapter or a router; whether the fabric has it.
+    /// An adapter or a router, if the fabric has it.
     Adapter {
-        known: bool,
+        known: Option<EndPortId>,
     },
 }
 
@@ -162,8 +168,8 @@ struct AdapterRows {
     known: usize,
     /// By SL and VL: the rows.
     counts: [[usize; 16]; Sl::COUNT],
-    /// SLs that an adapter of the fabric does not send, bit `n` = SL `n`.
-    unsent: u16,
+    /// SLs that adapters of the fabric do not send, bit `n` = SL `n`.
+    unsent: BTreeMap<EndPortId, u16>,
 }
 
 impl AdapterRows {
@@ -171,11 +177,12 @@ impl AdapterRows {
         self.first.is_some_and(|first| first != row)
     }
 
-    fn add(&mut self, row: SlVlRow, known: bool) {
+    fn add(&mut self, row: SlVlRow, known: Option<EndPortId>) {
         self.first.get_or_insert(row);
-        self.known += usize::from(known);
-        let drops = (0..).zip(row.vls()).filter(|(_, vl)| known && vl.0 == Vl::MAX_DATA);
-        self.unsent |= drops.fold(0, |sls, (sl, _)| sls | 1_u16 << sl);
+        if let Some(adapter) = known {
+            self.known += 1;
+            *self.unsent.entry(adapter).or_default() |= dropped(row);
+        }
         row.vls().iter().zip(&mut self.counts).for_each(|(vl, count)| count[usize::from(vl.0)] += 1);
     }
 
@@ -191,6 +198,11 @@ impl AdapterRows {
             Vl(most.unwrap_or(data) as u8)
         }))
     }
+}
+
+/// The SLs that a row maps to VL 15, bit `n` = SL `n`.
+fn dropped(row: SlVlRow) -> u16 {
+    (0..).zip(row.vls()).filter(|(_, vl)| vl.0 == Vl::MAX_DATA).fold(0, |sls, (sl, _)| sls | 1_u16 << sl)
 }
 
 fn row(line: &str) -> Option<(usize, usize, SlVlRow)> {

@@ -230,7 +230,10 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
     };
     remarks.extend(doubt);
     if port_sets.is_some() {
-        remarks.push(format!("{FAR}: all that switches may choose is judged; figures and paths are those of the forwarding tables"));
+        remarks.push(format!(
+            "{FAR}: a verdict covers all that switches may choose; figures, paths and plans are those of the forwarding \
+             tables"
+        ));
     }
     if sl2vl.is_none() {
         remarks.push("no opensm-sl2vl.dump: one VL assumed".to_owned());

@@ -22,7 +22,7 @@ use super::notes::Notes;
 use super::options;
 use super::pending::{Pending, summary};
 use super::program::{self, CommitError};
-use super::retry::Retry;
+use super::retry::{Lacking, Retry};
 use super::rows::KnownRows;
 use super::snapshot::{Discovered, discovered, snapshot};
 use super::sweep_log::SweepLog;
@@ -55,17 +55,15 @@ pub(super) struct Plugin {
     /// OpenSM's knowledge of SL2VL rows.
     pub(super) known_rows: KnownRows,
     /// Consecutive sweeps that left rows between switches or forwarding tables out of place.
-    pub(super) failures: AtomicU32,
+    pub(super) failures: Lacking,
     /// The same, only for rows towards and of adapters.
-    pub(super) failures_at_adapters: AtomicU32,
+    pub(super) failures_at_adapters: Lacking,
     /// The same, only for LinearFDBTop of switches.
-    pub(super) failures_of_tops: AtomicU32,
+    pub(super) failures_of_tops: Lacking,
     /// The same, only for VL arbitration.
-    pub(super) failures_of_arbitration: AtomicU32,
+    pub(super) failures_of_arbitration: Lacking,
     /// The same, only for links between switches.
-    pub(super) failures_of_links: AtomicU32,
-    /// What was said last of tables that are not in place.
-    pub(super) told_out_of_place: Mutex<String>,
+    pub(super) failures_of_links: Lacking,
     /// Requests sweeps because of these.
     pub(super) retry: Retry,
     /// Whether the next regular sweep should be a heavy one.
@@ -82,8 +80,9 @@ pub(super) struct Plugin {
     notes: Notes,
     /// The last remark about options without effect.
     ignored: Mutex<Option<String>>,
-    /// The last mistake in the configuration file.
+    /// The last mistake in the configuration file, and the last of its settings that did not fit.
     mistake: Mutex<Option<String>>,
+    misfit: Mutex<Option<String>>,
     /// Number of threads in the last run, if fewer than cores.
     few_threads: AtomicU32,
     /// Gaps of multicast groups for which a sweep was already requested.
@@ -175,12 +174,11 @@ impl Plugin {
             in_force: ArcSwapOption::empty(),
             sent: AtomicU8::new(Sent::Nothing as u8),
             known_rows: KnownRows::default(),
-            failures: AtomicU32::new(0),
-            failures_at_adapters: AtomicU32::new(0),
-            failures_of_tops: AtomicU32::new(0),
-            failures_of_arbitration: AtomicU32::new(0),
-            failures_of_links: AtomicU32::new(0),
-            told_out_of_place: Mutex::default(),
+            failures: Lacking::default(),
+            failures_at_adapters: Lacking::default(),
+            failures_of_tops: Lacking::default(),
+            failures_of_arbitration: Lacking::default(),
+            failures_of_links: Lacking::default(),
             retry: Retry::new(host),
             retry_later: AtomicBool::new(false),
             transit: Mutex::default(),
@@ -190,6 +188,7 @@ impl Plugin {
             notes: Notes::default(),
             ignored: Mutex::new(None),
             mistake: Mutex::new(None),
+            misfit: Mutex::new(None),
             few_threads: AtomicU32::new(0),
             gaps: Mutex::new(HashSet::new()),
             drill,
@@ -216,12 +215,12 @@ impl Plugin {
     /// over.
     pub(super) fn check_settings(&self) {
         let mistake = locked(&self.configuration).parse().err();
-        self.tell_mistake(mistake);
+        self.tell_mistake(&self.mistake, mistake);
     }
 
     /// Reports a mistake in the configuration file, if that is news.
-    fn tell_mistake(&self, now: Option<String>) {
-        let mut told = locked(&self.mistake);
+    fn tell_mistake(&self, told: &Mutex<Option<String>>, now: Option<String>) {
+        let mut told = locked(told);
         if let Some(text) = now.as_ref().filter(|text| told.as_ref() != Some(text)) {
             self.host.log(Message::ConfigFailed, text);
         }
@@ -296,7 +295,7 @@ impl Plugin {
         let asked = self.asked_for();
         *locked(&self.routed_for) = Some(asked.clone());
         let AskedFor { mut settings, mistake, misread, .. } = asked;
-        self.tell_mistake(mistake);
+        self.tell_mistake(&self.mistake, mistake);
         if let Some(news) = locked(&self.configuration).news(&settings) {
             self.host.log(Message::Settings, &news);
         }
@@ -400,10 +399,8 @@ impl Plugin {
                 .map_err(|error| (Message::RouteFailed, error))?;
         let Fitted { routed, settings, misfit } =
             fitted.map_err(|error| (Message::RouteFailed, error.to_string()))?;
-        if let Some(misfit) = misfit {
-            let text = format!("{}: {misfit}", locked(&self.configuration).path().display());
-            self.host.log(Message::ConfigFailed, &text);
-        }
+        let in_file = |misfit| format!("{}: {misfit}", locked(&self.configuration).path().display());
+        self.tell_mistake(&self.misfit, misfit.map(in_file));
         *routed_with = Some(settings);
         let few = if threads < threads::wanted() { threads as u32 } else { 0 };
         if self.few_threads.swap(few, Ordering::Relaxed) != few && few > 0 {

@@ -59,23 +59,23 @@ impl Retry {
         Self { shared, thread: named.spawn(move || waiting.run(ask)).ok() }
     }
 
-    /// Requests a heavy sweep after a delay; a pending one that is due before stays. False if no thread could be
-    /// started to wait; then none is requested.
-    pub(super) fn after(&self, host: &Host, wait: Duration) -> bool {
+    /// Requests a heavy sweep after a delay; a pending one that is due before stays. Returns when it comes, `None` if no
+    /// thread could be started to wait; then none is requested.
+    pub(super) fn after(&self, host: &Host, wait: Duration) -> Option<Duration> {
         if wait.is_zero() {
             self.cancel();
             host.force_heavy_sweep();
-            return true;
+            return Some(wait);
         }
-        if self.thread.is_none() {
-            return false;
-        }
-        let due = Instant::now() + wait;
+        self.thread.as_ref()?;
+        let now = Instant::now();
+        let due = now + wait;
         let mut state = self.shared.lock();
-        state.due = Some(state.due.map_or(due, |before| before.min(due)));
+        let due = state.due.map_or(due, |before| before.min(due));
+        state.due = Some(due);
         drop(state);
         self.shared.changed.notify_all();
-        true
+        Some(due.saturating_duration_since(now))
     }
 
     /// Whether a sweep will be requested.
@@ -86,6 +86,38 @@ impl Retry {
     /// Cancels a pending request.
     pub(super) fn cancel(&self) {
         self.shared.lock().due = None;
+    }
+}
+
+/// What is not in place, of one kind, and how many sweeps of ours did not help.
+#[derive(Debug, Default)]
+pub(super) struct Lacking(Mutex<(u32, String)>);
+
+impl Lacking {
+    fn lock(&self) -> MutexGuard<'_, (u32, String)> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// All is in place.
+    pub(super) fn is_over(&self) {
+        *self.lock() = Default::default();
+    }
+
+    /// Whether something was not in place after the last sweep.
+    pub(super) fn lasts(&self) -> bool {
+        self.lock().0 > 0
+    }
+
+    /// Takes note of what is not in place after a sweep, and returns how many did not help. While one of ours is still to come,
+    /// others asked for this one: it does not count then, and there is nothing to say if it shows the same (`None`).
+    pub(super) fn found(&self, what: &str, is_pending: bool) -> Option<u32> {
+        let mut known = self.lock();
+        let is_others = known.0 > 0 && is_pending;
+        if is_others && known.1 == what {
+            return None;
+        }
+        *known = (known.0.saturating_add(u32::from(!is_others)), what.to_owned());
+        Some(known.0)
     }
 }
 
@@ -136,6 +168,20 @@ mod tests {
         assert_eq!(seconds, [0, 0, 1, 2, 4, 8, 16, 32]);
         assert_eq!([wait(14), wait(1000), wait(u32::MAX)], [LONGEST_WAIT; 3]);
         assert!(wait(13) < LONGEST_WAIT);
+    }
+
+    /// Hosts that come and go bring many sweeps, in which nothing was tried.
+    #[test]
+    fn only_sweeps_of_ours_count() {
+        let lacking = Lacking::default();
+        assert_eq!((lacking.lasts(), lacking.found("a", true)), (false, Some(1)));
+        assert_eq!(
+            [("a", true), ("a", true), ("b", true), ("b", true), ("b", false)]
+                .map(|(what, is_pending)| { lacking.found(what, is_pending) }),
+            [None, None, Some(1), None, Some(2)]
+        );
+        lacking.is_over();
+        assert_eq!((lacking.lasts(), lacking.found("b", false)), (false, Some(1)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Checks after tables were sent whether they arrived.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::distrust::{Change, When, faulty_links, faulty_switches};
 use super::hold::InForce;
@@ -8,7 +8,7 @@ use super::instance::{Plugin, Sent, locked};
 use super::message::Message;
 use super::psl;
 use super::recheck::{Recheck, recheck};
-use super::retry;
+use super::retry::{self, Lacking};
 use crate::fabric::Guid;
 
 /// Number of consecutive sweeps that may leave tables out of place before it counts as an error.
@@ -42,7 +42,7 @@ impl Plugin {
                 &self.failures_of_arbitration,
                 &self.failures_of_links,
             ] {
-                count.store(0, Ordering::Relaxed);
+                count.is_over();
             }
             self.retry.cancel();
         }
@@ -86,7 +86,7 @@ impl Plugin {
             Change::None => {}
         }
         if new == 0 {
-            self.failures_of_links.store(0, Ordering::Relaxed);
+            self.failures_of_links.is_over();
         } else if change != Change::Routes {
             let text =
                 format!("{new} of {links} links between switches are not in state ACTIVE at both ends");
@@ -124,16 +124,16 @@ impl Plugin {
         let rows = between_switches.compared + at_adapters.compared;
         let safe = between_switches.different == 0 && forwarding.missing == 0;
         if safe {
-            self.failures.store(0, Ordering::Relaxed);
+            self.failures.is_over();
         }
         if at_adapters.different == 0 {
-            self.failures_at_adapters.store(0, Ordering::Relaxed);
+            self.failures_at_adapters.is_over();
         }
         if short_tops.is_empty() {
-            self.failures_of_tops.store(0, Ordering::Relaxed);
+            self.failures_of_tops.is_over();
         }
         if arbitration.lacking == 0 {
-            self.failures_of_arbitration.store(0, Ordering::Relaxed);
+            self.failures_of_arbitration.is_over();
         }
         // The rows of adapters make no credit loop, so the way goes on without them.
         let arrived = safe && short_tops.is_empty() && in_force.hold.is_none();
@@ -145,7 +145,9 @@ impl Plugin {
                 let danger = "packets on such a VL wait, and those behind them";
                 self.out_of_place(&arbitration.in_words(), &self.failures_of_arbitration, danger);
             } else {
-                self.retry.cancel();
+                if !self.failures_of_links.lasts() {
+                    self.retry.cancel();
+                }
                 let text = format!(
                     "all {rows} SL2VL rows that matter and all {} blocks of forwarding tables are in place as verified",
                     forwarding.compared
@@ -170,28 +172,22 @@ impl Plugin {
         }
     }
 
-    /// Requests another sweep; the delay grows with each sweep of ours that did not help. One that somebody else asked for
-    /// counts for nothing while ours is still to come, and is logged only if it shows something else. `danger`: the
-    /// consequence until then.
-    fn out_of_place(&self, what: &str, failures: &AtomicU32, danger: &str) {
-        let is_known = std::mem::replace(&mut *locked(&self.told_out_of_place), what.to_owned()) == what;
-        if failures.load(Ordering::Relaxed) > 0 && self.retry.is_pending() && is_known {
-            return;
-        }
-        let count = failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+    /// Requests another sweep; the delay grows with each sweep of ours that did not help. `danger`: the consequence
+    /// until then.
+    fn out_of_place(&self, what: &str, failures: &Lacking, danger: &str) {
+        let Some(count) = failures.found(what, self.retry.is_pending()) else { return };
         if count > 1 {
             // The same tables from OpenSM's cache would not fit better.
             self.host.locked_exclusively(|| self.host.forget_cache());
         }
-        let wait = retry::wait(count);
-        let asked = self.retry.after(&self.host, wait);
-        if !asked {
+        let wait = self.retry.after(&self.host, retry::wait(count));
+        if wait.is_none() {
             self.retry_later.store(true, Ordering::Relaxed);
         }
-        let when = match wait.as_secs() {
-            _ if !asked => "at the next regular sweep".to_owned(),
-            0 => "at once".to_owned(),
-            seconds => format!("in {seconds} s"),
+        let when = match wait.map(|wait| wait.as_secs_f64().ceil() as u64) {
+            None => "at the next regular sweep".to_owned(),
+            Some(0) => "at once".to_owned(),
+            Some(seconds) => format!("in {seconds} s"),
         };
         if count <= SURPRISES {
             let text = format!(

@@ -39,6 +39,8 @@ pub(super) struct Transit {
     repeats: bool,
     /// Sweeps in a row that the step was sent again in, as the switches had not acknowledged everything.
     unacknowledged: u32,
+    /// What no proof [covers](unknown) until new tables are in place everywhere.
+    uncovered: Option<String>,
 }
 
 /// Sweeps that a step is sent again in before the way ends. A switch that takes no tables is left out before; nobody leaves out
@@ -84,7 +86,11 @@ impl Transit {
     pub(super) fn arrived(&mut self) -> bool {
         self.arrived = true;
         self.unacknowledged = 0;
-        self.way.as_ref().is_some_and(|way| !way.states.is_empty())
+        let goes_on = self.way.as_ref().is_some_and(|way| !way.states.is_empty());
+        if !goes_on {
+            self.uncovered = None;
+        }
+        goes_on
     }
 
     /// A sweep is over. After errors the step on the way is repeated, as some of it may not have arrived.
@@ -195,7 +201,8 @@ impl Transit {
                 return (routed, Some((Message::TransitionNotProven, text)));
             }
         };
-        let news = in_words(&planned, unknown(&old.fabric, fabric));
+        self.uncovered = unknown(&old.fabric, fabric).or(self.uncovered.take());
+        let news = in_words(&planned, self.uncovered.as_deref());
         let steps = planned.states.len() - 1;
         let proven = planned.is_proven();
         let mut states: VecDeque<State> = planned.states.into_iter().skip(1).collect();
@@ -221,7 +228,7 @@ fn at(state: &State, target: &Routed, step: usize, of: usize) -> Routed {
 /// `in 2 steps (live, then dead entries), each free of credit loops: 12 entries, 3 rows`.
 ///
 /// - `unknown`: what that does not cover.
-fn in_words(planned: &Planned, unknown: Option<String>) -> (Message, String) {
+fn in_words(planned: &Planned, unknown: Option<&str>) -> (Message, String) {
     let Planned { how, changed_entries, changed_rows, dropped_entries, .. } = planned;
     let steps = planned.states.len() - 1;
     let what = format!("{changed_entries} entries and {changed_rows} SL2VL rows change");

@@ -1,8 +1,9 @@
 //! SL to VL mapping tables.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fabric::{Channels, Fabric, PortNum, Sl, SwitchId, Vl};
+use crate::fabric::{Channels, EndPortId, Fabric, PortNum, Sl, SwitchId, Vl};
 
 /// The VLs of the sixteen SLs for one (in port, out port), four bits each: SL 0 in the highest.
 ///
@@ -58,7 +59,7 @@ pub struct Sl2Vl {
     side: Vec<usize>,
     rows: Arc<Vec<SlVlRow>>,
     adapters: SlVlRow,
-    withheld: u16,
+    withheld: Arc<BTreeMap<EndPortId, u16>>,
 }
 
 impl Sl2Vl {
@@ -77,7 +78,7 @@ impl Sl2Vl {
             side,
             rows: Arc::new(vec![SlVlRow::default(); len]),
             adapters: SlVlRow::default(),
-            withheld: 0,
+            withheld: Arc::default(),
         }
     }
 
@@ -149,20 +150,21 @@ impl Sl2Vl {
         self.adapters = row;
     }
 
-    /// SLs that some adapter or router maps to VL 15 though their common row may not: bit `n` = SL `n`.
-    pub fn withheld(&self) -> u16 {
-        self.withheld
+    /// Adapters and routers that map SLs to VL 15 which their common row does not: these SLs, bit `n` = SL `n`.
+    pub fn withheld(&self) -> &BTreeMap<EndPortId, u16> {
+        &self.withheld
     }
 
     /// A row with VL 15 for each SL that some adapter or router maps to it.
     pub fn some_drop(&self) -> SlVlRow {
-        let all = (0..Sl::COUNT as u8).map(Sl).filter(|sl| self.withheld >> sl.0 & 1 != 0);
+        let sls = self.withheld.values().fold(0, |all, sls| all | sls);
+        let all = (0..Sl::COUNT as u8).map(Sl).filter(|sl| sls >> sl.0 & 1 != 0);
         all.fold(self.adapters.drops(), |row, sl| row.with(sl, Vl(Vl::MAX_DATA)))
     }
 
-    /// Replaces the SLs that some adapter or router maps to VL 15.
-    pub fn set_withheld(&mut self, sls: u16) {
-        self.withheld = sls;
+    /// Replaces the SLs that single adapters and routers map to VL 15.
+    pub fn set_withheld(&mut self, sls: BTreeMap<EndPortId, u16>) {
+        self.withheld = Arc::new(sls);
     }
 
     /// Number of ports, port 0 included, that the rows of a switch cover.

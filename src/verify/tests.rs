@@ -345,14 +345,24 @@ fn what_is_dropped_at_home_is_looked_up_by_destination() {
 fn what_some_adapters_do_not_send_may_not_arrive() {
     let f = ring(3, 0..3, 0);
     let mut r = routes(&f, tables(&f, |_| 0, true));
-    r.sl2vl.set_withheld(1 << 2);
+    let (dropping, _) = f.adapters().next().unwrap();
+    r.sl2vl.set_withheld(std::collections::BTreeMap::from([(dropping, 1 << 2)]));
     let v = verify(&f, &r);
     assert!(v.is_safe() && sl_safety(&f, &r, &v) == SlSafety { sl_zero: true, replies: true, any: false });
     for policy in [SlPolicy::Fixed(Sl(2)), SlPolicy::Any] {
         let v = verify_with(&f, &r, policy);
-        let some = |w: &Witness| matches!(w, Witness::Unreachable { packet, fault: Fault::UnsentBySome, .. } if packet.sl == Sl(2));
+        let some = |w: &Witness| {
+            let sent = |packet: &Packet| (packet.source, packet.sl) == (dropping, Sl(2));
+            matches!(w, Witness::Unreachable { packet, fault: Fault::Unsent, .. } if sent(packet))
+        };
         assert!(!v.reachable && v.deadlock_free && v.witness().is_some_and(some), "{:?}", v.witnesses);
     }
+    // Another adapter may send it.
+    let stride = f.lid_table_len();
+    let mut table = vec![2; f.endports().len() * stride];
+    table[dropping.index() * stride..][..stride].fill(0);
+    r.path_sl = PathSl::ByEndPort(table);
+    assert!(verify(&f, &r).is_safe());
     r.path_sl = PathSl::one(Sl(2));
     let v = verify(&f, &r);
     let safety = SlSafety { sl_zero: true, replies: false, any: false };

@@ -1,5 +1,6 @@
 //! Proof of what is wrong: found by walking single pairs, and explained as text.
 
+use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fabric::{ChannelId, EndPortId, Fabric, Lid, NodeId, PortNum, Sl, SwitchId, Vl};
@@ -27,8 +28,6 @@ pub enum Fault {
     Vl15(PortNum, PortNum),
     /// The sender's own row maps the SL to VL 15: the packet never reaches this switch, its first.
     Unsent,
-    /// Some adapter maps the SL to VL 15; which one is not known.
-    UnsentBySome,
 }
 
 /// A virtual channel of a credit loop, and a packet that holds it and waits for the next one.
@@ -235,11 +234,8 @@ impl Fault {
                 let sl = packet.sl.0;
                 format!("SL {sl} maps to VL 15 from port {in_port} to port {out_port}: it is dropped")
             }
-            Self::UnsentBySome => {
-                format!("it may never come in, as some adapter maps SL {} to VL 15", packet.sl.0)
-            }
             Self::Unsent => {
-                format!("it never comes in, as adapters map SL {} to VL 15: it is not sent", packet.sl.0)
+                format!("it never comes in, as its sender maps SL {} to VL 15: it is not sent", packet.sl.0)
             }
         }
     }
@@ -350,21 +346,27 @@ impl Finder<'_> {
         })
     }
 
-    /// The first packet between adapters whose SL some of these do not send.
+    /// A packet from an adapter that does not send its SL, though others do.
     ///
-    /// Cost: none if there is no such SL, else O(adapters^2) look-ups.
+    /// Cost: O(L) look-ups for each such adapter, with L LIDs, on all cores.
     pub(super) fn withheld(&self) -> Option<Witness> {
-        let withheld = self.routes.sl2vl.withheld();
-        if withheld == 0 {
-            return None;
-        }
-        let adapters = || self.fabric.adapters().filter(|(_, end)| end.attachment.is_some());
-        adapters().flat_map(|(_, to)| to.lids()).find_map(|dlid| {
-            let packets = adapters().flat_map(|(source, _)| self.packets_from(source, dlid));
-            let mut packets = packets.filter(|packet| self.fabric.owner_of(dlid) != Some(packet.source));
-            let packet = packets.find(|packet| withheld & 1 << packet.sl.0 != 0)?;
-            let (at, _) = self.fabric.endport(packet.source).attachment?;
-            Some(Witness::Unreachable { packet, at, fault: Fault::UnsentBySome })
+        let lids: Vec<Lid> = match self.routes.sl2vl.withheld().is_empty() {
+            true => return None,
+            false => self
+                .fabric
+                .endports()
+                .iter()
+                .filter(|e| e.attachment.is_some())
+                .flat_map(|e| e.lids())
+                .collect(),
+        };
+        let withheld: Vec<_> = self.routes.sl2vl.withheld().iter().collect();
+        withheld.par_iter().find_map_first(|&(&source, &sls)| {
+            let (at, _) = self.fabric.endport(source).attachment?;
+            let others = lids.iter().filter(|&&lid| self.fabric.owner_of(lid) != Some(source));
+            let mut packets = others.flat_map(|&dlid| self.packets_from(source, dlid));
+            let packet = packets.find(|packet| sls & 1 << packet.sl.0 != 0)?;
+            Some(Witness::Unreachable { packet, at, fault: Fault::Unsent })
         })
     }
 

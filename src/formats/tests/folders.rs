@@ -351,6 +351,11 @@ fn missing_rows_drop_packets() {
     let kept: String = text.split_inclusive('\n').filter(|line| !line.starts_with(&last)).collect();
     std::fs::write(dir.path().join("ibdiagnet2.slvl"), kept).unwrap();
     of("ibdiagnet2.slvl");
+    // A switch whose port 0 sends nothing may have no rows for it.
+    let others = |line: &&str| line.split_whitespace().nth(1) != Some("0");
+    let kept: String = text.split_inclusive('\n').filter(others).collect();
+    std::fs::write(dir.path().join("ibdiagnet2.slvl"), kept).unwrap();
+    assert!(verify(&f, &load_tables(dir.path(), f.clone()).unwrap().1).is_safe());
 }
 
 #[test]
@@ -401,4 +406,78 @@ fn path_sls_of_each_port_survive_a_folder() {
             }
         }
     }
+}
+
+/// One switch is taken from an earlier dump.
+#[test]
+fn lids_too_far_apart_for_one_end_port_are_refused() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    write_tables(dir.path(), &f, &routes(&f), WriteOptions::default()).unwrap();
+    let path = dir.path().join("opensm-lfts.dump");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let lid = f.adapters().next().unwrap().1.lid;
+    std::fs::write(&path, whole.replacen(&format!("0x{:04x} ", lid.get()), "0x0521 ", 1)).unwrap();
+    let refused = load_tables(dir.path(), f.clone()).map(drop).map_err(|e| e.to_string());
+    assert!(
+        refused.as_ref().is_err_and(|e| e.contains("and 1313 are both stated for port 1 of")),
+        "{refused:?}"
+    );
+}
+
+/// A left-over entry is not taken for a LID of the adapter that it leads to, nor an LMC that only an old file states.
+#[test]
+fn no_lids_are_made_up_from_tables_with_hops() {
+    let f = without_lmc(&two_lids());
+    let dir = tempfile::tempdir().unwrap();
+    let complete = Routes::on_one_vl("sssp", &f, sssp(&f, &Hops::new(&f).unwrap()));
+    write_tables(dir.path(), &f, &complete, WriteOptions::default()).unwrap();
+    let path = dir.path().join("opensm.fdbs");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let (_, end) = f.adapters().last().unwrap();
+    // The third LID after its own, wherever that is routed.
+    let (own, other) = (format!("\n0x{:04X} : 0", end.lid.get()), end.lid.get() | 3);
+    assert!(f.owner_of(Lid::new(other).unwrap()).is_none() && other > end.lid.get() + 1);
+    let double = |line: &str| match format!("\n{line}").starts_with(&own) {
+        true => format!("{line}{}", line.replacen(&own[1..7], &format!("0x{other:04X}"), 1)),
+        false => line.to_owned(),
+    };
+    std::fs::write(&path, whole.split_inclusive('\n').map(double).collect::<String>()).unwrap();
+    let names = ["opensm.fdbs", "opensm-subnet.lst"];
+    let (back, remarks) = of_files(dir.path(), &names, &f);
+    assert!(back.endports() == f.endports() && remarks.contains("a LID not in the fabric"), "{remarks}");
+    // An old file has other LIDs, and more of them.
+    let old = f.with_lmc(Lmc::new(2).unwrap()).unwrap();
+    std::fs::write(&path, whole).unwrap();
+    let (back, remarks) = of_files(dir.path(), &names, &old);
+    let lids = |f: &Fabric| f.adapters().map(|(_, end)| (end.lid, end.lmc)).collect::<Vec<_>>();
+    assert_eq!(lids(&back), lids(&f), "{remarks}");
+}
+
+/// Switches that route adaptively may have several tables.
+#[test]
+fn the_first_of_several_tables_of_a_switch_counts() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    let r = routes(&f);
+    write_tables(dir.path(), &f, &r, WriteOptions::default()).unwrap();
+    let whole = std::fs::read_to_string(dir.path().join("opensm.fdbs")).unwrap();
+    let mut text = String::new();
+    for table in whole.split_inclusive("Optimal\n").skip(1) {
+        let entries: String = table.split_inclusive('\n').filter(|line| line.starts_with("0x")).collect();
+        let title = table.split_inclusive('\n').filter(|line| !line.starts_with("0x")).collect::<String>();
+        text += &format!("PLFT_NUM: 0\n{entries}PLFT_NUM: 1\n{}{title}", entries.replace(": 00", ": 01"));
+    }
+    let head = whole.split_inclusive("Optimal\n").next().unwrap();
+    std::fs::write(dir.path().join("ibdiagnet2.fdbs"), format!("{head}{text}")).unwrap();
+    for ours in ["opensm.fdbs", "opensm-lfts.dump"] {
+        std::fs::remove_file(dir.path().join(ours)).unwrap();
+    }
+    let (_, read) = load_tables(dir.path(), f).unwrap();
+    assert_eq!(read.lft, r.lft);
+    assert!(
+        read.remarks.iter().any(|remark| remark.contains("a further table of a switch")),
+        "{:?}",
+        read.remarks
+    );
 }

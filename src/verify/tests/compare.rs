@@ -144,8 +144,7 @@ fn is_written(f: &Fabric, v: &Verdict) {
                     Fault::WrongNode(port, node) => format!("out of port {port} to {}", f.describe(*node)),
                     Fault::Loop(switches) => format!("returns after {} hops", switches.len()),
                     Fault::Vl15(a, b) => format!("maps to VL 15 from port {a} to port {b}"),
-                    Fault::UnsentBySome => format!("some adapter maps SL {} to VL 15", p.sl.0),
-                    Fault::Unsent => format!("adapters map SL {} to VL 15", p.sl.0),
+                    Fault::Unsent => format!("its sender maps SL {} to VL 15", p.sl.0),
                 };
                 assert_eq!(json["packet"], packet(p).1);
                 assert!(json["reason"].as_str().is_some_and(|reason| reason.contains(&why)));
