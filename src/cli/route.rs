@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     }
     if let Some(folder) = &args.output {
         // The fabric of earlier tables may be in the folder: new tables take their place, and are what comes after them.
-        let inputs = args.settings.files().into_iter().chain([&*args.fabric]);
+        let inputs = args.settings.files().chain([&*args.fabric]);
         output::spare(inputs, output::files_in(folder, &TABLE_FILES))?;
     }
     let fabric = with_lmc(super::load_fabric(&args.fabric)?, args.lmc)?;
