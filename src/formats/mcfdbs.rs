@@ -80,7 +80,18 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Vec<McastGroup>, Ve
         let ports = ports.into_iter().filter(|(_, set)| !set.is_empty()).collect();
         McastGroup { mlid, sls: sls.get(&mlid).copied(), ports }
     };
-    Ok((groups.into_iter().map(group).collect(), warnings.0))
+    let groups: Vec<McastGroup> = groups.into_iter().map(group).collect();
+    // What lies behind such a switch is no member then, as in a file that was cut.
+    for group in &groups {
+        let ends = |&(s, ports): &(SwitchId, PortSet)| {
+            let ahead = move |port| fabric.channels().at_port(s, port).map(|c| fabric.channels().get(c).to);
+            ports.iter().filter_map(ahead).any(|to| group.at(to).is_empty())
+        };
+        if group.ports.iter().any(ends) {
+            warnings.add(0, "group with copies that end at a switch without an entry for it");
+        }
+    }
+    Ok((groups, warnings.0))
 }
 
 /// Writes the groups as OpenSM does, each after a comment line with its SLs if these are known.

@@ -1,6 +1,7 @@
 //! Folders of tables.
 
 use super::*;
+use crate::engine::{Settings, route};
 use crate::fabric::{EndPortId, Sl};
 use crate::routing::{Hops, sssp};
 use crate::tables::{ClassSl, Classes};
@@ -480,4 +481,21 @@ fn the_first_of_several_tables_of_a_switch_counts() {
         "{:?}",
         read.remarks
     );
+}
+
+/// What lies behind the switches that are missing does not count as a member.
+#[test]
+fn a_multicast_table_that_was_cut_is_named_as_such() {
+    let f = two_lids();
+    let dir = tempfile::tempdir().unwrap();
+    let routed = route(&f, &Settings::default()).unwrap();
+    write_tables(dir.path(), &f, &routed.routes, WriteOptions::default()).unwrap();
+    let remarks = || load_tables(dir.path(), f.clone()).unwrap().1.remarks.join("; ");
+    let word = "opensm.mcfdbs: group with copies that end at a switch without an entry";
+    assert!(!remarks().contains(word), "{}", remarks());
+    let path = dir.path().join("opensm.mcfdbs");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let at = whole.rfind("Switch 0x").unwrap();
+    std::fs::write(&path, &whole[..at]).unwrap();
+    assert!(remarks().contains(word), "{}", remarks());
 }
