@@ -267,7 +267,7 @@ fn words(range: Range) -> String {
     }
 }
 
-/// Whether the file of the fabric stated no LIDs.
+/// Whether LIDs were chosen, as the file of the fabric does not state all.
 fn is_made_up(fabric: &Fabric) -> bool {
     fabric.notes().iter().any(|note| matches!(note, Note::LidsAssigned { .. }))
 }
