@@ -234,7 +234,7 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
 
 /// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
 /// load too. Where that takes several SLs, and a search is cheap, tables balanced by the load come instead if they are worth
-/// more: neither would last.
+/// more, or have one SL that loses no more than it may: neither would last.
 fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> Result<Priced, EngineError> {
     let task = objective.task;
     let (kept, why_not) = match stable {
@@ -250,7 +250,12 @@ fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> R
     if !is_enough && Budget::searches_are_cheap(task.fabric) {
         let by_load = searched_plan(objective, BalanceBy::Load, &known)
             .map(|found| found.because(format!("{ANEW} (balance stable: its rules need several SLs)")));
-        let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
+        let settings = task.settings;
+        let better = |best: Priced, other: Priced| {
+            let keeps_one_sl =
+                other.has_one_sl() && !other.is_slow(settings) && other.detours <= limit(settings);
+            if keeps_one_sl { other } else { best.or_better(other, settings) }
+        };
         searched = match searched {
             Ok(found) => Ok(by_load.into_iter().fold(found, better)),
             Err(_) => by_load,

@@ -13,7 +13,8 @@ use crate::evaluate::{channel_load, quick_bisection};
 use crate::fabric::Fabric;
 use crate::routing::Hops;
 use crate::topology::{
-    Dragonfly, FatTree, HyperX, Hypercube, Mesh, fail_links, shuffle_guids, slow_links, small_members,
+    Dragonfly, FatTree, HyperX, Hypercube, Mesh, ScaleFree, fail_links, shuffle_guids, slow_links,
+    small_members,
 };
 
 /// The largest fabrics that are tried, in switches.
@@ -168,6 +169,10 @@ fn stable_tables_need_no_more_sls_than_others() {
         let verdict = route(&f, &stable).unwrap().verdict;
         assert_eq!((verdict.vls, verdict.sls), (vls, 1), "{seed}");
     }
+    // P-SSSP in layers costs less than tables by the expected load, and than one SL, which loses no more than it may.
+    let map = ScaleFree { switches: 300, links: 2, stubs: 150, cas: 1, seed: 3 }.build().unwrap();
+    let sls = |balance| route(&map, &Settings { balance, ..Settings::default() }).unwrap().verdict.sls;
+    assert_eq!((sls(Balance::Stable), sls(Balance::Full)), (1, 1));
 }
 
 /// No tables come below the floor of the load, so on a large tree P-SSSP need not be routed to compare with. A failed link
