@@ -52,16 +52,17 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let verdict = verify(&fabric, &routes);
     let safety = sl_safety(&fabric, &routes, &verdict);
     if let Some(file) = &args.certificate {
-        let Transition { new, sls, .. } = Transition::between(&fabric, &routes, &fabric, &routes);
-        match certificate(&fabric, &sls, &[&new]) {
-            _ if routes.port_sets.is_some() => {
-                log::error!(
-                    "there is no certificate for adaptive routing: it would cover the forwarding tables alone"
-                );
-            }
-            Value::Null => log::error!("there is a credit loop, so there is no certificate"),
-            order => {
-                output::to_file_or_stdout(Some(file), |out| writeln!(out, "{}", json!({ "order": order })))?
+        if routes.port_sets.is_some() {
+            log::error!(
+                "there is no certificate for adaptive routing: it would cover the forwarding tables alone"
+            );
+        } else {
+            let Transition { new, sls, .. } = Transition::between(&fabric, &routes, &fabric, &routes);
+            match certificate(&fabric, &sls, &[&new]) {
+                Value::Null => log::error!("there is a credit loop, so there is no certificate"),
+                order => output::to_file_or_stdout(Some(file), |out| {
+                    writeln!(out, "{}", json!({ "order": order }))
+                })?,
             }
         }
     }

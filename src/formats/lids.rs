@@ -90,14 +90,17 @@ impl Statements {
 
     /// Whether no other end port has one of these LIDs.
     fn is_free(&self, range: Range, owner: Option<Guid>) -> bool {
-        let mut lids = (range.0.get()..=last(range).get()).filter_map(Lid::new);
-        lids.all(|lid| self.owner.get(&lid).is_none_or(|&other| Some(other) == owner))
+        lids(range).all(|lid| self.owner.get(&lid).is_none_or(|&other| Some(other) == owner))
     }
 }
 
 /// The last LID of a range.
 fn last((lid, lmc): Range) -> Lid {
     Lid::new(lid.get().saturating_add(lmc.lids() - 1)).unwrap_or(lid)
+}
+
+fn lids(range: Range) -> impl Iterator<Item = Lid> {
+    (range.0.get()..=last(range).get()).filter_map(Lid::new)
 }
 
 /// A range whose first LID may have the LMC: a multiple of the number of LIDs.
@@ -219,11 +222,10 @@ fn with_delivered(
     remarks: &mut Vec<String>,
 ) -> Result<Fabric, FormatError> {
     let mut ranges: BTreeMap<EndPortId, Range> = BTreeMap::new();
-    let all = |range: Range| (range.0.get()..=last(range).get()).filter_map(Lid::new);
     for (&lid, &id) in delivered {
         let end = fabric.endport(id);
         let is_free = |range: &Range| {
-            let new = || all(*range).filter(|&lid| fabric.owner_of(lid) != Some(id));
+            let new = || lids(*range).filter(|&lid| fabric.owner_of(lid) != Some(id));
             let sent = new().filter(|lid| delivered.get(lid) == Some(&id)).count();
             let mut free = new().map(|lid| fabric.owner_of(lid).is_none());
             range.0 == end.lid && free.all(|free| free) && 2 * sent > new().count()

@@ -170,10 +170,6 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
     let lfts = LftFile::find(dir)?;
     let (owned, mut remarks) = lids::adopt(dir, &lfts, fabric)?;
     let fabric = &owned;
-    let mut keep = |path: &Path, warnings: Vec<Warning>| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        remarks.extend(warnings.iter().map(|w| format!("{name}: {w}")));
-    };
     let path = lfts.path();
     let input = open(path)?;
     let read = match lfts {
@@ -181,53 +177,34 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         LftFile::Compact(_) => compact::lfts::read(input, fabric),
         LftFile::WithHops(_) => fdbs::read(input, fabric),
     };
-    let (lft, warnings) = read.map_err(|e| e.in_file(path))?;
-    keep(path, warnings);
-    let port_sets = match only(dir, &[FAR])? {
-        Some(path) => {
-            let (sets, warnings) = far::read(open(&path)?, fabric, &lft).map_err(|e| e.in_file(&path))?;
-            keep(&path, warnings);
-            Some(sets)
-        }
-        None => None,
-    };
+    let lft = kept(&mut remarks, path, read)?;
+    let far = |path: PathBuf| kept(&mut remarks, &path, far::read(open(&path)?, fabric, &lft));
+    let port_sets = only(dir, &[FAR])?.map(far).transpose()?;
     let doubt = lids::doubtful(fabric, &lft);
-    let mut multicast = Vec::new();
-    if let Some(path) = only(dir, &["opensm.mcfdbs", "ibdiagnet2.mcfdbs"])? {
-        let (groups, warnings) = mcfdbs::read(open(&path)?, fabric).map_err(|e| e.in_file(&path))?;
-        keep(&path, warnings);
-        multicast = groups;
-    }
-    let sl2vl = match only(dir, &[SL2VL.text, SL2VL.compact, "ibdiagnet2.slvl"])? {
-        Some(path) => {
-            let input = open(&path)?;
-            let read = if path.ends_with(SL2VL.text) {
-                sl2vl_dump::read(input, fabric)
-            } else if path.ends_with(SL2VL.compact) {
-                compact::sl2vl::read(input, fabric)
-            } else {
-                slvl::read(input, fabric)
-            };
-            let (table, warnings) = read.map_err(|e| e.in_file(&path))?;
-            keep(&path, warnings);
-            Some(table)
-        }
-        None => None,
+    let groups = |path: PathBuf| kept(&mut remarks, &path, mcfdbs::read(open(&path)?, fabric));
+    let multicast = only(dir, &["opensm.mcfdbs", "ibdiagnet2.mcfdbs"])?.map(groups).transpose()?;
+    let rows = |path: PathBuf| {
+        let input = open(&path)?;
+        let read = if path.ends_with(SL2VL.text) {
+            sl2vl_dump::read(input, fabric)
+        } else if path.ends_with(SL2VL.compact) {
+            compact::sl2vl::read(input, fabric)
+        } else {
+            slvl::read(input, fabric)
+        };
+        kept(&mut remarks, &path, read)
     };
-    let path_sl = match only(dir, &[PSL.text, PSL.compact])? {
-        Some(path) => {
-            let input = open(&path)?;
-            let read = if path.ends_with(PSL.text) {
-                psl::read(input, fabric)
-            } else {
-                compact::psl::read(input, fabric)
-            };
-            let (table, warnings) = read.map_err(|e| e.in_file(&path))?;
-            keep(&path, warnings);
-            Some(table)
-        }
-        None => None,
+    let sl2vl = only(dir, &[SL2VL.text, SL2VL.compact, "ibdiagnet2.slvl"])?.map(rows).transpose()?;
+    let sls = |path: PathBuf| {
+        let input = open(&path)?;
+        let read = if path.ends_with(PSL.text) {
+            psl::read(input, fabric)
+        } else {
+            compact::psl::read(input, fabric)
+        };
+        kept(&mut remarks, &path, read)
     };
+    let path_sl = only(dir, &[PSL.text, PSL.compact])?.map(sls).transpose()?;
     remarks.extend(doubt);
     if port_sets.is_some() {
         remarks.push(format!(
@@ -251,11 +228,23 @@ pub fn load_tables(dir: &Path, fabric: Fabric) -> Result<(Fabric, Routes), Forma
         sl2vl,
         path_sl,
         vlarb: VlArb::fair(vls.unwrap_or(0) + 1),
-        multicast,
+        multicast: multicast.unwrap_or_default(),
         port_sets,
         remarks,
     };
     Ok((owned, routes))
+}
+
+/// What a file has; its warnings become remarks.
+fn kept<T>(
+    remarks: &mut Vec<String>,
+    path: &Path,
+    read: Result<(T, Vec<Warning>), FormatError>,
+) -> Result<T, FormatError> {
+    let (table, warnings) = read.map_err(|e| e.in_file(path))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    remarks.extend(warnings.iter().map(|warning| format!("{name}: {warning}")));
+    Ok(table)
 }
 
 /// Writes tables to an existing folder: `opensm-lfts.dump`, `opensm-sl2vl.dump`,

@@ -215,14 +215,16 @@ impl Plugin {
     /// over.
     pub(super) fn check_settings(&self) {
         let mistake = locked(&self.configuration).parse().err();
-        self.tell_mistake(&self.mistake, mistake);
+        self.tell_once(Message::ConfigFailed, &self.mistake, mistake);
     }
 
-    /// Reports a mistake in the configuration file, if that is news.
-    fn tell_mistake(&self, told: &Mutex<Option<String>>, now: Option<String>) {
+    /// Logs what is to be said now, if that is news.
+    ///
+    /// - `told`: what was to be said last.
+    fn tell_once(&self, message: Message, told: &Mutex<Option<String>>, now: Option<String>) {
         let mut told = locked(told);
         if let Some(text) = now.as_ref().filter(|text| told.as_ref() != Some(text)) {
-            self.host.log(Message::ConfigFailed, text);
+            self.host.log(message, text);
         }
         *told = now;
     }
@@ -256,12 +258,7 @@ impl Plugin {
 
     /// Reports options without effect, if that is news.
     fn tell_ignored(&self) {
-        let mut told = locked(&self.ignored);
-        let now = options::ignored(self.host.options());
-        if let Some(text) = now.as_ref().filter(|text| told.as_ref() != Some(text)) {
-            self.host.log(Message::IgnoredOption, text);
-        }
-        *told = now;
+        self.tell_once(Message::IgnoredOption, &self.ignored, options::ignored(self.host.options()));
     }
 
     /// Stores the LIDs that end ports reported, before OpenSM changes them. OpenSM has read its options again: QoS stays on
@@ -295,7 +292,7 @@ impl Plugin {
         let asked = self.asked_for();
         *locked(&self.routed_for) = Some(asked.clone());
         let AskedFor { mut settings, mistake, misread, .. } = asked;
-        self.tell_mistake(&self.mistake, mistake);
+        self.tell_once(Message::ConfigFailed, &self.mistake, mistake);
         if let Some(news) = locked(&self.configuration).news(&settings) {
             self.host.log(Message::Settings, &news);
         }
@@ -400,7 +397,7 @@ impl Plugin {
         let Fitted { routed, settings, misfit } =
             fitted.map_err(|error| (Message::RouteFailed, error.to_string()))?;
         let in_file = |misfit| format!("{}: {misfit}", locked(&self.configuration).path().display());
-        self.tell_mistake(&self.misfit, misfit.map(in_file));
+        self.tell_once(Message::ConfigFailed, &self.misfit, misfit.map(in_file));
         *routed_with = Some(settings);
         let few = if threads < threads::wanted() { threads as u32 } else { 0 };
         if self.few_threads.swap(few, Ordering::Relaxed) != few && few > 0 {
