@@ -46,7 +46,7 @@ pub use textbook::{
     minhop, p2sssp, sssp, sssp_of_any_length, sssp_to_adapters, updn_roots, updn_trees, updn_trees_from,
 };
 pub use under_rule::{
-    Forwarding, Hot, LabelSearch, Lookahead, NoLegalPath, Probe, Relief, Worth, base_detours, detours_to,
+    Forwarding, Hot, Lookahead, NoLegalPath, Probe, Relief, RuleSearch, Worth, base_detours, detours_to,
     keep_paths, lower_unused, probe, probe_all, probe_within, raise_unused, ranked_sssp, relieve,
     search_labels, search_rank,
 };

@@ -9,7 +9,7 @@ use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::{Rank, Rule, Tree, late_turns};
 use crate::routing::{
-    Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, ranked_sssp, search_labels, search_rank,
+    Forwarding, Lookahead, NoLegalPath, Probe, RuleSearch, ranked_sssp, search_labels, search_rank,
     stable_sssp,
 };
 
@@ -136,8 +136,9 @@ impl Candidate {
                 if outermost == *rank {
                     return;
                 }
-                let (rank, _) =
-                    search_rank(fabric, hops, &outermost, self.lookahead, &all, rounds, Some(tree));
+                let search = RuleSearch::new(self.lookahead, &all, rounds);
+                let search = RuleSearch { pinned: Some(tree), walks: 1, ..thrifty(task, search) };
+                let (rank, _) = search_rank(fabric, hops, &outermost, search);
                 Rule::FirstTurnFree(rank)
             }
             Rule::Labelled { ranks, .. } => {
@@ -162,8 +163,8 @@ impl Candidate {
         let tree = &self.order.tree;
         let all: Vec<SwitchId> = fabric.switch_ids().collect();
         ranks[1] = tree.with_tree_outermost(fabric, &ranks[1]);
-        let search = LabelSearch::new(&ranks, most, self.lookahead, &all, Budget::tree_rounds(fabric));
-        let search = LabelSearch { pinned: Some(tree), ..search };
-        search_labels(fabric, hops, thrifty(task, search))
+        let search = RuleSearch::new(self.lookahead, &all, Budget::tree_rounds(fabric));
+        let search = thrifty(task, RuleSearch { pinned: Some(tree), ..search });
+        search_labels(fabric, hops, &ranks, most, search)
     }
 }

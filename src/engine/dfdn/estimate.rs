@@ -8,7 +8,7 @@ use super::tuning::{
 use crate::engine::Task;
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::Rule;
-use crate::routing::{LabelSearch, Worth};
+use crate::routing::{RuleSearch, Worth};
 
 /// The price of a rule, in shares of the adapter pairs.
 ///
@@ -114,15 +114,12 @@ impl Budget {
 
 /// The search as it is where searches are [cheap](Budget::searches_are_cheap). On a large fabric it shares the destinations out
 /// among the cores, and ends where it gains less than a VL is worth, or where one SL would take more detours than it may.
-pub(super) fn thrifty<'a>(
-    Task { fabric, settings, .. }: Task<'_>,
-    search: LabelSearch<'a>,
-) -> LabelSearch<'a> {
+pub(super) fn thrifty<'a>(Task { fabric, settings, .. }: Task<'_>, search: RuleSearch<'a>) -> RuleSearch<'a> {
     if Budget::searches_are_cheap(fabric) {
         return search;
     }
     let worth = Worth { least_gain: VL / DETOURS, most_broken: limit(settings) };
-    LabelSearch { worth, walks: WALKS, ..search }
+    RuleSearch { worth, walks: WALKS, ..search }
 }
 
 /// Some destination switches, at most `take`: three of four evenly spread over the adapters, the fourth over all

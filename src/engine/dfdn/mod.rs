@@ -41,10 +41,10 @@ use std::sync::OnceLock;
 use self::candidates::{BalanceBy, Candidate};
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
-use self::searched::searched_plan;
+use self::searched::{layered_where_better, searched_plan};
 use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_plan};
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
-use self::tuning::{DETOURS, KEPT, STABILITY, STABLE_LOST, VL};
+use self::tuning::{DETOURS, GRID_SUFFICES, KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
 
@@ -173,9 +173,19 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
         Some(within) if !within.is_slow(task.settings) => {
             Ok(anew(task, objective).into_iter().fold(within, better))
         }
-        _ => anew(task, objective),
+        // One SL loses too much. On one VL more it would too.
+        Some(within) => match &objective {
+            Some(objective) => Ok(layered_where_better(objective, within)),
+            None => Ok(within),
+        },
+        None => anew(task, objective),
     };
     if found.as_ref().is_ok_and(|found| found.has_one_sl() && !found.is_slow(task.settings)) {
+        return found;
+    }
+    // On a large grid, a search begins with that.
+    let is_compared = |found: &Priced| found.price < GRID_SUFFICES * task.settings.max_loss;
+    if !Budget::searches_are_cheap(task.fabric) && found.as_ref().is_ok_and(is_compared) {
         return found;
     }
     let is_better = |grid: &Priced| found.as_ref().map_or(true, |found| grid.price < found.price);

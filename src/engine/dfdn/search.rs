@@ -8,16 +8,17 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::candidates::{Candidate, Refinement};
-use super::estimate::{Budget, sample, spread, worth};
+use super::estimate::{Budget, sample, spread, thrifty, worth};
 use super::orders::{LinkOrder, dimension_order, dimension_trees, orders};
 use super::tuning::{
-    FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL_PRICE,
+    DETOURS, FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL,
+    VL_PRICE,
 };
 use crate::engine::{Settings, Task};
 use crate::fabric::SwitchId;
 use crate::lanes::LaneLimits;
-use crate::ordering::Rule;
-use crate::routing::{LabelSearch, Lookahead, Probe, probe, probe_all, search_labels, search_rank};
+use crate::ordering::{Rule, Tree};
+use crate::routing::{Lookahead, Probe, RuleSearch, probe, probe_all, search_labels, search_rank};
 
 /// A search for a rule, and what it found so far.
 #[derive(Clone)]
@@ -45,7 +46,8 @@ impl Search<'_> {
             let all = Judged::on_all(task);
             let improved = improve(task, &all, &self.tried, &mut self.budget);
             add(&mut self.tried, improved);
-            if task.limits.vls > 2 && (sufficed || self.tried[0].probe.broken > 0.0) {
+            let least = if Budget::searches_are_cheap(task.fabric) { 0.0 } else { VL / DETOURS };
+            if task.limits.vls > 2 && (sufficed || self.tried[0].probe.broken > least) {
                 let labelled = label(task, &all, &self.orders, &self.tried, &mut self.budget);
                 add(&mut self.tried, labelled);
             }
@@ -333,9 +335,10 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
     let rounds = (budget.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
     budget.spend(starts.len() * round * rounds);
     let improved = starts.into_par_iter().map(|&Candidate { ref order, lookahead, .. }| {
-        let targets = &judged.targets;
-        let (rank, probe) =
-            search_rank(task.fabric, task.hops, &order.rank, lookahead, targets, rounds, None);
+        let search = thrifty(task, RuleSearch::new(lookahead, &judged.targets, rounds));
+        // Ranks get worse by walks that do not know of each other's load.
+        let search = RuleSearch { pinned: tree_to_keep(task, order), walks: 1, ..search };
+        let (rank, probe) = search_rank(task.fabric, task.hops, &order.rank, search);
         let rule = Rule::FirstTurnFree(rank);
         let price = judged.price(&rule, &probe);
         Candidate {
@@ -349,6 +352,13 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
         }
     });
     improved.collect()
+}
+
+/// On a large fabric, the tree of an order whose paths ascend in it already: there a search for another multicast tree takes
+/// longer than the rounds that this costs.
+fn tree_to_keep<'a>(task: Task<'_>, order: &'a LinkOrder) -> Option<&'a Tree> {
+    let ascends = || order.tree.with_tree_outermost(task.fabric, &order.rank) == order.rank;
+    Some(&order.tree).filter(|_| !Budget::searches_are_cheap(task.fabric) && ascends())
 }
 
 /// A search for labels: the orders for label 1 and for the higher ones, and the largest label.
@@ -385,8 +395,8 @@ fn label(
                 false => (None, first.rank.clone()),
             };
             let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
-            let search = LabelSearch { pinned, ..LabelSearch::new(&ranks, most, lookahead, targets, rounds) };
-            let (rule, probe) = search_labels(task.fabric, task.hops, search);
+            let search = RuleSearch { pinned, ..RuleSearch::new(lookahead, targets, rounds) };
+            let (rule, probe) = search_labels(task.fabric, task.hops, &ranks, most, search);
             let price = judged.price(&rule, &probe);
             let (order, refinement) = (first.clone(), Refinement::Labels(higher.clone()));
             let tree_reserved = around_tree;
@@ -411,8 +421,8 @@ fn label(
         let some = spread(task.fabric, (targets.len() / (LEAST_ROUNDS * searches.len())).max(TELLING));
         let broken = searches.par_iter().map(|Labelling { first, lookahead, .. }| {
             let ranks = std::slice::from_ref(&first.rank);
-            let search = LabelSearch::new(ranks, most, *lookahead, &some, LEAST_ROUNDS);
-            search_labels(task.fabric, task.hops, search).1.price()
+            let search = RuleSearch::new(*lookahead, &some, LEAST_ROUNDS);
+            search_labels(task.fabric, task.hops, ranks, most, search).1.price()
         });
         let broken: Vec<f64> = broken.collect();
         // The first one that hardly any other betters: on a sample, less than what a VL counts says little.

@@ -9,8 +9,9 @@ use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricter};
+use super::torus::damaged_grid_plan;
 use super::trials::{Trial, best_with_tree, one_sl_plan};
-use super::tuning::VL;
+use super::tuning::{GRID_SUFFICES, VL};
 use super::{Priced, limit};
 use crate::engine::{EngineError, Prefer, Task};
 use crate::lanes::{Lanes, LanesError};
@@ -43,6 +44,10 @@ pub(super) fn searched_plan<'a>(
         Some(found) if suffices(&found) => return Ok(found),
         found => found,
     };
+    let grid = several_sls_by_dimension(objective);
+    if let Some(grid) = grid {
+        return Ok(in_order.into_iter().fold(grid, |best, other| best.or_better(other, task.settings)));
+    }
     let begin = || {
         // Searches take many passes.
         task.hops.keep_dags(task.fabric);
@@ -69,9 +74,18 @@ pub(super) fn searched_plan<'a>(
     Ok(layered_where_better(objective, found))
 }
 
+/// [Dimension order with several SLs](damaged_grid_plan) on a large damaged grid, where it loses no more than twice what one SL may. A
+/// search takes many times as long there, and seldom finds one SL.
+fn several_sls_by_dimension(objective: &Objective<'_>) -> Option<Priced> {
+    let Task { fabric, settings, .. } = objective.task;
+    let is_wanted = !objective.one_sl_alone && !Budget::searches_are_cheap(fabric);
+    let grid = is_wanted.then(|| damaged_grid_plan(objective.task, Some(*objective))).flatten();
+    grid.filter(|grid| !grid.has_one_sl() && grid.price < GRID_SUFFICES * settings.max_loss)
+}
+
 /// [P-SSSP in layers](layered_plan) in place of tables that cost more than it would on all VLs, if it fits on these. There is
 /// no such attempt on a large fabric: it takes long. One SL stays one where it loses no more than it may.
-fn layered_where_better(objective: &Objective<'_>, found: Priced) -> Priced {
+pub(super) fn layered_where_better(objective: &Objective<'_>, found: Priced) -> Priced {
     let Task { fabric, settings, limits, .. } = objective.task;
     let dearest = settings.max_loss + VL * f64::from(limits.vls);
     if found.price <= dearest || objective.one_sl_alone || !Budget::searches_are_cheap(fabric) {

@@ -21,7 +21,7 @@ use super::{Priced, is_nearly_as_good, lasts_well};
 use crate::engine::Task;
 use crate::fabric::SwitchId;
 use crate::ordering::Rule;
-use crate::routing::{Forwarding, LabelSearch, Lookahead, NoLegalPath, Probe, probe_within, search_labels};
+use crate::routing::{Forwarding, Lookahead, NoLegalPath, Probe, RuleSearch, probe_within, search_labels};
 
 const BY: BalanceBy = BalanceBy::ExpectedLoad;
 
@@ -300,8 +300,8 @@ fn route_anyway(task: Task<'_>, mut candidate: Candidate, plain: Option<Forwardi
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
         let with_labels = |most| {
-            let search = LabelSearch::new(&ranks, most, candidate.lookahead, &all, STABLE_LABEL_ROUNDS);
-            let (rule, _) = search_labels(task.fabric, task.hops, thrifty(task, search));
+            let search = thrifty(task, RuleSearch::new(candidate.lookahead, &all, STABLE_LABEL_ROUNDS));
+            let (rule, _) = search_labels(task.fabric, task.hops, &ranks, most, search);
             let refinement = Refinement::Labels(candidate.order.clone());
             let candidate = Candidate { rule, refinement, ..candidate.clone() };
             let forwarding = candidate.route(task, BY, NoLegalPath::Detour(None));

@@ -58,6 +58,8 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 
 // One SL or several (`searched.rs`).
 
+/// Of what one SL may lose: up to so much, a large damaged grid takes several SLs by dimension without a search.
+pub(super) const GRID_SUFFICES: f64 = 3.0;
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;
 /// The fewest of them, whatever that takes: estimates of two may be close.
@@ -80,7 +82,7 @@ pub(super) const STRAIGHTEN_WORK: u64 = 10_000_000;
 /// The most for pairs that a rule of grids leaves without a path, times the channels of a switch, as a step looks at all of
 /// them: a second. A hypercube of 1,024 switches without 60 links needs most of it. Where damage leaves no way, that
 /// mostly shows at the first destinations.
-pub(super) const COMPLETE_WORK: u64 = 80_000_000;
+pub(super) const COMPLETE_WORK: u64 = 160_000_000;
 /// End ports times channels up to which the load gets level: a look at all takes a few hundredths of a second. Grown
 /// clusters of 400 switches would take two seconds, for one percent of the bandwidth.
 pub(super) const LEVEL_LOOKS: usize = 12_000_000;

@@ -10,12 +10,19 @@ use crate::ordering::Rule;
 use crate::routing::demand::Demand;
 use crate::routing::under_rule::Forwarding;
 use crate::routing::{Hops, adapters_by_switch};
+use crate::tables::McastGroup;
+
+/// How often all destinations begin again. A hypercube of 1,024 switches without 60 links needs three times.
+const BEGINNINGS: usize = 4;
+/// One in so many destinations may have the tree: detours to more of them would cost as much as several SLs.
+const BY_TREE: usize = 200;
 
 /// Gives a legal path to each switch whose own path violates the rule. Destinations with the most such switches come
-/// first, as they are the hardest. A destination that fails goes to the front, and all begin again; each may do so once.
+/// first, as they are the hardest. A destination that fails goes to the front, and all begin again, some times. After that,
+/// or where one fails once more, all switches take the first tree to it, up to one in two hundred destinations.
 ///
 /// Returns the rule that all paths obey then, and the tables. The trees close no cycle with any paths that obey it. `None`
-/// where some switch finds no path, or a tree does not fit beside the legal paths.
+/// where some switch finds no path and there is no tree, or a tree does not fit beside the legal paths.
 ///
 /// The switches nearest to the destination come first. Each takes the next hop with the shortest path, of several the one
 /// whose fullest channel has the least load, if the graph of dependencies stays free of cycles; else the first with which it
@@ -57,13 +64,19 @@ pub fn complete(
     let (begin, mut left, mut failed) = (graph, work, HashSet::new());
     let (graph, mut found) = loop {
         let (mut graph, mut found) = (begin.clone(), broken.clone());
+        let mut trees_left = leaders.len() / BY_TREE;
         let most = graph.steps() + left;
         let fails = wanted.iter().position(|(to, without)| {
-            tables.complete(to, without.clone(), &mut graph, most, &mut found).is_none()
+            let is_last = failed.len() == BEGINNINGS || failed.contains(&to.lid);
+            let tree = ascent.trees.first().filter(|_| is_last && trees_left > 0);
+            let by = tables.complete(to, (without.clone(), tree), (&mut graph, most), &mut found);
+            trees_left -= usize::from(by == Some(By::Tree));
+            by.is_none()
         });
         let Some(fails) = fails else { break (graph, found) };
         left = most.saturating_sub(graph.steps());
-        if fails == 0 || left == 0 || !failed.insert(wanted[fails].0.lid) {
+        let is_hopeless = ascent.trees.is_empty() && fails == 0;
+        if is_hopeless || left == 0 || failed.len() == BEGINNINGS || !failed.insert(wanted[fails].0.lid) {
             return None;
         }
         wanted[..=fails].rotate_right(1);
@@ -74,30 +87,43 @@ pub fn complete(
     Some((graph.into_rule(), found))
 }
 
+/// What leads to a destination.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Paths of their own.
+    Paths,
+    Tree,
+}
+
 impl Tables<'_> {
-    /// Gives switches without a path to a destination one. `None` where some find none.
+    /// Gives switches without a path to a destination one. `None` where some find none, and there is no tree.
+    ///
+    /// - `without`: these switches, and the tree that all take where some find none.
+    /// - `graph`: with the most steps that it may come to.
     fn complete(
         &self,
         to: &To<'_>,
-        without: Vec<SwitchId>,
-        graph: &mut Graph<'_>,
-        most: u64,
+        (without, tree): (Vec<SwitchId>, Option<&McastGroup>),
+        (graph, most): (&mut Graph<'_>, u64),
         found: &mut Forwarding,
-    ) -> Option<()> {
+    ) -> Option<By> {
         let old = self.paths_to(self.read(found, to));
         let mut next = old.next.clone();
         without.iter().for_each(|s| next[s.index()] = None);
         let mut paths = Paths { tables: self, to, graph, next, load: &found.load, most };
+        let mut by = By::Paths;
         if !paths.complete(without) {
-            paths.graph.remove(&paths.next);
-            paths.next.fill(None);
-            if !paths.complete(self.fabric.switch_ids().filter(|&s| s != to.target).collect()) {
-                return None;
+            paths.clear();
+            let all = self.fabric.switch_ids().filter(|&s| s != to.target).collect();
+            if !paths.complete(all) {
+                paths.clear();
+                paths.follow(tree?)?;
+                by = By::Tree;
             }
         }
         let new = self.paths_to(paths.next);
         self.write((&old, &new), to, found);
-        Some(())
+        Some(by)
     }
 }
 
@@ -126,6 +152,29 @@ impl Paths<'_, '_> {
             without.retain(|&s| !self.complete_from(s));
         }
         without.is_empty()
+    }
+
+    /// Takes all paths away.
+    fn clear(&mut self) {
+        self.graph.remove(&self.next);
+        self.next.fill(None);
+    }
+
+    /// All switches take a tree whose packets are in the graph: that closes no cycle. `None` where it does not reach all.
+    fn follow(&mut self, tree: &McastGroup) -> Option<()> {
+        let channels = self.tables.fabric.channels();
+        let mut reached = vec![self.to.target];
+        let mut at = 0;
+        while let Some(&s) = reached.get(at) {
+            at += 1;
+            for id in tree.at(s).iter().filter_map(|port| channels.at_port(s, port)) {
+                let c = channels.get(id);
+                if c.to != self.to.target && self.next[c.to.index()].is_none() {
+                    self.graph.take(&mut self.next, &[(c.to, c.reverse)]).then(|| reached.push(c.to))?;
+                }
+            }
+        }
+        (reached.len() == self.next.len()).then_some(())
     }
 
     /// Gives a switch without a path one over a neighbour that has one. Returns whether one fits.

@@ -225,14 +225,14 @@ impl Tables<'_> {
 mod tests {
     use super::*;
     use crate::ordering::up_down_rank;
-    use crate::routing::{LabelSearch, Lookahead, NoLegalPath, base_detours, ranked_sssp, search_labels};
+    use crate::routing::{Lookahead, NoLegalPath, RuleSearch, base_detours, ranked_sssp, search_labels};
     use crate::topology::{Mesh, Random, fail_links, small_members};
 
     fn rules(fabric: &Fabric, hops: &Hops) -> [Rule; 2] {
         let ranks = [up_down_rank(fabric, SwitchId(0))];
         let targets: Vec<SwitchId> = fabric.switch_ids().collect();
-        let search = LabelSearch::new(&ranks, 2, Lookahead::Every, &targets, 4);
-        [Rule::FirstTurnFree(ranks[0].clone()), search_labels(fabric, hops, search).0]
+        let search = RuleSearch::new(Lookahead::Every, &targets, 4);
+        [Rule::FirstTurnFree(ranks[0].clone()), search_labels(fabric, hops, &ranks, 2, search).0]
     }
 
     fn labels(fabric: &Fabric, rule: &Rule) -> Labels {

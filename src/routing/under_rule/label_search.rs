@@ -22,43 +22,32 @@ const PATIENCE: usize = 4;
 /// Passes over all turns in one round.
 const PASSES: usize = 3;
 
-/// What the search for labels is given.
+/// How a rule is searched.
 #[derive(Clone, Copy, Debug)]
-pub struct LabelSearch<'a> {
-    /// The ranks by label to begin with, see [`Rule::Labelled`].
-    pub ranks: &'a [Rank],
-    /// The largest label.
-    pub most: u8,
-    /// Turns between channels of this tree keep label 1, and paths along it ascend as before.
-    pub pinned: Option<&'a Tree>,
+pub struct RuleSearch<'a> {
     /// How the routing chooses.
     pub lookahead: Lookahead,
     /// Destination switches to route to in each round.
     pub targets: &'a [SwitchId],
     /// Rounds at most.
     pub rounds: usize,
+    /// Turns between channels of this tree keep label 1, and paths along it ascend as before.
+    pub pinned: Option<&'a Tree>,
     /// What the rounds have to bring.
     pub worth: Worth,
     /// How many walks share the targets, each by its own load, at a time.
     pub walks: usize,
 }
 
-impl<'a> LabelSearch<'a> {
-    /// From label 1 for all turns, by one walk, as long as anything better is found.
-    pub fn new(
-        ranks: &'a [Rank],
-        most: u8,
-        lookahead: Lookahead,
-        targets: &'a [SwitchId],
-        rounds: usize,
-    ) -> Self {
-        let worth = Worth::ANYTHING;
-        Self { ranks, most, pinned: None, lookahead, targets, rounds, worth, walks: 1 }
+impl<'a> RuleSearch<'a> {
+    /// By one walk, as long as anything better is found.
+    pub fn new(lookahead: Lookahead, targets: &'a [SwitchId], rounds: usize) -> Self {
+        Self { lookahead, targets, rounds, pinned: None, worth: Worth::ANYTHING, walks: 1 }
     }
 }
 
 /// When a search ends before its last round, in shares of the adapter pairs. A round is taken to gain as much as the last
-/// one.
+/// one, and all together no more than is left.
 #[derive(Clone, Copy, Debug)]
 pub struct Worth {
     /// The least gain of all rounds that are left.
@@ -77,27 +66,35 @@ impl Worth {
     /// - `broken`: after it.
     /// - `left`: rounds that are left.
     fn goes_on(&self, gain: f64, broken: f64, left: usize) -> bool {
-        let gain = left as f64 * gain;
+        let gain = (left as f64 * gain).min(broken);
         gain >= self.least_gain && broken - gain <= self.most_broken
     }
 }
 
-/// Finds labels under which few adapter pairs are without a legal minimal path.
+/// Finds labels under which few adapter pairs are without a legal minimal path. It begins with label 1 for all turns.
 ///
 /// Each round routes under the labels so far, one tree a target. It counts for each two consecutive turns the
 /// routes over them, forbidden ones twenty times, on top of most of what earlier rounds counted. Then each turn
 /// takes the label with which most routes over it and its neighbours are legal, and the rank of each label is
 /// improved for the turns with that label ([`sift`]). The best round counts.
 ///
+/// - `ranks`: by label, to begin with, see [`Rule::Labelled`].
+/// - `most`: the largest label.
+///
 /// Returns the rule and what it costs, as [`probe`](super::probe()) counts it.
 ///
 /// Cost: that of [`probe`](super::probe()) and O(P log d) for sorting a round, with P <= S T the pairs of turns
 /// in use by T targets, and d channels of a switch.
-pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (Rule, Probe) {
+pub fn search_labels(
+    fabric: &Fabric,
+    hops: &Hops,
+    ranks: &[Rank],
+    most: u8,
+    search: RuleSearch<'_>,
+) -> (Rule, Probe) {
     let labels = Labels::ones(fabric);
-    let last = search.ranks.len() - 1;
-    let ranks: Vec<Rank> =
-        (0..=usize::from(search.most)).map(|label| search.ranks[label.min(last)].clone()).collect();
+    let last = ranks.len() - 1;
+    let ranks: Vec<Rank> = (0..=usize::from(most)).map(|label| ranks[label.min(last)].clone()).collect();
     let pinned: Vec<bool> = match search.pinned {
         Some(tree) => pinned_turns(fabric, &labels, tree),
         None => vec![false; labels.by_turn().len()],
@@ -120,22 +117,11 @@ pub fn search_labels(fabric: &Fabric, hops: &Hops, search: LabelSearch<'_>) -> (
 ///
 /// As [`search_labels`] with one label: only the rank changes from round to round.
 ///
-/// - `pinned`: a tree whose paths ascend in `start` and shall ascend in the end.
-///
 /// Returns the rank and what it costs, as [`probe`](super::probe()) counts it.
 ///
 /// Cost: that of [`probe`](super::probe()) and of [`sift`] over at most S T pairs of channels a round, with T
 /// targets.
-pub fn search_rank(
-    fabric: &Fabric,
-    hops: &Hops,
-    start: &Rank,
-    lookahead: Lookahead,
-    targets: &[SwitchId],
-    limit: usize,
-    pinned: Option<&Tree>,
-) -> (Rank, Probe) {
-    let search = LabelSearch { pinned, ..LabelSearch::new(&[], 1, lookahead, targets, limit) };
+pub fn search_rank(fabric: &Fabric, hops: &Hops, start: &Rank, search: RuleSearch<'_>) -> (Rank, Probe) {
     let start = Rule::FirstTurnFree(start.clone());
     let (rule, probe) = rounds(fabric, hops, search, start, |rule, pairs| {
         let Rule::FirstTurnFree(rank) = rule else { unreachable!("the search starts with a rank") };
@@ -145,7 +131,7 @@ pub fn search_rank(
             weight,
         };
         let wanted: Vec<Precedence> = pairs.iter().map(wanted).collect();
-        *rank = sift(fabric, rank, &wanted, pinned);
+        *rank = sift(fabric, rank, &wanted, search.pinned);
     });
     let Rule::FirstTurnFree(rank) = rule else { unreachable!("the search starts with a rank") };
     (rank, probe)
@@ -155,7 +141,7 @@ pub fn search_rank(
 fn rounds(
     fabric: &Fabric,
     hops: &Hops,
-    search: LabelSearch<'_>,
+    search: RuleSearch<'_>,
     mut rule: Rule,
     mut improve: impl FnMut(&mut Rule, &Pairs),
 ) -> (Rule, Probe) {
@@ -189,7 +175,7 @@ fn measure(
     fabric: &Fabric,
     hops: &Hops,
     rule: &Rule,
-    search: LabelSearch<'_>,
+    search: RuleSearch<'_>,
     earlier: Pairs,
 ) -> (Pairs, Probe) {
     let pair = |[first, middle, last]: [ChannelId; 3]| match rule {
@@ -341,8 +327,8 @@ mod tests {
     use crate::routing::probe;
     use crate::topology::{Random, SlimFly, fail_links, small_members};
 
-    fn search<'a>(ranks: &'a [Rank], targets: &'a [SwitchId], pinned: Option<&'a Tree>) -> LabelSearch<'a> {
-        LabelSearch { pinned, ..LabelSearch::new(ranks, 3, Lookahead::Every, targets, 8) }
+    fn search<'a>(targets: &'a [SwitchId], pinned: Option<&'a Tree>) -> RuleSearch<'a> {
+        RuleSearch { pinned, ..RuleSearch::new(Lookahead::Every, targets, 8) }
     }
 
     /// A random graph of 60 switches with its distances, all switches, and up*/down*.
@@ -360,7 +346,7 @@ mod tests {
             let targets: Vec<_> = f.switch_ids().collect();
             let rank = up_down_rank(&f, SwitchId(0));
             let ranks = [rank.clone()];
-            let (rule, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+            let (rule, found) = search_labels(&f, &hops, &ranks, 3, search(&targets, None));
             let plain = probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets);
             assert!(found.price() <= plain.price(), "{name}");
             assert_eq!(probe(&f, &hops, &rule, Lookahead::Every, &targets), found, "{name}");
@@ -373,7 +359,7 @@ mod tests {
         let (f, hops, targets, ranks) = random_graph();
         let plain = Rule::FirstTurnFree(ranks[0].clone());
         let plain = probe(&f, &hops, &plain, Lookahead::Every, &targets);
-        let (_, found) = search_labels(&f, &hops, search(&ranks, &targets, None));
+        let (_, found) = search_labels(&f, &hops, &ranks, 3, search(&targets, None));
         assert!(found.broken < plain.broken / 10.0, "{} of {}", found.broken, plain.broken);
     }
 
@@ -382,8 +368,8 @@ mod tests {
         let (f, hops, targets, ranks) = random_graph();
         let by = |walks, threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let search = LabelSearch { walks, ..search(&ranks, &targets, None) };
-            pool.install(|| search_labels(&f, &hops, search).1)
+            let search = RuleSearch { walks, ..search(&targets, None) };
+            pool.install(|| search_labels(&f, &hops, &ranks, 3, search).1)
         };
         let (one, four) = (by(1, 2), by(4, 2));
         assert!(four.broken < one.broken * 1.5 + 0.001, "{} beside {}", four.broken, one.broken);
@@ -397,13 +383,15 @@ mod tests {
         // Two rounds more come down to .025 at best.
         assert!(!worth.goes_on(0.01, 0.045, 2));
         assert!(!worth.goes_on(0.0004, 0.01, 2));
+        // There is less to gain than it has to.
+        assert!(!worth.goes_on(0.01, 0.0009, 2));
         assert!(Worth::ANYTHING.goes_on(0.0, 1.0, 0));
         let (f, hops, targets, ranks) = random_graph();
-        let all = search(&ranks, &targets, None);
-        let of = |search| search_labels(&f, &hops, search).1;
+        let all = search(&targets, None);
+        let of = |search| search_labels(&f, &hops, &ranks, 3, search).1;
         // The second round is the first that gains.
         let worth = Worth { least_gain: 1.0, ..Worth::ANYTHING };
-        assert!(of(LabelSearch { worth, ..all }).broken > of(all).broken);
+        assert!(of(RuleSearch { worth, ..all }).broken > of(all).broken);
     }
 
     #[test]
@@ -413,7 +401,7 @@ mod tests {
         let targets: Vec<_> = f.switch_ids().collect();
         let ranks = [up_down_rank(&f, SwitchId(0))];
         let tree = Tree::new(&f, &ranks[0], SwitchId(0));
-        let (rule, _) = search_labels(&f, &hops, search(&ranks, &targets, Some(&tree)));
+        let (rule, _) = search_labels(&f, &hops, &ranks, 3, search(&targets, Some(&tree)));
         let Rule::Labelled { labels, .. } = rule else { panic!("no labels") };
         let pinned = pinned_turns(&f, &labels, &tree);
         assert!(pinned.iter().zip(labels.by_turn()).all(|(&pinned, &label)| !pinned || label == 1));
@@ -426,7 +414,8 @@ mod tests {
             let hops = Hops::new(&f).unwrap();
             let targets: Vec<_> = f.switch_ids().collect();
             let start = up_down_rank(&f, SwitchId(0));
-            let (rank, found) = search_rank(&f, &hops, &start, Lookahead::Every, &targets, 6, None);
+            let search = RuleSearch::new(Lookahead::Every, &targets, 6);
+            let (rank, found) = search_rank(&f, &hops, &start, search);
             let again = |rank| probe(&f, &hops, &Rule::FirstTurnFree(rank), Lookahead::Every, &targets);
             assert!(found.price() <= again(start).price(), "{name}");
             assert_eq!(again(rank), found, "{name}");
@@ -440,7 +429,8 @@ mod tests {
         let hops = Hops::new(&f).unwrap();
         let targets: Vec<_> = f.switch_ids().collect();
         let start = up_down_rank(&f, SwitchId(0));
-        let (_, found) = search_rank(&f, &hops, &start, Lookahead::LastOption, &targets, 12, None);
+        let search = RuleSearch::new(Lookahead::LastOption, &targets, 12);
+        let (_, found) = search_rank(&f, &hops, &start, search);
         assert_eq!(found.broken, 0.0);
     }
 }

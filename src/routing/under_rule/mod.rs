@@ -17,7 +17,7 @@ mod reroute;
 
 pub use in_tree::{base_detours, detours_to};
 pub use keep::{keep_paths, lower_unused, raise_unused};
-pub use label_search::{LabelSearch, Worth, search_labels, search_rank};
+pub use label_search::{RuleSearch, Worth, search_labels, search_rank};
 pub use load_walk::Lookahead;
 pub use probe::{Probe, probe, probe_all, probe_within};
 pub use ranked_sssp::{Forwarding, NoLegalPath, ranked_sssp};
