@@ -31,12 +31,15 @@ use crate::tables::{Lft, McastGroup, PathSl, PortSet, Sl2Vl, SlClasses};
 /// The most roots that are tried for a tree, and the most switches that their trees may have together.
 const MAX_ROOTS: usize = 64;
 const MAX_SWITCHES: usize = 200_000;
-/// Number of virtual channels visited after which no further root is tried: about a second.
+/// Number of virtual channels visited after which no further root is tried: a third of a second. A torus of 8x8x8 without ten
+/// links has a tree beside its one SL after half of that.
 const BUDGET: usize = 10_000_000;
+/// The same where unicast has several SLs, as one can be kept for multicast.
+const BUDGET_OF_SEVERAL: usize = 3_000_000;
 /// The same if an order is known, as the routing can then reserve a tree in it.
 const ORDERED_BUDGET: usize = 1_000_000;
-/// How often the budget a single tree may take. On a Megafly of 1,088 switches one was found with twelve times the
-/// budget.
+/// How often the [`ORDERED_BUDGET`] a single tree for SL 0 may take. On a Megafly of 1,088 switches one was found with twelve
+/// times the budget.
 const BUDGETS_OF_A_TREE: usize = 16;
 
 /// Trees for multicast groups.
@@ -129,7 +132,11 @@ pub fn mcast_trees(
         return forest.finish();
     }
     forest.replay(&mut growth);
-    let budget = if known.is_some() { ORDERED_BUDGET } else { BUDGET };
+    let budget = match known {
+        Some(_) => ORDERED_BUDGET,
+        None if classes.len() == 1 => BUDGET,
+        None => BUDGET_OF_SEVERAL,
+    };
     forest.search(&mut growth, (&roots, budget), &mut pending);
     if !pending.is_empty() {
         growth.graph.find_used(lft, path_sl);
@@ -186,7 +193,9 @@ impl Roots {
         budget: usize,
     ) -> Option<Vec<ChannelId>> {
         let start = growth.graph.visited();
-        let most = start + BUDGETS_OF_A_TREE * budget;
+        // Groups without configuration have SL 0: other SLs are not worth as much.
+        let most =
+            start + if classes[0] == 0 { budget.max(BUDGETS_OF_A_TREE * ORDERED_BUDGET) } else { budget };
         let (&(first, _), others) = self.list.split_first().filter(|_| budget > 0)?;
         if let Some((edges, _)) = growth.grow(first, classes, most) {
             return Some(edges);

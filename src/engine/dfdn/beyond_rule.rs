@@ -136,7 +136,7 @@ pub(super) fn trees_beside(
 
 /// The work for paths that a rule of grids leaves out, in steps of [`complete`].
 pub(super) fn complete_work(fabric: &Fabric) -> u64 {
-    COMPLETE_WORK / (fabric.channels().len() / fabric.num_switches()).max(1) as u64
+    COMPLETE_WORK * fabric.num_switches() as u64
 }
 
 /// The fewest VLs for paths beyond a rule: VL 0 is for first channels alone.

@@ -79,10 +79,9 @@ pub(super) const STRAIGHTEN_EACH: u64 = 4_000;
 /// The most for all detours: about half a second. Random graphs of degree 4, where `prefer one-sl` sends a quarter of the pairs
 /// on detours, would take longer.
 pub(super) const STRAIGHTEN_WORK: u64 = 10_000_000;
-/// The most for pairs that a rule of grids leaves without a path, times the channels of a switch, as a step looks at all of
-/// them: a second. A hypercube of 1,024 switches without 60 links needs most of it. Where damage leaves no way, that
-/// mostly shows at the first destinations.
-pub(super) const COMPLETE_WORK: u64 = 160_000_000;
+/// The most for pairs that a rule of grids leaves without a path, for each switch: one to two seconds on a mesh of 12x12x12 without
+/// five links, which needs most of it. Where damage leaves no way, that mostly shows at the first destinations.
+pub(super) const COMPLETE_WORK: u64 = 15_000;
 /// End ports times channels up to which the load gets level: a look at all takes a few hundredths of a second. Grown
 /// clusters of 400 switches would take two seconds, for one percent of the bandwidth.
 pub(super) const LEVEL_LOOKS: usize = 12_000_000;
