@@ -287,7 +287,9 @@ impl Forest<'_> {
         let end = growth.graph.visited() + budget;
         self.add(growth, pending, |growth, classes| {
             let left = end.saturating_sub(growth.graph.visited());
-            roots.first(growth, classes, left)
+            // Something has to be left for a tree with less to serve.
+            let share = if classes.len() > 1 { 2 } else { 1 };
+            roots.first(growth, classes, left / share)
         });
     }
 

@@ -185,7 +185,8 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     }
     // On a large grid, a search begins with that.
     let is_compared = |found: &Priced| found.price < GRID_SUFFICES * task.settings.max_loss;
-    if !Budget::searches_are_cheap(task.fabric) && found.as_ref().is_ok_and(is_compared) {
+    let is_large = !Budget::searches_are_cheap(task.fabric) && task.settings.balance != Balance::Stable;
+    if is_large && found.as_ref().is_ok_and(is_compared) {
         return found;
     }
     let is_better = |grid: &Priced| found.as_ref().map_or(true, |found| grid.price < found.price);

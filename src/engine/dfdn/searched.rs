@@ -13,7 +13,7 @@ use super::torus::damaged_grid_plan;
 use super::trials::{Trial, best_with_tree, one_sl_plan};
 use super::tuning::{GRID_SUFFICES, VL};
 use super::{Priced, limit};
-use crate::engine::{EngineError, Prefer, Task};
+use crate::engine::{Balance, EngineError, Prefer, Task};
 use crate::lanes::{Lanes, LanesError};
 use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
@@ -44,8 +44,7 @@ pub(super) fn searched_plan<'a>(
         Some(found) if suffices(&found) => return Ok(found),
         found => found,
     };
-    let grid = several_sls_by_dimension(objective);
-    if let Some(grid) = grid {
+    if let Some(grid) = several_sls_by_dimension(objective) {
         return Ok(in_order.into_iter().fold(grid, |best, other| best.or_better(other, task.settings)));
     }
     let begin = || {
@@ -75,10 +74,11 @@ pub(super) fn searched_plan<'a>(
 }
 
 /// [Dimension order with several SLs](damaged_grid_plan) on a large damaged grid, where it loses no more than twice what one SL may. A
-/// search takes many times as long there, and seldom finds one SL.
+/// search takes many times as long there, and seldom finds one SL. With `balance stable` it is looked for.
 fn several_sls_by_dimension(objective: &Objective<'_>) -> Option<Priced> {
     let Task { fabric, settings, .. } = objective.task;
-    let is_wanted = !objective.one_sl_alone && !Budget::searches_are_cheap(fabric);
+    let may_have_several = !objective.one_sl_alone && settings.balance != Balance::Stable;
+    let is_wanted = may_have_several && !Budget::searches_are_cheap(fabric);
     let grid = is_wanted.then(|| damaged_grid_plan(objective.task, Some(*objective))).flatten();
     grid.filter(|grid| !grid.has_one_sl() && grid.price < GRID_SUFFICES * settings.max_loss)
 }

@@ -11,6 +11,7 @@ use super::tuning::{DETOURS, VL};
 use super::{Priced, anew, as_good, limit};
 use crate::engine::plan::{Plan, center};
 use crate::engine::{Balance, Lineage, Prefer, Settings, Task};
+use crate::evaluate::largest_load;
 use crate::fabric::ChannelId;
 use crate::lanes::{LaneLimits, Lanes, datelines, labelled};
 use crate::multicast::{given_tree, grid_trees};
@@ -271,9 +272,9 @@ impl<'a> Torus<'a> {
         found
     }
 
-    /// Paths that start on a third VL as they need it. Where some pair fits into no SL, or no multicast tree is found among
-    /// the paths, SL 0 is kept for such pairs and for a tree. Two trees are tried. There may be a candidate for each if pairs
-    /// have SL 0 beside the first tree.
+    /// Paths that start on a third VL as they need it. Where some pair fits into no SL, where no multicast tree is found among
+    /// the paths, or where these exceed the load, SL 0 is kept for such pairs and for a tree. Two trees are tried. There may be a
+    /// candidate for each if pairs have SL 0 beside the first tree.
     ///
     /// - `limit`: SLs that may be used.
     /// - `load`: the largest one that is wanted.
@@ -285,6 +286,7 @@ impl<'a> Torus<'a> {
             let settings = LabelledSettings { sls: limit, first, entry, goal };
             enough.then(|| paths.route(settings)).flatten()
         };
+        let mut found: Vec<Candidate> = Vec::new();
         if !is_crowded {
             let growing = |entry, goal| move || route(FirstOrder::Growing, entry, goal);
             let free = growing(ENTRY, load)().or_else(|| {
@@ -292,8 +294,11 @@ impl<'a> Torus<'a> {
                 cooler.or(hotter).or_else(growing(0, u64::MAX))
             });
             let free = free.map(|routes| self.with_lanes(routes, None));
-            if free.as_ref().is_some_and(|free| free.plan.serves_multicast()) {
-                return free.into_iter().collect();
+            found.extend(free.filter(|free| free.plan.serves_multicast()));
+            let is_cool =
+                |free: &Candidate| largest_load(fabric, &free.plan.lft).is_ok_and(|most| most <= load);
+            if found.first().is_some_and(is_cool) {
+                return found;
             }
         }
         // Nothing is moved where too many pairs fit into no SL already.
@@ -313,10 +318,10 @@ impl<'a> Torus<'a> {
             Some(self.with_lanes(routes, Some(&tree)))
         };
         let (around_tree, up_down) = rayon::join(around_tree, up_down);
-        match around_tree {
-            Some((beside, false)) => vec![beside],
-            around_tree => around_tree.map(|(beside, _)| beside).into_iter().chain(up_down).collect(),
-        }
+        let is_tight = around_tree.as_ref().is_none_or(|(_, is_tight)| *is_tight);
+        found.extend(around_tree.map(|(beside, _)| beside));
+        found.extend(up_down.filter(|_| is_tight));
+        found
     }
 
     /// - `tree`: the channels away from the root of a tree for multicast; `None`: a tree is looked for.
