@@ -370,8 +370,8 @@ fn a_damaged_torus_has_classes_with_one_sl_each() {
     // Here the detours are few enough only once paths go beyond the rule.
     let whole = Torus { dims: vec![8, 7, 7], cas: 1 }.build().expect("a torus");
     let tight = shuffle_guids(&fail_links(&whole, 1, 8).expect("links to spare"), 8).expect("GUIDs");
-    let classes = Settings { classes: 2, ..Settings::default() };
-    for fabric in [&fabric, &tight] {
+    for (fabric, sls) in [(&fabric, 16), (&tight, 8)] {
+        let classes = Settings { classes: 2, sls, ..Settings::default() };
         assert_eq!(routed(fabric, &classes).verdict.sls_all, 2, "{fabric}");
     }
 }

@@ -274,7 +274,7 @@ mod tests {
     fn a_destination_that_fails_again_has_the_tree() {
         let mesh = Mesh { dims: vec![8, 8, 8], cas: 1 }.build().unwrap();
         let (vls, detours, _) = completed_grid(&fail_links(&mesh, 10, 1).unwrap()).unwrap();
-        assert!(vls <= 3 && (0.001..0.005).contains(&detours), "{vls} VLs, {detours}");
+        assert!(vls <= 3 && (0.0005..0.005).contains(&detours), "{vls} VLs, {detours}");
     }
 
     /// With the destinations in the order of their numbers, some of these find no path.

@@ -3,7 +3,8 @@
 use super::limit;
 use super::tuning::{
     BANDWIDTH_FREE, BANDWIDTH_PRICE, COMPARED, DETOURS, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS, LEAST_WORK,
-    LEAST_WORK_IF_HARD, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL, VL_PRICE, WALKS,
+    LEAST_WORK_IF_HARD, LONG, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL, VL_PRICE,
+    WALKS,
 };
 use crate::engine::Task;
 use crate::fabric::{Fabric, SwitchId};
@@ -89,6 +90,11 @@ impl Budget {
     /// Whether one more search for labels, or a few more plans, take a fraction of a second.
     pub(super) fn searches_are_cheap(fabric: &Fabric) -> bool {
         STABLE_LABEL_ROUNDS * LABEL_WORK * Self::round(fabric) <= LEAST_WORK_IF_HARD
+    }
+
+    /// Whether a search on a damaged grid takes ten seconds.
+    pub(super) fn searches_are_long(fabric: &Fabric) -> bool {
+        Self::round(fabric) > LONG
     }
 
     /// Rounds of a search around a tree: all where they take little.

@@ -183,10 +183,10 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     if found.as_ref().is_ok_and(|found| found.has_one_sl() && !found.is_slow(task.settings)) {
         return found;
     }
-    // On a large grid, a search begins with that.
+    // Where a search is long, it begins with that.
     let is_compared = |found: &Priced| found.price < GRID_SUFFICES * task.settings.max_loss;
-    let is_large = !Budget::searches_are_cheap(task.fabric) && task.settings.balance != Balance::Stable;
-    if is_large && found.as_ref().is_ok_and(is_compared) {
+    let is_long = Budget::searches_are_long(task.fabric) && task.settings.balance != Balance::Stable;
+    if is_long && found.as_ref().is_ok_and(is_compared) {
         return found;
     }
     let is_better = |grid: &Priced| found.as_ref().map_or(true, |found| grid.price < found.price);

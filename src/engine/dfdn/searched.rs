@@ -73,12 +73,12 @@ pub(super) fn searched_plan<'a>(
     Ok(layered_where_better(objective, found))
 }
 
-/// [Dimension order with several SLs](damaged_grid_plan) on a large damaged grid, where it loses no more than twice what one SL may. A
-/// search takes many times as long there, and seldom finds one SL. With `balance stable` it is looked for.
+/// [Dimension order with several SLs](damaged_grid_plan) on a damaged grid where a [search is long](Budget::searches_are_long),
+/// if it loses no more than twice what one SL may. With `balance stable`, one SL is looked for all the same.
 fn several_sls_by_dimension(objective: &Objective<'_>) -> Option<Priced> {
     let Task { fabric, settings, .. } = objective.task;
     let may_have_several = !objective.one_sl_alone && settings.balance != Balance::Stable;
-    let is_wanted = may_have_several && !Budget::searches_are_cheap(fabric);
+    let is_wanted = may_have_several && Budget::searches_are_long(fabric);
     let grid = is_wanted.then(|| damaged_grid_plan(objective.task, Some(*objective))).flatten();
     grid.filter(|grid| !grid.has_one_sl() && grid.price < GRID_SUFFICES * settings.max_loss)
 }

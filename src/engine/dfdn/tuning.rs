@@ -58,8 +58,11 @@ pub(super) const STABLE_LABEL_VLS: u8 = 4;
 
 // One SL or several (`searched.rs`).
 
-/// Of what one SL may lose: up to so much, a large damaged grid takes several SLs by dimension without a search.
+/// Of what one SL may lose: up to so much, a damaged grid of [`LONG`] takes several SLs by dimension without a search.
 pub(super) const GRID_SUFFICES: f64 = 3.0;
+/// Steps of routing to all switches once, from which on a search on a damaged grid takes ten seconds, mostly in vain. On meshes of
+/// 9x9x9 to 32x32 it takes three to seven, and half of the time it finds better tables.
+pub(super) const LONG: usize = 10_000_000;
 /// Candidates that are routed with to compare the results.
 pub(super) const COMPARED: usize = 4;
 /// The fewest of them, whatever that takes: estimates of two may be close.
