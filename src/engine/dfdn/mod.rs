@@ -149,7 +149,7 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
 }
 
 /// Routes on a torus with long rings in dimension order, elsewhere [`anew`]: on some damaged grids [with fewer VLs](fewer_vls)
-/// first. Where one SL costs too much on a damaged grid, dimension order with several SLs counts too.
+/// first. Where one SL costs too much on a damaged grid, P-SSSP in layers and dimension order with several SLs count too.
 ///
 /// - `objective`: of the task, where it is known already.
 ///
@@ -174,10 +174,7 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
             Ok(anew(task, objective).into_iter().fold(within, better))
         }
         // One SL loses too much. On one VL more it would too.
-        Some(within) => match &objective {
-            Some(objective) => Ok(layered_where_better(objective, within)),
-            None => Ok(within),
-        },
+        Some(within) => Ok(objective.iter().fold(within, |found, of| layered_where_better(of, found))),
         None => anew(task, objective),
     };
     if found.as_ref().is_ok_and(|found| found.has_one_sl() && !found.is_slow(task.settings)) {

@@ -19,9 +19,10 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 
 /// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP, on a small one only with one VL; else
 /// by the best rule of a search, or in dimension order where that is worth more. On a large grid there is no search where
-/// dimension order is worth more than any tables with several SLs may be. Where plain orders seem to suffice, but their tables
-/// are not nearly as good, the search goes on. Where one SL loses too much, a grid takes paths
-/// [along its trees](along_trees_plan) if these are worth more.
+/// dimension order is worth more than any tables with several SLs may be, nor on the largest damaged ones where
+/// [several SLs](several_sls_by_dimension) suffice. Where plain orders seem to suffice, but their tables are not nearly as good,
+/// the search goes on. Where one SL loses too much, a grid takes paths [along its trees](along_trees_plan) if these are worth
+/// more.
 ///
 /// - `by`: what tables under the rule are balanced by.
 /// - `known`: the search as it begins, which does not depend on that; empty until there was one.
