@@ -38,9 +38,8 @@ const BUDGET: usize = 10_000_000;
 const BUDGET_OF_SEVERAL: usize = 3_000_000;
 /// The same if an order is known, as the routing can then reserve a tree in it.
 const ORDERED_BUDGET: usize = 1_000_000;
-/// How often the [`ORDERED_BUDGET`] a single tree for SL 0 may take. On a Megafly of 1,088 switches one was found with twelve
-/// times the budget.
-const BUDGETS_OF_A_TREE: usize = 16;
+/// The same that a single tree for SL 0 may take. On a Megafly of 1,088 switches one was found after twelve million.
+const TREE_BUDGET: usize = 16_000_000;
 
 /// Trees for multicast groups.
 #[derive(Clone, Debug, Default)]
@@ -194,8 +193,7 @@ impl Roots {
     ) -> Option<Vec<ChannelId>> {
         let start = growth.graph.visited();
         // Groups without configuration have SL 0: other SLs are not worth as much.
-        let most =
-            start + if classes[0] == 0 { budget.max(BUDGETS_OF_A_TREE * ORDERED_BUDGET) } else { budget };
+        let most = start + if classes[0] == 0 { TREE_BUDGET } else { budget };
         let (&(first, _), others) = self.list.split_first().filter(|_| budget > 0)?;
         if let Some((edges, _)) = growth.grow(first, classes, most) {
             return Some(edges);

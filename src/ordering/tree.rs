@@ -186,7 +186,7 @@ impl Tree {
     }
 
     /// Whether every path along the tree ascends.
-    fn ascends(&self, fabric: &Fabric, rank: &Rank) -> bool {
+    pub fn ascends(&self, fabric: &Fabric, rank: &Rank) -> bool {
         // At each switch: all ups from children before the up to its parent and before all downs to
         // children, and the down from its parent before all downs to children.
         let n = fabric.num_switches();

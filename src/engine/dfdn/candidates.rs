@@ -137,7 +137,7 @@ impl Candidate {
                     return;
                 }
                 let search = RuleSearch::new(self.lookahead, &all, rounds);
-                let search = RuleSearch { pinned: Some(tree), walks: 1, ..thrifty(task, search) };
+                let search = thrifty(task, RuleSearch { pinned: Some(tree), ..search });
                 let (rank, _) = search_rank(fabric, hops, &outermost, search);
                 Rule::FirstTurnFree(rank)
             }

@@ -124,8 +124,13 @@ pub(super) fn thrifty<'a>(Task { fabric, settings, .. }: Task<'_>, search: RuleS
     if Budget::searches_are_cheap(fabric) {
         return search;
     }
-    let worth = Worth { least_gain: VL / DETOURS, most_broken: limit(settings) };
+    let worth = Worth { least_gain: least_gain(fabric), most_broken: limit(settings) };
     RuleSearch { worth, walks: WALKS, ..search }
+}
+
+/// The share of the adapter pairs without a legal minimal path that is worth a search: on a large fabric as many as a VL is worth.
+pub(super) fn least_gain(fabric: &Fabric) -> f64 {
+    if Budget::searches_are_cheap(fabric) { 0.0 } else { VL / DETOURS }
 }
 
 /// Some destination switches, at most `take`: three of four evenly spread over the adapters, the fourth over all

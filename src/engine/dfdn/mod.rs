@@ -41,10 +41,10 @@ use std::sync::OnceLock;
 use self::candidates::{BalanceBy, Candidate};
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
-use self::searched::{layered_where_better, searched_plan};
+use self::searched::{layered_where_better, searched_plan, several_sls_suffice};
 use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_plan};
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
-use self::tuning::{DETOURS, GRID_SUFFICES, KEPT, STABILITY, STABLE_LOST, VL};
+use self::tuning::{DETOURS, KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
 
@@ -161,29 +161,27 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     }
     let fewer = fewer_vls(task);
     let objective = objective.or_else(|| fewer.map(|_| Objective::new(task)));
-    let within =
-        fewer.zip(objective).and_then(|((limits, _), objective)| one_sl_anew(objective.within(limits)));
+    let within = fewer
+        .zip(objective)
+        .and_then(|((limits, _), objective)| Some((one_sl_anew(objective.within(limits))?, objective)));
     // Nothing with several SLs is cheaper than `max_loss`.
     let suffices = |within: &Priced| {
         fewer.is_some_and(|(_, suffices)| suffices) || within.price < task.settings.max_loss
     };
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
     let found = match within {
-        Some(within) if suffices(&within) => Ok(within),
-        Some(within) if !within.is_slow(task.settings) => {
+        Some((within, _)) if suffices(&within) => Ok(within),
+        Some((within, _)) if !within.is_slow(task.settings) => {
             Ok(anew(task, objective).into_iter().fold(within, better))
         }
         // One SL loses too much. On one VL more it would too.
-        Some(within) => Ok(objective.iter().fold(within, |found, of| layered_where_better(of, found))),
+        Some((within, objective)) => Ok(layered_where_better(&objective, within)),
         None => anew(task, objective),
     };
-    if found.as_ref().is_ok_and(|found| found.has_one_sl() && !found.is_slow(task.settings)) {
-        return found;
-    }
-    // Where a search is long, it begins with that.
-    let is_compared = |found: &Priced| found.price < GRID_SUFFICES * task.settings.max_loss;
-    let is_long = Budget::searches_are_long(task.fabric) && task.settings.balance != Balance::Stable;
-    if is_long && found.as_ref().is_ok_and(is_compared) {
+    // Where several SLs by dimension may come before a search, they were compared already.
+    let is_compared = |found: &Priced| several_sls_suffice(task).is_some_and(|most| found.price < most);
+    let is_final = |found: &Priced| found.keeps_one_sl(task.settings) || is_compared(found);
+    if found.as_ref().is_ok_and(is_final) {
         return found;
     }
     let is_better = |grid: &Priced| found.as_ref().map_or(true, |found| grid.price < found.price);
@@ -260,9 +258,8 @@ fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> R
             .map(|found| found.because(format!("{ANEW} (balance stable: its rules need several SLs)")));
         let settings = task.settings;
         let better = |best: Priced, other: Priced| {
-            let keeps_one_sl =
-                other.has_one_sl() && !other.is_slow(settings) && other.detours <= limit(settings);
-            if keeps_one_sl { other } else { best.or_better(other, settings) }
+            let is_allowed = other.keeps_one_sl(settings) && other.detours <= limit(settings);
+            if is_allowed { other } else { best.or_better(other, settings) }
         };
         searched = match searched {
             Ok(found) => Ok(by_load.into_iter().fold(found, better)),
@@ -386,7 +383,7 @@ impl Priced {
     /// may.
     fn may_yield_to(&self, other: &Self, settings: &Settings) -> bool {
         other.detours <= limit(settings)
-            && (other.has_one_sl() || !self.has_one_sl() || self.is_slow(settings))
+            && (other.has_one_sl() || !self.keeps_one_sl(settings))
             && (other.plan.serves_multicast() || !self.plan.serves_multicast())
     }
 
@@ -405,6 +402,11 @@ impl Priced {
         settings.prefer == Prefer::Default
             && self.has_one_sl()
             && self.lost - self.detours > settings.max_loss
+    }
+
+    /// Whether these have one SL that loses no more than it may.
+    fn keeps_one_sl(&self, settings: &Settings) -> bool {
+        self.has_one_sl() && !self.is_slow(settings)
     }
 
     fn has_one_sl(&self) -> bool {

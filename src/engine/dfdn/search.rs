@@ -8,11 +8,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::candidates::{Candidate, Refinement};
-use super::estimate::{Budget, sample, spread, thrifty, worth};
+use super::estimate::{Budget, least_gain, sample, spread, thrifty, worth};
 use super::orders::{LinkOrder, dimension_order, dimension_trees, orders};
 use super::tuning::{
-    DETOURS, FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL,
-    VL_PRICE,
+    FINALISTS, IMPROVED, LABEL_WORK, LEAST_ROUNDS, NARROWED, ONE_SL_VLS, ROUNDS, TELLING, VL_PRICE,
 };
 use crate::engine::{Settings, Task};
 use crate::fabric::SwitchId;
@@ -46,8 +45,7 @@ impl Search<'_> {
             let all = Judged::on_all(task);
             let improved = improve(task, &all, &self.tried, &mut self.budget);
             add(&mut self.tried, improved);
-            let least = if Budget::searches_are_cheap(task.fabric) { 0.0 } else { VL / DETOURS };
-            if task.limits.vls > 2 && (sufficed || self.tried[0].probe.broken > least) {
+            if task.limits.vls > 2 && (sufficed || self.tried[0].probe.broken > least_gain(task.fabric)) {
                 let labelled = label(task, &all, &self.orders, &self.tried, &mut self.budget);
                 add(&mut self.tried, labelled);
             }
@@ -335,9 +333,8 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
     let rounds = (budget.rounds(round) / starts.len().max(1)).clamp(LEAST_ROUNDS, ROUNDS);
     budget.spend(starts.len() * round * rounds);
     let improved = starts.into_par_iter().map(|&Candidate { ref order, lookahead, .. }| {
-        let search = thrifty(task, RuleSearch::new(lookahead, &judged.targets, rounds));
-        // Ranks get worse by walks that do not know of each other's load.
-        let search = RuleSearch { pinned: tree_to_keep(task, order), walks: 1, ..search };
+        let search = RuleSearch::new(lookahead, &judged.targets, rounds);
+        let search = thrifty(task, RuleSearch { pinned: tree_to_keep(task, order), ..search });
         let (rank, probe) = search_rank(task.fabric, task.hops, &order.rank, search);
         let rule = Rule::FirstTurnFree(rank);
         let price = judged.price(&rule, &probe);
@@ -357,8 +354,8 @@ fn improve(task: Task<'_>, judged: &Judged, tried: &[Candidate], budget: &mut Bu
 /// On a large fabric, the tree of an order whose paths ascend in it already: there a search for another multicast tree takes
 /// longer than the rounds that this costs.
 fn tree_to_keep<'a>(task: Task<'_>, order: &'a LinkOrder) -> Option<&'a Tree> {
-    let ascends = || order.tree.with_tree_outermost(task.fabric, &order.rank) == order.rank;
-    Some(&order.tree).filter(|_| !Budget::searches_are_cheap(task.fabric) && ascends())
+    let is_large = !Budget::searches_are_cheap(task.fabric);
+    Some(&order.tree).filter(|tree| is_large && tree.ascends(task.fabric, &order.rank))
 }
 
 /// A search for labels: the orders for label 1 and for the higher ones, and the largest label.

@@ -68,20 +68,23 @@ pub(super) fn searched_plan<'a>(
         found = by_rules(objective, by, &first).into_iter().fold(found, better);
     }
     found = in_order.into_iter().fold(found, better);
-    if !found.has_one_sl() || found.is_slow(task.settings) {
+    if !found.keeps_one_sl(task.settings) {
         found = along_trees_plan(objective, by).into_iter().fold(found, better);
     }
     Ok(layered_where_better(objective, found))
 }
 
-/// [Dimension order with several SLs](damaged_grid_plan) on a damaged grid where a [search is long](Budget::searches_are_long),
-/// if it loses no more than twice what one SL may. With `balance stable`, one SL is looked for all the same.
+/// [Dimension order with several SLs](damaged_grid_plan) on a damaged grid, where these [suffice](several_sls_suffice).
 fn several_sls_by_dimension(objective: &Objective<'_>) -> Option<Priced> {
-    let Task { fabric, settings, .. } = objective.task;
-    let may_have_several = !objective.one_sl_alone && settings.balance != Balance::Stable;
-    let is_wanted = may_have_several && Budget::searches_are_long(fabric);
-    let grid = is_wanted.then(|| damaged_grid_plan(objective.task, Some(*objective))).flatten();
-    grid.filter(|grid| !grid.has_one_sl() && grid.price < GRID_SUFFICES * settings.max_loss)
+    let most = several_sls_suffice(objective.task).filter(|_| !objective.one_sl_alone)?;
+    damaged_grid_plan(objective.task, Some(*objective)).filter(|grid| grid.price < most)
+}
+
+/// The price below which several SLs on a damaged grid come in place of a search: they lose no more than twice what one SL may.
+/// `None` where a search is not [long](Budget::searches_are_long). With `balance stable`, one SL is looked for all the same.
+pub(super) fn several_sls_suffice(Task { fabric, settings, .. }: Task<'_>) -> Option<f64> {
+    let is_wanted = Budget::searches_are_long(fabric) && settings.balance != Balance::Stable;
+    is_wanted.then_some(GRID_SUFFICES * settings.max_loss)
 }
 
 /// [P-SSSP in layers](layered_plan) in place of tables that cost more than it would on all VLs, if it fits on these. There is

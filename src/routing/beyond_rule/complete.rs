@@ -65,20 +65,23 @@ pub fn complete(
     let (graph, mut found) = loop {
         let (mut graph, mut found) = (begin.clone(), broken.clone());
         let mut trees_left = leaders.len() / BY_TREE;
+        let is_last = |lid: Lid| failed.len() == BEGINNINGS || failed.contains(&lid);
         let most = graph.steps() + left;
         let fails = wanted.iter().position(|(to, without)| {
-            let is_last = failed.len() == BEGINNINGS || failed.contains(&to.lid);
-            let tree = ascent.trees.first().filter(|_| is_last && trees_left > 0);
-            let by = tables.complete(to, (without.clone(), tree), (&mut graph, most), &mut found);
-            trees_left -= usize::from(by == Some(By::Tree));
-            by.is_none()
+            let tree = || {
+                trees_left = trees_left.checked_sub(1).filter(|_| is_last(to.lid))?;
+                ascent.trees.first()
+            };
+            tables.complete(to, (without.clone(), tree), (&mut graph, most), &mut found).is_none()
         });
         let Some(fails) = fails else { break (graph, found) };
         left = most.saturating_sub(graph.steps());
+        let lid = wanted[fails].0.lid;
         let is_hopeless = ascent.trees.is_empty() && fails == 0;
-        if is_hopeless || left == 0 || failed.len() == BEGINNINGS || !failed.insert(wanted[fails].0.lid) {
+        if is_hopeless || left == 0 || is_last(lid) {
             return None;
         }
+        failed.insert(lid);
         wanted[..=fails].rotate_right(1);
     };
     follow(&followers, &mut found);
@@ -87,43 +90,33 @@ pub fn complete(
     Some((graph.into_rule(), found))
 }
 
-/// What leads to a destination.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    /// Paths of their own.
-    Paths,
-    Tree,
-}
-
 impl Tables<'_> {
     /// Gives switches without a path to a destination one. `None` where some find none, and there is no tree.
     ///
     /// - `without`: these switches, and the tree that all take where some find none.
     /// - `graph`: with the most steps that it may come to.
-    fn complete(
+    fn complete<'t>(
         &self,
         to: &To<'_>,
-        (without, tree): (Vec<SwitchId>, Option<&McastGroup>),
+        (without, tree): (Vec<SwitchId>, impl FnOnce() -> Option<&'t McastGroup>),
         (graph, most): (&mut Graph<'_>, u64),
         found: &mut Forwarding,
-    ) -> Option<By> {
+    ) -> Option<()> {
         let old = self.paths_to(self.read(found, to));
         let mut next = old.next.clone();
         without.iter().for_each(|s| next[s.index()] = None);
         let mut paths = Paths { tables: self, to, graph, next, load: &found.load, most };
-        let mut by = By::Paths;
         if !paths.complete(without) {
             paths.clear();
             let all = self.fabric.switch_ids().filter(|&s| s != to.target).collect();
             if !paths.complete(all) {
                 paths.clear();
-                paths.follow(tree?)?;
-                by = By::Tree;
+                paths.follow(tree()?)?;
             }
         }
         let new = self.paths_to(paths.next);
         self.write((&old, &new), to, found);
-        Some(by)
+        Some(())
     }
 }
 

@@ -35,7 +35,7 @@ pub struct RuleSearch<'a> {
     pub pinned: Option<&'a Tree>,
     /// What the rounds have to bring.
     pub worth: Worth,
-    /// How many walks share the targets, each by its own load, at a time.
+    /// How many walks share the targets of a search for labels, each by its own load, at a time.
     pub walks: usize,
 }
 
@@ -115,13 +115,15 @@ pub fn search_labels(
 
 /// Finds a rank under which, with the first turn free, few adapter pairs are without a legal minimal path.
 ///
-/// As [`search_labels`] with one label: only the rank changes from round to round.
+/// As [`search_labels`] with one label: only the rank changes from round to round. One walk has all targets: ranks get worse by
+/// walks that do not know of each other's load.
 ///
 /// Returns the rank and what it costs, as [`probe`](super::probe()) counts it.
 ///
 /// Cost: that of [`probe`](super::probe()) and of [`sift`] over at most S T pairs of channels a round, with T
 /// targets.
 pub fn search_rank(fabric: &Fabric, hops: &Hops, start: &Rank, search: RuleSearch<'_>) -> (Rank, Probe) {
+    let search = RuleSearch { walks: 1, ..search };
     let start = Rule::FirstTurnFree(start.clone());
     let (rule, probe) = rounds(fabric, hops, search, start, |rule, pairs| {
         let Rule::FirstTurnFree(rank) = rule else { unreachable!("the search starts with a rank") };
