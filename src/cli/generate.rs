@@ -11,7 +11,7 @@ use dfdn::formats::{ibnetdiscover, json as json_format};
 use dfdn::topology::{
     Candidates, Deimos, Director, Dragonfly, FatTree, Grown, HyperX, Hypercube, Kautz, Megafly, Mesh, Odin,
     Oft, Rails, Random, RandomIrregular, Ring, ScaleFree, SlimFly, Topology, TopologyError, Torus, Xgft,
-    attach_adapters, fail_links, fail_switches, shuffle_guids, slow_links,
+    attach_adapters, fail_links, fail_switches, parallel_links, shuffle_guids, slow_links,
 };
 
 /// Write a fabric of a family, as ibsim and `dfdn` read it
@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// Adapters in all, each on the switch with the fewest links and adapters so far
     #[arg(long, global = true, value_name = "N", conflicts_with = "cas")]
     adapters: Option<u32>,
+    /// Cables in place of each link between switches; single ones may fail or be slow
+    #[arg(long, global = true, value_name = "N", default_value_t = 1)]
+    parallel: u32,
     /// Remove this many links between switches; all adapters stay connected
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     fail_links: usize,
@@ -279,6 +282,9 @@ impl Args {
         let mut fabric = self.topology().build()?;
         if let Some(adapters) = self.adapters {
             fabric = attach_adapters(&fabric, adapters)?;
+        }
+        if self.parallel != 1 {
+            fabric = parallel_links(&fabric, self.parallel)?;
         }
         if self.fail_switches > 0 {
             let spare = fabric.switch_ids().any(|s| fabric.num_adapters_on(s) == 0);

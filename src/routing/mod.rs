@@ -33,7 +33,7 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
-pub use beyond_rule::{Ascent, Effort, complete, refit};
+pub use beyond_rule::{Ascent, Effort, Refit, complete, refit};
 pub use grid::{
     FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes, staggered_routes,
 };
@@ -43,7 +43,8 @@ pub use mend::{Choice, Mended, Mending, PreparedMending, Senders, Usage};
 pub use stable::{even_split_load, has_core_switches, stable_sssp};
 pub use textbook::{
     Climb, OrderedPaths, P2SSSP_LIMIT, PairOrder, Picks, UpDnTrees, apot, bfot, bfot_plus, hill_climb,
-    minhop, p2sssp, sssp, sssp_of_any_length, sssp_to_adapters, updn_roots, updn_trees, updn_trees_from,
+    minhop, p2sssp, sssp, sssp_of_any_length, sssp_to_adapters, sssp_with_load, updn_roots, updn_trees,
+    updn_trees_from,
 };
 pub use under_rule::{
     Forwarding, Hot, Lookahead, NoLegalPath, Probe, Relief, RuleSearch, Worth, base_detours, detours_to,

@@ -20,9 +20,8 @@ use super::plan::{Plan, Size};
 /// Cost: O(C + (S + A) log S) with S switches, C channels and A adapters.
 pub fn attach_adapters(fabric: &Fabric, adapters: u32) -> Result<Fabric, TopologyError> {
     let switches = fabric.num_switches();
-    let size = |ports| Size { switches: switches as u128, adapters: adapters.into(), ports };
     // Too many are refused before they are counted out.
-    Plan::new(&size(0))?;
+    Plan::new(&Size { switches: switches as u128, adapters: adapters.into(), ports: 0 })?;
     let degrees = fabric.switch_ids().map(|s| fabric.channels().out(s).len() as u32);
     let mut fewest: BinaryHeap<Reverse<(u32, usize)>> =
         degrees.enumerate().map(|(s, degree)| Reverse((degree, s))).collect();
@@ -33,15 +32,7 @@ pub fn attach_adapters(fabric: &Fabric, adapters: u32) -> Result<Fabric, Topolog
         cas[s] += 1;
         *top = Reverse((degree + 1, s));
     }
-    let ports = fewest.iter().map(|&Reverse((degree, _))| degree.into()).max().unwrap_or(0);
-    let mut plan = Plan::new(&size(ports))?;
-    for (s, &cas) in fabric.switch_ids().zip(&cas) {
-        plan.switch(fabric.switch(s).description.clone(), cas);
-    }
-    for (_, c) in fabric.channels().iter().filter(|&(id, c)| id < c.reverse) {
-        plan.link(c.from.index(), c.to.index());
-    }
-    plan.build()
+    Plan::of_switches(fabric, &cas, 1)?.build()
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod megafly;
 mod mesh;
 mod odin;
 mod oft;
+mod parallel;
 mod plan;
 #[cfg(test)]
 mod probe;
@@ -61,6 +62,7 @@ pub use megafly::Megafly;
 pub use mesh::Mesh;
 pub use odin::Odin;
 pub use oft::Oft;
+pub use parallel::parallel_links;
 pub use rails::Rails;
 pub use random::Random;
 pub use random_irregular::RandomIrregular;

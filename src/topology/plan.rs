@@ -2,7 +2,7 @@
 //! nodes and GUIDs.
 
 use crate::fabric::{
-    Fabric, FabricBuilder, Guid, Lid, LinkSpeed, Lmc, Node, NodeId, NodeKind, PortNum, PortRef,
+    Fabric, FabricBuilder, Guid, Lid, LinkSpeed, Lmc, Node, NodeId, NodeKind, PortNum, PortRef, SwitchId,
 };
 
 use super::error::{MAX_PORTS, TopologyError};
@@ -62,6 +62,26 @@ impl Plan {
             return Err(TopologyError::TooManyPorts { ports });
         }
         Ok(Self { switches: Vec::new(), next: Vec::new(), cables: Vec::new() })
+    }
+
+    /// The switches of a fabric in their order, with so many adapters each, and so many cables in place of each link.
+    ///
+    /// # Errors
+    /// [`TopologyError::TooLarge`], [`TopologyError::TooManyPorts`].
+    pub(super) fn of_switches(fabric: &Fabric, cas: &[u32], cables: u32) -> Result<Self, TopologyError> {
+        let adapters = cas.iter().copied().map(u128::from).sum();
+        let ports = |(s, &cas): (SwitchId, &u32)| {
+            fabric.channels().out(s).len() as u128 * u128::from(cables) + u128::from(cas)
+        };
+        let ports = fabric.switch_ids().zip(cas).map(ports).max().unwrap_or(0);
+        let mut plan = Self::new(&Size { switches: fabric.num_switches() as u128, adapters, ports })?;
+        for (s, &cas) in fabric.switch_ids().zip(cas) {
+            plan.switch(fabric.switch(s).description.clone(), cas);
+        }
+        for (_, c) in fabric.channels().iter().filter(|&(id, c)| id < c.reverse) {
+            (0..cables).for_each(|_| plan.link(c.from.index(), c.to.index()));
+        }
+        Ok(plan)
     }
 
     /// Adds a switch and returns its number, which is also its position in GUID order.

@@ -17,7 +17,7 @@ use crate::fabric::{Fabric, Sl};
 use crate::lanes::Lanes;
 use crate::multicast::{KnownOrder, McastTrees, given_tree, mcast_trees};
 use crate::ordering::{Labels, Rule, VirtualChannelOrder};
-use crate::routing::{Ascent, Effort, Forwarding, NoLegalPath, complete, refit};
+use crate::routing::{Ascent, Effort, Forwarding, NoLegalPath, Refit, complete, refit};
 use crate::tables::{Lft, Sl2Vl};
 
 /// Entries (LIDs times switches) up to which paths change, as one thread looks at all.
@@ -52,15 +52,18 @@ impl<'a> UnderRule<'a> {
     /// Paths go beyond the rule where that is better by the objective: on as many VLs, or on one more where that may be worth a
     /// VL.
     ///
+    /// - `most_bent`: the share of the adapter pairs that may be on detours. With more, tables are of no use.
+    ///
     /// Cost: nothing more where nothing is [worth trying](worth_trying). Else that of [`refit`] and of a
     /// [measure](Objective::measure), twice where something is worth trying still and there is one VL more. On large fabrics
     /// both are tried at once.
-    pub(super) fn beyond(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
+    pub(super) fn beyond(self, objective: &Objective<'_>, by: BalanceBy, most_bent: f64) -> Priced {
         let Self { candidate, plan: plain, start } = self;
         let fabric = objective.task.fabric;
         let Some((effort, mut measured, start)) = start else { return plain };
         let Some(order) = candidate.rule.virtual_channel_order() else { return plain };
         let Some(trees) = plain.plan.trees.clone().filter(McastTrees::serve_default) else { return plain };
+        let effort = Effort { most_bent, ..effort };
         let least = least_vls(candidate);
         let vls = least..=objective.task.limits.vls.min(ONE_SL_VLS).min(least + 1);
         let labels = labels(fabric, &plain.plan.sl2vl);
@@ -182,7 +185,13 @@ pub(super) fn is_small_enough(fabric: &Fabric) -> bool {
 
 /// For detours alone.
 pub(super) fn for_detours() -> Effort {
-    Effort { detours: STRAIGHTEN_LEAST, each: STRAIGHTEN_EACH, most: STRAIGHTEN_WORK, load: 0 }
+    Effort {
+        detours: STRAIGHTEN_LEAST,
+        each: STRAIGHTEN_EACH,
+        most: STRAIGHTEN_WORK,
+        load: 0,
+        most_bent: 1.0,
+    }
 }
 
 /// For detours and the load.
@@ -223,7 +232,8 @@ impl How<'_> {
         let task = objective.task;
         let &Self { order, labels, by, effort, trees } = self;
         let ascent = Ascent { order, labels, vls, trees: &trees.trees };
-        let rule = refit(task.fabric, task.hops, ascent, effort, &mut forwarding)?;
+        let refit = refit(task.fabric, task.hops, ascent, effort, &mut forwarding);
+        let Refit::Under(rule) = refit else { return None };
         let measured = match effort.load {
             0 => objective.measure(&forwarding),
             _ => objective.relieve(&rule, by, &mut forwarding),

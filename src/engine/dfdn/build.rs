@@ -1,7 +1,7 @@
 //! Plans from a candidate and its forwarding tables: with one SL, with several, DF-DN, and P-SSSP in layers.
 
 use super::candidates::Candidate;
-use super::objective::{Figures, Measured, Objective};
+use super::objective::{Figures, Measured, Objective, relieve_slow};
 use super::{Legal, Priced};
 use crate::engine::plan::{Parts, Plan};
 use crate::engine::{Lineage, Task};
@@ -9,7 +9,7 @@ use crate::fabric::{Fabric, SwitchId};
 use crate::lanes::{LaneLimits, Lanes, LanesError, Layered, all_layered, any_sl, df_dn, ordered};
 use crate::multicast::{KnownOrder, McastTrees};
 use crate::ordering::{Rule, Tree, up_down_rank};
-use crate::routing::{Forwarding, sssp, updn_roots};
+use crate::routing::{Forwarding, sssp_with_load, updn_roots};
 use crate::tables::{Lft, PathSl};
 
 /// What is remarked of tables with one SL.
@@ -97,7 +97,7 @@ pub(super) fn several_lanes(
 /// Those of [`df_dn`].
 pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
     let task = objective.task;
-    let lft = sssp(task.fabric, task.hops);
+    let lft = p_sssp(task);
     let lanes = df_dn(task.fabric, &lft, task.limits)?;
     let remark = "DF-DN: one VL more at each hop".to_owned();
     Ok(sssp_plan(objective, lft, lanes, None, remark))
@@ -109,7 +109,7 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
 /// Those of [`all_layered`].
 pub(super) fn layered_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
     let Task { fabric, hops, limits, .. } = objective.task;
-    let lft = sssp(fabric, hops);
+    let lft = p_sssp(objective.task);
     let root = updn_roots(fabric, hops, 1).first().copied().unwrap_or(SwitchId(0));
     let rank = up_down_rank(fabric, root);
     let Layered { lanes, order, .. } = all_layered(fabric, &lft, &rank, limits)?;
@@ -121,7 +121,14 @@ pub(super) fn layered_plan(objective: &Objective<'_>) -> Result<Priced, LanesErr
     Ok(sssp_plan(objective, lft, lanes, Some(known), remark))
 }
 
-/// P-SSSP with VLs and SLs. Where rates are unlike, the reference is relieved, and these tables are not.
+/// The tables of the reference, to all LIDs.
+fn p_sssp(task: Task<'_>) -> Lft {
+    let mut plain = sssp_with_load(task.fabric, task.hops);
+    relieve_slow(task, &mut plain);
+    plain.lft
+}
+
+/// P-SSSP with VLs and SLs.
 fn sssp_plan(
     objective: &Objective<'_>,
     lft: Lft,

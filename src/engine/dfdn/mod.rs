@@ -41,6 +41,7 @@ use std::sync::OnceLock;
 use self::candidates::{BalanceBy, Candidate};
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
+use self::search::Search;
 use self::searched::{layered_where_better, searched_plan, several_sls_suffice};
 use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_plan};
 use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
@@ -56,6 +57,7 @@ use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
 use crate::ordering::{Rule, Tree};
 use crate::routing::Hops;
+use crate::tables::PathSl;
 
 /// A plan with its price by the [objective](objective).
 struct Priced {
@@ -67,7 +69,7 @@ struct Priced {
     detours: f64,
     /// By how much the price fell as the load got level where nothing was lost.
     levelled: f64,
-    /// With one SL: what all paths are legal under.
+    /// What all paths are legal under, where they have one SL by a rule of the search.
     legal: Option<Legal>,
 }
 
@@ -219,54 +221,78 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
         } else {
             rayon::join(|| objective.unwrap_or_else(|| Objective::new(task)), first)
         };
+    let lasting = Settings { balance: Balance::Stable, ..settings.clone() };
+    let search = OnceLock::new();
     match settings.balance {
-        Balance::Full => searched_plan(&objective, BalanceBy::Load, &OnceCell::new()),
+        Balance::Full => searched_plan(&objective, BalanceBy::Load, &search),
         Balance::Stable => {
-            stable_anyway(&objective, lasting_plan(&objective, std::iter::once(first).chain(tables), detours))
+            let stable = lasting_plan(&objective, std::iter::once(first).chain(tables), detours);
+            stable_anyway(&objective, stable, &search)
         }
         Balance::Auto => {
-            let found = stable_or_searched(&objective, first_or_better(&objective, first, tables), detours)?;
+            let first = first_or_better(&objective, first, tables);
+            let found = stable_or_searched(&objective, first, detours, &search)?;
             if found.is_nearly_as_good() || !Budget::is_small(task.fabric) {
                 return Ok(found);
             }
             // To allow tables that do not last shall not end worse.
-            let settings = Settings { balance: Balance::Stable, ..settings.clone() };
-            let task = Task { settings: &settings, ..task };
-            let stable = anew(task, Some(Objective { task, ..objective }));
-            Ok(stable.into_iter().fold(found, |found, stable| found.or_better(stable, &settings)))
+            let task = Task { settings: &lasting, ..task };
+            let objective = Objective { task, ..objective };
+            let stable = lasting_plan(&objective, StableTables::new(task, detours), detours);
+            let stable = lasting_or_searched(&objective, stable, &search, |searched| searched);
+            Ok(stable.into_iter().fold(found, |found, stable| found.or_better(stable, settings)))
         }
     }
 }
 
+/// [Stable tables or those of the search](lasting_or_searched). Where the latter take several SLs, and a search is cheap, tables
+/// balanced by the load come instead if they are worth more, or have one SL that loses no more than it may: neither would last.
+///
+/// - `search`: as it begins; empty until there was one.
+fn stable_anyway<'a>(
+    objective: &Objective<'a>,
+    stable: Result<Priced, String>,
+    search: &OnceLock<Search<'a>>,
+) -> Result<Priced, EngineError> {
+    let Task { fabric, settings, .. } = objective.task;
+    lasting_or_searched(objective, stable, search, |searched| {
+        let is_enough = searched.as_ref().is_ok_and(Priced::has_one_sl);
+        if is_enough || !Budget::searches_are_cheap(fabric) {
+            return searched;
+        }
+        let by_load = searched_plan(objective, BalanceBy::Load, search)
+            .map(|found| found.because(format!("{ANEW} (balance stable: its rules need several SLs)")));
+        let better = |best: Priced, other: Priced| {
+            let is_allowed = other.keeps_one_sl(settings) && other.detours <= limit(settings);
+            if is_allowed { other } else { best.or_better(other, settings) }
+        };
+        match searched {
+            Ok(found) => Ok(by_load.into_iter().fold(found, better)),
+            Err(_) => by_load,
+        }
+    })
+}
+
 /// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
-/// load too. Where that takes several SLs, and a search is cheap, tables balanced by the load come instead if they are worth
-/// more, or have one SL that loses no more than it may: neither would last.
-fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> Result<Priced, EngineError> {
-    let task = objective.task;
+/// load too.
+///
+/// - `search`: as it begins; empty until there was one.
+/// - `improve`: puts others in place of what was searched, where that is better.
+fn lasting_or_searched<'a>(
+    objective: &Objective<'a>,
+    stable: Result<Priced, String>,
+    search: &OnceLock<Search<'a>>,
+    improve: impl FnOnce(Result<Priced, EngineError>) -> Result<Priced, EngineError>,
+) -> Result<Priced, EngineError> {
     let (kept, why_not) = match stable {
         Ok(stable) if stable.lasts_well() => return Ok(stable),
         Ok(stable) => (Some(stable), "those that last are worth less".to_owned()),
         Err(why_not) => (None, why_not),
     };
-    let known = OnceCell::new();
-    let mut searched = searched_plan(objective, BalanceBy::ExpectedLoad, &known).map(|found| {
+    let searched = searched_plan(objective, BalanceBy::ExpectedLoad, search).map(|found| {
         found.because(format!("a failed link may bring another order of the links ({why_not})"))
     });
-    let is_enough = searched.as_ref().is_ok_and(Priced::has_one_sl);
-    if !is_enough && Budget::searches_are_cheap(task.fabric) {
-        let by_load = searched_plan(objective, BalanceBy::Load, &known)
-            .map(|found| found.because(format!("{ANEW} (balance stable: its rules need several SLs)")));
-        let settings = task.settings;
-        let better = |best: Priced, other: Priced| {
-            let is_allowed = other.keeps_one_sl(settings) && other.detours <= limit(settings);
-            if is_allowed { other } else { best.or_better(other, settings) }
-        };
-        searched = match searched {
-            Ok(found) => Ok(by_load.into_iter().fold(found, better)),
-            Err(_) => by_load,
-        };
-    }
-    match (searched, kept) {
+    match (improve(searched), kept) {
         (Ok(searched), Some(kept)) if !searched.outdoes(kept.price, kept.detours) => Ok(kept),
         (Err(_), Some(kept)) => Ok(kept),
         (searched, _) => searched,
@@ -275,12 +301,15 @@ fn stable_anyway(objective: &Objective<'_>, stable: Result<Priced, String>) -> R
 
 /// Stable tables unless searched ones [outdo](Priced::outdoes) them. There is no search where stable tables lose next to
 /// nothing, and no plan for stable tables that are outdone anyway; on large fabrics it is made meanwhile.
-fn stable_or_searched(
-    objective: &Objective<'_>,
+///
+/// - `search`: as it begins; empty until there was one.
+fn stable_or_searched<'a>(
+    objective: &Objective<'a>,
     stable: Result<Relieved, String>,
     detours: f64,
+    search: &OnceLock<Search<'a>>,
 ) -> Result<Priced, EngineError> {
-    let search = || searched_plan(objective, BalanceBy::Load, &OnceCell::new());
+    let search = || searched_plan(objective, BalanceBy::Load, search);
     let anew = |searched: Priced, why: String| searched.because(format!("{ANEW} (balance stable: {why})"));
     let worth_less = |searched: Priced, price: f64| {
         let loss = 100.0 * (price - searched.price);
@@ -410,7 +439,7 @@ impl Priced {
     }
 
     fn has_one_sl(&self) -> bool {
-        self.legal.is_some()
+        matches!(self.plan.path_sl, PathSl::Any(_))
     }
 
     fn because(mut self, remark: String) -> Self {

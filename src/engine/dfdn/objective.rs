@@ -88,13 +88,10 @@ pub(super) struct Measured {
 
 impl Reference {
     /// Cost: that of [`sssp_to_adapters`]; with unlike rates that of [`relieve`] more.
-    fn new(Task { fabric, hops, .. }: Task<'_>) -> Self {
+    fn new(task: Task<'_>) -> Self {
+        let Task { fabric, hops, .. } = task;
         let mut plain = sssp_to_adapters(fabric, hops);
-        if !fabric.weights().equal() {
-            // All routes to one destination meet on its last channels. P-SSSP looks at the load before them, so
-            // it fills a slow one far beyond its share.
-            relieve(fabric, hops, &Rule::Any, relief(fabric, 0), &mut plain);
-        }
+        relieve_slow(task, &mut plain);
         Self { load: plain.largest_load(), bandwidth: quick_bisection(fabric, &plain.lft) }
     }
 
@@ -283,6 +280,16 @@ fn mean_load(fabric: &Fabric, hops: &Hops) -> f64 {
         |s: SwitchId| hops.row(s).iter().zip(&adapters).map(|(&h, there)| f64::from(h) * there).sum::<f64>();
     let routes: f64 = fabric.switch_ids().zip(&adapters).map(|(s, here)| here * to(s)).sum();
     routes * fabric.weights().usual() as f64 / fabric.channels().len().max(1) as f64
+}
+
+/// Moves routes of P-SSSP off the hottest channels where these have unlike rates. All routes to one destination meet on its
+/// last channels. P-SSSP looks at the load before them, so it fills a slow one far beyond its share.
+///
+/// Cost: that of [`relieve`] with unlike rates, else none.
+pub(super) fn relieve_slow(Task { fabric, hops, .. }: Task<'_>, plain: &mut Forwarding) {
+    if !fabric.weights().equal() {
+        relieve(fabric, hops, &Rule::Any, relief(fabric, 0), plain);
+    }
 }
 
 /// Until no channel carries more than the goal, or the looks are spent.

@@ -1,6 +1,6 @@
 //! Tables by the best rule of a search.
 
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
@@ -32,7 +32,7 @@ use crate::routing::{Forwarding, Lookahead, NoLegalPath};
 pub(super) fn searched_plan<'a>(
     objective: &Objective<'a>,
     by: BalanceBy,
-    known: &OnceCell<Search<'a>>,
+    known: &OnceLock<Search<'a>>,
 ) -> Result<Priced, EngineError> {
     let task = objective.task;
     let is_allowed = |found: &Priced| found.detours <= limit(task.settings);

@@ -9,12 +9,13 @@ use super::stable::StableTables;
 use super::tuning::{STABLE_LOST, VL};
 use super::{anew, orders_tried};
 use crate::engine::{Balance, Prefer, Settings, Task, route};
-use crate::evaluate::{channel_load, quick_bisection};
-use crate::fabric::Fabric;
-use crate::routing::Hops;
+use crate::evaluate::{channel_load, largest_load, quick_bisection};
+use crate::fabric::{Fabric, SwitchId};
+use crate::ordering::{Datelines, Grid};
+use crate::routing::{Hops, grid_routes};
 use crate::topology::{
-    Dragonfly, FatTree, HyperX, Hypercube, Mesh, ScaleFree, fail_links, shuffle_guids, slow_links,
-    small_members,
+    Dragonfly, FatTree, HyperX, Hypercube, Mesh, ScaleFree, Torus, attach_adapters, fail_links,
+    parallel_links, shuffle_guids, slow_links, small_members,
 };
 
 /// The largest fabrics that are tried, in switches.
@@ -163,7 +164,7 @@ fn damaged_trees_take_one_vl_whatever_the_order_of_guids() {
 #[test]
 fn stable_tables_need_no_more_sls_than_others() {
     let whole = Dragonfly::balanced(2).build().unwrap();
-    for (seed, vls) in [(1, 3), (3, 3), (6, 2)] {
+    for (seed, vls) in [(1, 3), (3, 2), (6, 3)] {
         let f = slow_links(&fail_links(&whole, 1, seed).unwrap(), 2, seed).unwrap();
         let stable = Settings { balance: Balance::Stable, ..Settings::default() };
         let verdict = route(&f, &stable).unwrap().verdict;
@@ -213,6 +214,32 @@ fn grids_with_few_failed_links_have_one_sl() {
                 "{fabric}"
             );
         }
+    }
+}
+
+/// Dimension order shares nothing between a step with all its cables and one with fewer, nor with a slow one.
+#[test]
+fn whole_tori_with_uneven_steps_are_not_as_hot_as_in_dimension_order() {
+    let torus = |dims: &[u32], cas| Torus { dims: dims.to_vec(), cas }.build().unwrap();
+    let trunks = parallel_links(&torus(&[6, 6, 4], 4), 3).unwrap();
+    let few = attach_adapters(&torus(&[7, 7], 1), 60).unwrap();
+    for fabric in [
+        fail_links(&trunks, 30, 1).unwrap(),
+        slow_links(&torus(&[6, 6, 4], 2), 10, 1).unwrap(),
+        slow_links(&torus(&[9, 9], 3), 1, 1).unwrap(),
+        few,
+    ] {
+        let grid = Grid::find(&fabric).unwrap();
+        let settings = Settings::default();
+        let (least, in_order) = with_task(&fabric, &settings, |task| {
+            let (root, lines) = (SwitchId(0), Datelines::new(&fabric, &grid));
+            let in_order = grid_routes(&fabric, task.hops, &grid, &lines, root, false);
+            (Objective::new(task).reference.load, largest_load(&fabric, &in_order.lft).unwrap())
+        })
+        .unwrap();
+        let load = largest_load(&fabric, &route(&fabric, &settings).unwrap().routes.lft).unwrap();
+        assert!(grid.is_whole() && 8 * in_order > 9 * least, "{fabric}: {in_order}, {least}");
+        assert!(10 * load <= 11 * least, "{fabric}: {load}, {least}");
     }
 }
 

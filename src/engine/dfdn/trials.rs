@@ -103,6 +103,8 @@ pub(super) struct Judged {
     /// The price of the detours of a trial.
     detours: f64,
     stage: Stage,
+    /// Of a plan that exceeds: what it came of. Not all of its detours may have been looked at.
+    origin: Option<Box<Candidate>>,
 }
 
 impl Judged {
@@ -114,11 +116,20 @@ impl Judged {
         let exceeds = measured.detours > limit(objective.task.settings);
         let reserved = trial.candidate.tree_reserved.then(|| trial.candidate.order.clone());
         let detours = objective.detours(measured);
-        Self { reserved, exceeds, has_tree: true, price, lost, detours, stage: Stage::Routed(trial) }
+        let stage = Stage::Routed(trial);
+        Self { reserved, exceeds, has_tree: true, price, lost, detours, stage, origin: None }
     }
 
     fn is_routed(&self) -> bool {
         matches!(self.stage, Stage::Routed(_))
+    }
+
+    /// Whether its switches have all paths.
+    fn is_complete(&self) -> bool {
+        match &self.stage {
+            Stage::Routed(trial) => trial.forwarding.complete,
+            Stage::Planned(_) => true,
+        }
     }
 
     /// The price that paths beyond the rule may bring, where they lose at least so much.
@@ -140,12 +151,20 @@ impl Judged {
     /// With its plan; the load of stable tables gets [level](Objective::level_load) now. Where the plan has no multicast tree,
     /// the candidate with its tree reserved comes beside it, if the tree of its order is not among those that are `reserved`
     /// elsewhere. On large fabrics another one gets labels around the tree meanwhile, as no search has done that.
-    fn planned(self, objective: &Objective<'_>, by: BalanceBy, reserved: &[Arc<LinkOrder>]) -> Vec<Self> {
+    ///
+    /// - `most_bent`: the share of the adapter pairs that may be on detours. Where more are, it does not matter how many.
+    fn planned(
+        self,
+        objective: &Objective<'_>,
+        by: BalanceBy,
+        reserved: &[Arc<LinkOrder>],
+        most_bent: f64,
+    ) -> Vec<Self> {
         let Stage::Routed(trial) = self.stage else { return vec![self] };
         let Trial { candidate, mut forwarding, measured, trees } = trial;
         let measured = objective.level_load(&candidate.rule, by, measured, &mut forwarding);
         let under_rule = UnderRule::new(objective, by, &candidate, forwarding, measured, trees);
-        let plan = under_rule.beyond(objective, by);
+        let plan = under_rule.beyond(objective, by, most_bent);
         let has_tree = plan.plan.serves_multicast();
         let with_tree = || Self::open(Trial::with_tree(objective, by, candidate.clone()), objective);
         let with_labels = || {
@@ -158,8 +177,9 @@ impl Judged {
         let beside = (!has_tree && is_wanted).then(|| rayon::join(with_tree, with_labels));
         let exceeds = plan.detours > limit(objective.task.settings);
         let (price, lost) = (plan.price, plan.lost - plan.detours);
+        let origin = exceeds.then(|| Box::new(candidate.clone()));
         let stage = Stage::Planned(plan);
-        let planned = Self { exceeds, has_tree, price, lost, stage, ..self };
+        let planned = Self { exceeds, has_tree, price, lost, stage, origin, ..self };
         let beside = beside.into_iter().flat_map(|(tree, labels)| std::iter::once(tree).chain(labels));
         std::iter::once(planned).chain(beside).collect()
     }
@@ -173,8 +193,10 @@ impl Judged {
 
     /// The plan, with a multicast tree if that may be had.
     pub(super) fn whatever_it_takes(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
-        let planned = |judged: Self| judged.planned(objective, by, &[]);
-        let plans = planned(self).into_iter().flat_map(planned);
+        let planned = |judged: Self| judged.planned(objective, by, &[], 1.0);
+        let anew = |candidate: &Candidate| Self::open(Trial::new(objective, by, candidate), objective);
+        let anew = self.origin.as_deref().map(anew).filter(Self::is_complete);
+        let plans = std::iter::once(self).chain(anew).flat_map(planned).flat_map(planned);
         let best = plans.min_by(Self::by_worth);
         best.and_then(Self::into_plan).expect("there is a plan")
     }
@@ -190,8 +212,8 @@ impl Judged {
 /// tree reserved is another trial, unless one with the tree of the same order already may serve.
 ///
 /// On small fabrics those that might be better get their plans, in the order of what they are worth as they are: with nothing
-/// lost and no detours, or with as little lost as by any other. Those with too many detours do once one is within the limit;
-/// the smaller a fabric, the more of them ([`Budget::plans`]). On others only two get a plan: the one that is worth most as it
+/// lost and no detours, or with as little lost as by any other. Of those with too many detours some do; the smaller a fabric,
+/// the more of them ([`Budget::plans`]). On others only two get a plan: the one that is worth most as it
 /// is, and the one that might be worth most, with a level load where it [gets level](levels). On large ones only the first
 /// does. More do as long as these have no multicast tree, and none where all have too many detours as they are.
 ///
@@ -204,6 +226,7 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
     let fabric = objective.task.fabric;
     let (is_small, is_cheap) = (Budget::is_small(fabric), Budget::searches_are_cheap(fabric));
     let (plans, levels) = (Budget::plans(fabric), levels(objective.task, by));
+    let most_bent = limit(objective.task.settings);
     loop {
         all.sort_by(|a, b| a.exceeds.cmp(&b.exceeds).then_with(|| a.by_worth(b)));
         let is_settled = all.iter().any(Judged::is_settled);
@@ -214,9 +237,7 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
         if is_small {
             let least_lost = all.iter().map(|judged| judged.lost).fold(0.0, f64::min);
             let left = plans.saturating_sub(all.len() - others().count());
-            let may_win = |other: &Judged| {
-                other.at_best(least_lost) < least && (!other.exceeds || is_settled && left > 0)
-            };
+            let may_win = |other: &Judged| other.at_best(least_lost) < least && (!other.exceeds || left > 0);
             next.extend(others().filter(|(_, other)| may_win(other)).map(|(i, _)| i).take(2 - next.len()));
         } else if is_open && is_cheap && !is_settled {
             let within = others().filter(|(_, other)| !other.exceeds);
@@ -231,7 +252,8 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
         let reserved = all.iter().filter(may_serve).filter_map(|judged| judged.reserved.clone());
         let reserved: Vec<Arc<LinkOrder>> = reserved.collect();
         let next: Vec<Judged> = next.into_iter().rev().map(|i| all.remove(i)).collect();
-        let planned = next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved));
+        let planned =
+            next.into_par_iter().flat_map(|judged| judged.planned(objective, by, &reserved, most_bent));
         all.extend(planned.collect::<Vec<_>>());
     }
 }

@@ -219,6 +219,22 @@ impl Grid {
         place
     }
 
+    /// Whether all steps in a dimension have as many parallel links, of the same rates.
+    pub fn has_even_steps(&self, fabric: &Fabric) -> bool {
+        let weights = fabric.weights().by_channel();
+        let rates = |s: SwitchId, i: usize, up: bool| {
+            let mut rates: Vec<_> = self.channels(s, i, up).iter().map(|c| weights[c.index()]).collect();
+            rates.sort_unstable();
+            rates
+        };
+        (0..self.dimensions.len()).all(|i| {
+            let steps = fabric.switch_ids().flat_map(|s| [(s, true), (s, false)]);
+            let mut steps = steps.map(|(s, up)| rates(s, i, up)).filter(|rates| !rates.is_empty());
+            let first = steps.next();
+            steps.all(|rates| Some(&rates) == first.as_ref())
+        })
+    }
+
     /// Whether no switch and no step is missing.
     pub fn is_whole(&self) -> bool {
         let d = self.dimensions.len();

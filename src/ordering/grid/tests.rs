@@ -2,7 +2,7 @@ use super::*;
 use crate::ordering::{Rank, Tree};
 use crate::topology::{
     Candidates, Dragonfly, FatTree, HyperX, Hypercube, Kautz, Mesh, Random, Ring, SlimFly, Torus, fail_links,
-    fail_switches,
+    fail_switches, parallel_links, slow_links,
 };
 
 fn torus(dims: &[u32]) -> Fabric {
@@ -40,6 +40,22 @@ fn whole_grids_have_their_lengths() {
             }
         }
         assert_eq!(seen, f.channels().len(), "{f}");
+    }
+}
+
+#[test]
+fn steps_are_even_if_all_in_a_dimension_have_the_same_links() {
+    let is_even = |f: &Fabric| Grid::find(f).unwrap().has_even_steps(f);
+    let wide = parallel_links(&torus(&[5, 6]), 2).unwrap();
+    assert!(is_even(&wide) && is_even(&torus(&[5, 6])));
+    for seed in 0..3 {
+        for uneven in [
+            fail_links(&wide, 1, seed).unwrap(),
+            slow_links(&wide, 1, seed).unwrap(),
+            slow_links(&torus(&[5, 6]), 1, seed).unwrap(),
+        ] {
+            assert!(Grid::find(&uneven).unwrap().is_whole() && !is_even(&uneven), "{seed}: {uneven}");
+        }
     }
 }
 

@@ -47,13 +47,25 @@ pub struct Effort {
     pub most: u64,
     /// To level the load.
     pub load: u64,
+    /// Share of the adapter pairs: where more keep their detours, nothing more is tried.
+    pub most_bent: f64,
+}
+
+/// What became of tables.
+#[derive(Debug)]
+pub enum Refit {
+    /// Their paths obey this rule now; the multicast trees keep free of cycles with any paths that obey it.
+    Under(Rule),
+    /// They are as they were.
+    Unchanged,
+    /// They are of no use: [too many](Effort::most_bent) detours cannot become shortest.
+    InVain,
 }
 
 /// A path to a destination: switches with their next hops.
 type Way = Vec<(SwitchId, ChannelId)>;
 
-/// Makes detours of adapter pairs shortest, then levels the load, and returns the rule that all paths obey then; the trees
-/// keep free of cycles with any paths that obey it. `None` where nothing could be changed. No path becomes longer.
+/// Makes detours of adapter pairs shortest, then levels the load. No path becomes longer.
 ///
 /// Port 0 of a switch with adapters takes the paths to the first of these. That of other switches keeps its own.
 ///
@@ -68,23 +80,28 @@ pub fn refit(
     ascent: Ascent<'_>,
     effort: Effort,
     forwarding: &mut Forwarding,
-) -> Option<Rule> {
+) -> Refit {
     let adapters = adapters_by_switch(fabric);
     let (leaders, followers) = destinations(fabric);
     let tables = Tables { fabric, hops, adapters: &adapters, demand: Demand::new(fabric) };
-    let mut graph = Graph::of_paths(fabric, ascent, &leaders, |to| tables.read(forwarding, to))?;
+    let graph = Graph::of_paths(fabric, ascent, &leaders, |to| tables.read(forwarding, to));
+    let Some(mut graph) = graph else { return Refit::Unchanged };
     for tree in ascent.trees {
         graph.add_tree(tree);
-        graph.settle().ok()?;
+        if graph.settle().is_err() {
+            return Refit::Unchanged;
+        }
     }
     let leading: Vec<To<'_>> = leaders.into_iter().filter(|to| to.end.is_adapter()).collect();
-    let straightened = tables.straighten(&leading, &mut graph, effort, forwarding);
+    let Some(straightened) = tables.straighten(&leading, &mut graph, effort, forwarding) else {
+        return Refit::InVain;
+    };
     let levelled = tables.level(&leading, &mut graph, effort.load, forwarding);
     if straightened + levelled == 0 {
-        return None;
+        return Refit::Unchanged;
     }
     follow(&followers, forwarding);
-    Some(graph.into_rule())
+    Refit::Under(graph.into_rule())
 }
 
 /// A destination with paths of its own.
@@ -319,8 +336,8 @@ mod tests {
 
     #[test]
     fn paths_beyond_the_rule_ascend_in_the_order_that_is_found() {
-        let alone = Effort { detours: 1_000_000, each: 0, most: 1_000_000, load: 0 };
-        let (mut bent, mut straight, mut uneven, mut level) = (0, 0, 0, 0);
+        let alone = Effort { detours: 1_000_000, each: 0, most: 1_000_000, load: 0, most_bent: 1.0 };
+        let (mut bent, mut straight, mut uneven, mut level, mut in_vain) = (0, 0, 0, 0, 0);
         let random = Random { switches: 40, degree: 5, cas: 2, seed: 1 }.build().unwrap();
         for (name, whole) in small_members().into_iter().chain([("random", random)]) {
             let Ok(f) = fail_links(&whole, 2, 1) else { continue };
@@ -336,24 +353,34 @@ mod tests {
                 let ascent = Ascent { order: &order, labels: &labels, vls: rule.vls(), trees: &[] };
                 let mut tables = before.clone();
                 let found = refit(&f, &hops, ascent, alone, &mut tables);
-                assert!(found.is_some() == (tables.detours < before.detours), "{name}");
+                assert!(matches!(found, Refit::Under(_)) == (tables.detours < before.detours), "{name}");
                 match found {
-                    Some(found) => {
+                    Refit::Under(found) => {
                         assert!(found.vls() <= rule.vls(), "{name}");
                         assert_ascends(name, &f, &hops, &tables, &found);
                     }
-                    None => assert!(tables.lft == before.lft, "{name}"),
+                    _ => assert!(tables.lft == before.lft, "{name}"),
+                }
+                // With a limit that the tables keep to they are the same; with one that they exceed there are none.
+                let share = |detours: f64| detours / tables.pairs as f64;
+                let left = tables.detours as f64;
+                for (most_bent, enough) in [(share(left + 0.5), true), (share(left - 0.5), false)] {
+                    let mut limited = before.clone();
+                    let found = refit(&f, &hops, ascent, Effort { most_bent, ..alone }, &mut limited);
+                    assert_eq!(!matches!(found, Refit::InVain), enough, "{name}: {most_bent}");
+                    assert!(!enough || limited.lft == tables.lft, "{name}: {most_bent}");
+                    in_vain += u64::from(!enough);
                 }
                 bent += before.detours;
                 straight += tables.detours;
 
                 let mut levelled = before.clone();
                 match refit(&f, &hops, ascent, Effort { load: 1_000_000, ..alone }, &mut levelled) {
-                    Some(found) => {
+                    Refit::Under(found) => {
                         assert!(found.vls() <= rule.vls(), "{name}");
                         assert_ascends(name, &f, &hops, &levelled, &found);
                     }
-                    None => assert!(levelled.lft == before.lft, "{name}"),
+                    _ => assert!(levelled.lft == before.lft, "{name}"),
                 }
                 assert!(levelled.detours <= tables.detours, "{name}");
                 uneven += unevenness(&tables);
@@ -362,5 +389,6 @@ mod tests {
         }
         assert!(2 * straight < bent, "{straight} of {bent}");
         assert!(21 * level < 20 * uneven, "{level} of {uneven}");
+        assert!(in_vain > 0);
     }
 }

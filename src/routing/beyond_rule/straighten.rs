@@ -9,7 +9,8 @@ use crate::routing::under_rule::Forwarding;
 const PATHS: usize = 8;
 
 impl Tables<'_> {
-    /// Makes detours shortest, destination by destination. Returns the adapter pairs whose paths have become so.
+    /// Makes detours shortest, destination by destination. Returns the adapter pairs whose paths have become so; `None` as soon as
+    /// [too many](Effort::most_bent) are left.
     ///
     /// A detour takes the shortest path that changes the fewest entries, of several the one whose fullest channel has the
     /// least load, if the graph of dependencies stays free of cycles; else the first with which it does if one turn of the
@@ -25,20 +26,31 @@ impl Tables<'_> {
         graph: &mut Graph<'_>,
         effort: Effort,
         forwarding: &mut Forwarding,
-    ) -> u64 {
+    ) -> Option<u64> {
         let (before, begun) = (forwarding.detours, graph.steps());
+        let most_left = effort.most_bent * forwarding.pairs as f64;
+        let mut left = 0;
         for to in leading {
             let earned = effort.each * (before - forwarding.detours);
             let most = begun + effort.most.min(effort.detours + earned);
-            self.straighten_to(to, graph, most, forwarding);
+            left += self.straighten_to(to, graph, most, forwarding);
+            if left as f64 > most_left {
+                return None;
+            }
         }
-        before - forwarding.detours
+        Some(before - forwarding.detours)
     }
 
-    /// Makes detours to one destination shortest, the nearest first.
+    /// Makes detours to one destination shortest, the nearest first. Returns the adapters whose paths are detours still.
     ///
     /// - `most`: steps of the graph, of all destinations.
-    fn straighten_to(&self, to: &To<'_>, graph: &mut Graph<'_>, most: u64, forwarding: &mut Forwarding) {
+    fn straighten_to(
+        &self,
+        to: &To<'_>,
+        graph: &mut Graph<'_>,
+        most: u64,
+        forwarding: &mut Forwarding,
+    ) -> u64 {
         let old = self.paths_to(self.read(forwarding, to));
         let mut next = old.next.clone();
         let row = self.hops.row(to.target);
@@ -55,9 +67,12 @@ impl Tables<'_> {
                 }
             }
         }
-        if next != old.next {
-            self.write((&old, &self.paths_to(next)), to, forwarding);
+        if next == old.next {
+            return self.detours(&old, to);
         }
+        let new = self.paths_to(next);
+        self.write((&old, &new), to, forwarding);
+        self.detours(&new, to)
     }
 
     /// What some shortest paths of a switch change, in the order in which they are tried.

@@ -17,7 +17,7 @@ pub use hill_climb::{Climb, Picks, hill_climb};
 pub use minhop::minhop;
 pub use ordered_paths::OrderedPaths;
 pub use p2sssp::{P2SSSP_LIMIT, PairOrder, p2sssp};
-pub use sssp::{sssp, sssp_of_any_length, sssp_to_adapters};
+pub use sssp::{sssp, sssp_of_any_length, sssp_to_adapters, sssp_with_load};
 pub use updn_trees::{UpDnTrees, updn_roots, updn_trees, updn_trees_from};
 
 #[cfg(test)]

@@ -32,9 +32,15 @@ use crate::tables::Lft;
 /// Cost: O(S C / 8 + D E) time with E <= C the channels of one minimal-path DAG, built once for each
 /// destination switch; O(S + C) memory beside the tables.
 pub fn sssp(fabric: &Fabric, hops: &Hops) -> Lft {
+    sssp_with_load(fabric, hops).lft
+}
+
+/// [`sssp`] with its loads.
+///
+/// Cost: as [`sssp`].
+pub fn sssp_with_load(fabric: &Fabric, hops: &Hops) -> Forwarding {
     let targets: Vec<SwitchId> = fabric.switch_ids().collect();
-    let (lft, _) = route(fabric, hops, &targets, |_| true);
-    lft
+    forwarding(fabric, hops, &targets, |_| true)
 }
 
 /// [`sssp`] to adapters alone, with its loads: what other tables are compared with. Switches are reached by none.
@@ -42,7 +48,17 @@ pub fn sssp(fabric: &Fabric, hops: &Hops) -> Lft {
 /// Cost: as [`sssp`], with DAGs for the switches that have adapters.
 pub fn sssp_to_adapters(fabric: &Fabric, hops: &Hops) -> Forwarding {
     let (targets, _) = with_and_without_adapters(fabric);
-    let (lft, load) = route(fabric, hops, &targets, EndPort::is_adapter);
+    forwarding(fabric, hops, &targets, EndPort::is_adapter)
+}
+
+/// [`route`] with what it comes to.
+fn forwarding(
+    fabric: &Fabric,
+    hops: &Hops,
+    targets: &[SwitchId],
+    is_wanted: fn(&EndPort) -> bool,
+) -> Forwarding {
+    let (lft, load) = route(fabric, hops, targets, is_wanted);
     let adapters = fabric.adapters().count() as u64;
     let lids: u64 = fabric.adapters().map(|(_, end)| end.lids().count() as u64).sum();
     let pairs = lids * adapters.saturating_sub(1);

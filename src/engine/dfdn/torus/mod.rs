@@ -3,7 +3,7 @@
 mod one_sl;
 
 use super::beyond_rule::is_small_enough;
-use super::build::{ONE_SL_SUFFICES, lanes_in_words};
+use super::build::{ONE_SL_SUFFICES, lanes_in_words, layered_plan};
 use super::estimate::Budget;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
@@ -50,10 +50,11 @@ struct Candidate {
 /// have [one SL](one_sl), with few detours: on one VL more than there are dimensions, where all paths count as one. They do
 /// where so many SLs are not to be had, and on tori that are not large where that is worth giving up tables that last.
 ///
-/// On damaged ones there are up to four candidates, and the [objective](Objective) decides: packets that go around broken
-/// rings the other way, on two VLs; paths that begin on a third VL and go on in dimension order; [one SL](one_sl) around the
-/// damage; and one SL by the search, on as many as three VLs, where that is cheap, on small tori several too. With
-/// `balance stable` the last two have to [outdo](Priced::outdoes) the others, which last.
+/// On damaged ones, and where dimension order is [not even](Torus::is_even), there are up to five candidates, and the
+/// [objective](Objective) decides: packets that go around broken rings the other way, on two VLs; paths that begin on a third
+/// VL and go on in dimension order; [one SL](one_sl) around the damage; one SL by the search, on as many as three VLs, where
+/// that is cheap; and on small tori [P-SSSP in layers](layered_plan), or several SLs by the search. With `balance stable` the
+/// last three have to [outdo](Priced::outdoes) the others, which last.
 ///
 /// - `objective`: of the task, where it is known already.
 ///
@@ -62,7 +63,7 @@ struct Candidate {
 pub(super) fn torus_plan<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Option<Priced> {
     let torus = Torus::find(task)?;
     let objective = || objective.unwrap_or_else(|| Objective::new(task));
-    if !torus.grid.is_whole() {
+    if !torus.is_even() {
         return torus.around_damage(&objective());
     }
     if torus.is_to_have_one_sl() {
@@ -183,6 +184,16 @@ impl<'a> Torus<'a> {
         Self { task, grid, lines }
     }
 
+    /// Whether the load of dimension order is even: nothing is missing, all steps in a dimension have the same links, and all
+    /// switches as many adapters of one role.
+    fn is_even(&self) -> bool {
+        let fabric = self.task.fabric;
+        let mut adapters = fabric.switch_ids().map(|s| fabric.num_adapters_on(s));
+        let each = adapters.next();
+        let has_even_ends = adapters.all(|n| Some(n) == each) && !fabric.has_duties();
+        self.grid.is_whole() && self.grid.has_even_steps(fabric) && has_even_ends
+    }
+
     /// Paths in dimension order.
     ///
     /// - `sidesteps`: where a ring is in parts, paths may begin with a step to a neighbour.
@@ -218,9 +229,14 @@ impl<'a> Torus<'a> {
         let may_win = in_order.as_ref().is_none_or(|in_order| least < in_order.price);
         let is_had = least > 0.0 && around_cuts.is_some();
         let is_searched = is_cheap && !is_settled && (is_small || may_win && !is_had);
-        let search = || self.searched(objective, in_order.is_none()).filter(serves);
-        let other = around_cuts.into_iter().chain(is_searched.then(search).flatten());
-        let other = other.min_by(|a, b| a.price.total_cmp(&b.price));
+        // Small tori are searched for several SLs too, unless they are had by then.
+        let layered =
+            (is_searched && is_small).then(|| layered_plan(objective).ok()).flatten().filter(serves);
+        let search = || self.searched(objective, layered.as_ref(), in_order.is_none()).filter(serves);
+        let searched = is_searched.then(search).flatten();
+        let one_sl = around_cuts.into_iter().chain(searched).min_by(|a, b| a.price.total_cmp(&b.price));
+        let better = |best: Priced, other: Priced| best.or_better(other, settings);
+        let other = one_sl.into_iter().chain(layered).reduce(better);
         let Some(in_order) = in_order else { return other };
         let is_better = |other: &Priced| match settings.balance {
             Balance::Stable => other.outdoes(in_order.price, in_order.detours),
@@ -232,13 +248,22 @@ impl<'a> Torus<'a> {
     /// Tables of the search on at most three VLs: with one SL, on a small torus with several too.
     ///
     /// - `is_alone`: whether nothing else serves. Then detours beyond the limit may become shortest still.
-    fn searched(&self, objective: &Objective<'_>, is_alone: bool) -> Option<Priced> {
+    fn searched(
+        &self,
+        objective: &Objective<'_>,
+        layered: Option<&Priced>,
+        is_alone: bool,
+    ) -> Option<Priced> {
         let Task { fabric, settings, limits, .. } = self.task;
         let within = objective.within(LaneLimits { vls: limits.vls.min(LabelledRoutes::VLS), ..limits });
         let freely = Settings { prefer: Prefer::OneSl, max_nonminimal: None, ..settings.clone() };
         let is_free = is_alone && settings.prefer == Prefer::Default;
         let task = Task { settings: if is_free { &freely } else { settings }, ..within.task };
-        anew(task, Some(Objective { task, one_sl_alone: !Budget::is_small(fabric), ..within })).ok()
+        anew(
+            task,
+            Some(Objective { task, one_sl_alone: layered.is_some() || !Budget::is_small(fabric), ..within }),
+        )
+        .ok()
     }
 
     /// The best tables that the settings allow, if possible with a multicast tree for groups without configuration.
