@@ -280,7 +280,8 @@ impl Baseline {
 mod tests {
     use super::*;
     use crate::engine::{route, route_after};
-    use crate::topology::{Dragonfly, HyperX, Mesh, Torus, fail_links};
+    use crate::evaluate::largest_load;
+    use crate::topology::{Dragonfly, HyperX, Mesh, Torus, fail_links, slow_links};
 
     fn first(fabric: &Fabric, settings: &Settings) -> (Routed, Baseline) {
         let routed = route(fabric, settings).unwrap();
@@ -332,6 +333,23 @@ mod tests {
             assert_eq!(sls(Some(&baseline)), 1);
         }
         assert!(several > 0);
+    }
+
+    /// Dimension order would have twice the load of new tables, and no link is gone that paths could leave.
+    #[test]
+    fn a_slow_link_of_a_torus_brings_new_tables() {
+        let settings = Settings::default();
+        let whole = Torus { dims: vec![6, 6, 4], cas: 2 }.build().unwrap();
+        let slow = slow_links(&whole, 1, 1).unwrap();
+        let (_, baseline) = first(&whole, &settings);
+        let largest = |routed: &Routed| largest_load(&slow, &routed.routes.lft).unwrap();
+        let after = route_after(&slow, &settings, Some(&baseline)).unwrap();
+        let anew = route(&slow, &settings).unwrap();
+        assert_eq!((largest(&after), after.verdict.sls), (largest(&anew), 1));
+        let stable = Settings { balance: crate::engine::Balance::Stable, ..settings };
+        let (_, baseline) = first(&whole, &stable);
+        let kept = route_after(&slow, &stable, Some(&baseline)).unwrap();
+        assert!(largest(&kept) >= 2 * largest(&after) && matches!(kept.lineage, Lineage::Kept));
     }
 
     #[test]

@@ -93,7 +93,8 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 /// or with new tables: first so that the way is free of credit loops, then under the rule of the baseline. Where it
 /// takes more, paths of the baseline are kept as far as the rule of the new tables allows them. On a torus in dimension
 /// order, that order is kept to where that takes less, and always with `balance stable`, as it changes fewer blocks; also
-/// where no such way is found. It needs every ring in one part.
+/// where no such way is found. It needs every ring in one part. It may be hot where steps are uneven; new tables come then if it
+/// takes more than they do.
 ///
 /// One SL stays one SL, whatever that takes, unless the settings limit it: hosts go on with the SL that they know, and
 /// no way to tables with several SLs is free of credit loops then.
@@ -123,7 +124,12 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     };
     let in_order = (!is_first).then(|| in_order(mended.is_some().then(&objective))).flatten();
     if let Some(in_order) = in_order {
-        return Ok(mended.filter(|mended| mended.lost <= in_order.lost).unwrap_or(in_order));
+        let kept = mended.filter(|mended| mended.lost <= in_order.lost).unwrap_or(in_order);
+        let anew = (kept.lost > KEPT).then(|| torus_or_anew(task, Some(objective())));
+        return match anew {
+            Some(Ok(new)) if new.lost + KEPT < kept.lost => Ok(new),
+            _ => Ok(kept),
+        };
     }
     let mut new = None;
     if let Some(mended) = mended {

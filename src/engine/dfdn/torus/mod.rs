@@ -360,9 +360,8 @@ impl<'a> Torus<'a> {
             labelled(fabric, &self.grid, &self.lines, vl, pairs, size, limits);
         let mut remarks = vec![self.in_words((routes.used, vls), detours, self.dimension_order())];
         remarks.push(whose_sl(sls).to_owned());
-        remarks.push(
-            "links or switches are missing: a VL of its own takes the first channels of all paths".to_owned(),
-        );
+        let why = if self.grid.is_whole() { "the load is uneven" } else { "links or switches are missing" };
+        remarks.push(format!("{why}: a VL of its own takes the first channels of all paths"));
         if routes.first > 0 {
             let own = if routes.sls.contains(&0) { "and for paths on that VL" } else { "alone" };
             remarks.push(format!("SL 0 is for multicast {own}, paths have SLs 1 to {}", routes.used));
