@@ -335,21 +335,26 @@ mod tests {
         assert!(several > 0);
     }
 
-    /// Dimension order would have twice the load of new tables, and no link is gone that paths could leave.
+    /// No link is gone, so nothing has to change. But dimension order is hot on the slow links.
     #[test]
-    fn a_slow_link_of_a_torus_brings_new_tables() {
+    fn paths_leave_slow_links_of_a_torus() {
         let settings = Settings::default();
-        let whole = Torus { dims: vec![6, 6, 4], cas: 2 }.build().unwrap();
-        let slow = slow_links(&whole, 1, 1).unwrap();
-        let (_, baseline) = first(&whole, &settings);
+        let whole = Torus { dims: vec![6, 6, 6], cas: 2 }.build().unwrap();
+        let slow = slow_links(&whole, 3, 1).unwrap();
+        let (before, baseline) = first(&whole, &settings);
         let largest = |routed: &Routed| largest_load(&slow, &routed.routes.lft).unwrap();
         let after = route_after(&slow, &settings, Some(&baseline)).unwrap();
-        let anew = route(&slow, &settings).unwrap();
-        assert_eq!((largest(&after), after.verdict.sls), (largest(&anew), 1));
+        assert_eq!((after.verdict.sls, after.verdict.minimal), (1, true));
+        assert!(matches!(after.lineage, Lineage::Kept));
+        let moved = differing(&before.routes.lft, &after.routes.lft, &slow);
+        let entries = slow.num_switches() * slow.endports().len();
+        assert!(0 < moved && 20 * moved < entries, "{moved} of {entries}");
+        let back = route_after(&whole, &settings, Some(&baseline)).unwrap();
+        assert!(back.routes.lft == before.routes.lft);
         let stable = Settings { balance: crate::engine::Balance::Stable, ..settings };
         let (_, baseline) = first(&whole, &stable);
         let kept = route_after(&slow, &stable, Some(&baseline)).unwrap();
-        assert!(largest(&kept) >= 2 * largest(&after) && matches!(kept.lineage, Lineage::Kept));
+        assert!(5 * largest(&kept) >= 6 * largest(&after), "{} {}", largest(&kept), largest(&after));
     }
 
     #[test]

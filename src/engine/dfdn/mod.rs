@@ -44,7 +44,7 @@ use self::objective::{Measured, Objective};
 use self::search::Search;
 use self::searched::{layered_where_better, searched_plan, several_sls_suffice};
 use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_plan};
-use self::torus::{damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
+use self::torus::{cooler_torus, damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{DETOURS, KEPT, STABILITY, STABLE_LOST, VL};
 use super::plan::Plan;
 use super::{Balance, EngineError, Lineage, Prefer, Settings, Task};
@@ -93,8 +93,8 @@ pub(super) fn dfdn(task: Task<'_>) -> Result<Plan, EngineError> {
 /// or with new tables: first so that the way is free of credit loops, then under the rule of the baseline. Where it
 /// takes more, paths of the baseline are kept as far as the rule of the new tables allows them. On a torus in dimension
 /// order, that order is kept to where that takes less, and always with `balance stable`, as it changes fewer blocks; also
-/// where no such way is found. It needs every ring in one part. It may be hot where steps are uneven; new tables come then if it
-/// takes more than they do.
+/// where no such way is found. It needs every ring in one part. Where it is hot, paths [leave it](cooler_torus) if that takes one
+/// SL, as no way to other SLs is proven.
 ///
 /// One SL stays one SL, whatever that takes, unless the settings limit it: hosts go on with the SL that they know, and
 /// no way to tables with several SLs is free of credit loops then.
@@ -125,11 +125,17 @@ fn balanced(task: Task<'_>) -> Result<Priced, EngineError> {
     let in_order = (!is_first).then(|| in_order(mended.is_some().then(&objective))).flatten();
     if let Some(in_order) = in_order {
         let kept = mended.filter(|mended| mended.lost <= in_order.lost).unwrap_or(in_order);
-        let anew = (kept.lost > KEPT).then(|| torus_or_anew(task, Some(objective())));
-        return match anew {
-            Some(Ok(new)) if new.lost + KEPT < kept.lost => Ok(new),
-            _ => Ok(kept),
-        };
+        let cooler = (kept.lost > KEPT).then(|| cooler_torus(task, objective())).flatten();
+        return Ok(match cooler.filter(|cooler| cooler.lost + KEPT < kept.lost) {
+            Some(cooler) if cooler.has_one_sl() => cooler,
+            Some(cooler) => {
+                let gain = 100.0 * (kept.lost - cooler.lost);
+                kept.because(format!(
+                    "OpenSM's next start brings tables that are worth {gain:.1} % more: no way to their SLs is proven"
+                ))
+            }
+            None => kept,
+        });
     }
     let mut new = None;
     if let Some(mended) = mended {

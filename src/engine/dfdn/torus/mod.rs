@@ -112,6 +112,16 @@ pub(super) fn torus_in_order(task: Task<'_>, objective: Option<Objective<'_>>) -
     Some(priced)
 }
 
+/// Tables in dimension order but for paths that would be hot, which begin on a third VL. Most paths are those of the whole torus,
+/// and the baseline stays, so the ways there and back are short. `None` where VLs or SLs do not suffice.
+///
+/// Cost: as [`damaged_grid_plan`].
+pub(super) fn cooler_torus<'a>(task: Task<'a>, objective: Objective<'a>) -> Option<Priced> {
+    let mut cooler = Torus::find(task)?.best(&objective).filter(|best| best.plan.serves_multicast())?;
+    cooler.plan.lineage = Lineage::Kept;
+    Some(cooler)
+}
+
 /// On some damaged grids: the limits with at most three VLs, and whether one SL within these is enough whatever it costs.
 ///
 /// A search for labels seldom has fewer detours on four. On tori without long rings it is enough. Of other grids, small ones are
