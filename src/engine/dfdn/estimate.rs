@@ -89,7 +89,12 @@ impl Budget {
 
     /// Whether one more search for labels, or a few more plans, take a fraction of a second.
     pub(super) fn searches_are_cheap(fabric: &Fabric) -> bool {
-        STABLE_LABEL_ROUNDS * LABEL_WORK * Self::round(fabric) <= LEAST_WORK_IF_HARD
+        Self::would_be_cheap(fabric.num_switches(), fabric.channels().len())
+    }
+
+    /// The same on a fabric of so many switches and channels.
+    pub(super) fn would_be_cheap(switches: usize, channels: usize) -> bool {
+        STABLE_LABEL_ROUNDS * LABEL_WORK * switches * (switches + channels) <= LEAST_WORK_IF_HARD
     }
 
     /// Whether a search on a damaged grid takes ten seconds.

@@ -225,7 +225,7 @@ impl<'a> Torus<'a> {
         let Task { fabric, settings, .. } = self.task;
         let (is_cheap, is_small) = (Budget::searches_are_cheap(fabric), Budget::is_small(fabric));
         let is_wanted = match settings.prefer {
-            Prefer::Default => is_cheap,
+            Prefer::Default => is_cheap || self.grid.is_whole() && self.is_soon_known(),
             Prefer::OneSl => is_small_enough(fabric),
             Prefer::Minimal => false,
         };

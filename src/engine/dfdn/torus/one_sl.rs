@@ -7,7 +7,7 @@ use crate::engine::dfdn::build::{Multicast, one_sl_lanes, plan};
 use crate::engine::dfdn::candidates::BalanceBy;
 use crate::engine::dfdn::estimate::Budget;
 use crate::engine::dfdn::objective::{Measured, Objective};
-use crate::engine::dfdn::tuning::{AROUND_WORK, COMPARED_PAIRS, ONE_SL_VLS};
+use crate::engine::dfdn::tuning::{AROUND_WORK, COMPARED_PAIRS, ONE_SL_VLS, STAGGERED_ROUNDS};
 use crate::engine::{Balance, Prefer, Task};
 use crate::multicast::{McastTrees, staggered_tree};
 use crate::ordering::{Rule, StaggeredCuts, inevitable_detours};
@@ -31,9 +31,15 @@ impl<'a> Torus<'a> {
     /// Whether one SL may come instead of tables in dimension order on a whole torus: where several are not asked for, and it
     /// is soon known what it costs.
     pub(super) fn may_have_one_sl(&self) -> bool {
-        let Task { fabric, settings, .. } = self.task;
+        let settings = self.task.settings;
         let is_wanted = settings.prefer == Prefer::Default && settings.balance != Balance::Stable;
-        self.lines.sls() > 1 && is_wanted && Budget::searches_are_cheap(fabric)
+        self.lines.sls() > 1 && is_wanted && self.is_soon_known()
+    }
+
+    /// Whether it is soon known what one SL costs on a whole torus. Parallel links take no longer than single ones.
+    pub(super) fn is_soon_known(&self) -> bool {
+        let switches = self.task.fabric.num_switches();
+        Budget::would_be_cheap(switches, switches * 2 * self.grid.dimensions().len())
     }
 
     /// One SL, with detours around the cuts of the rings. Orders of the dimensions are tried until one takes no more
@@ -102,7 +108,9 @@ impl<'a> Torus<'a> {
     fn around_cuts(&self, cuts: &StaggeredCuts, rule: &Rule) -> Option<Forwarding> {
         let Task { fabric, hops, .. } = self.task;
         if self.grid.is_whole() {
-            return staggered_routes(fabric, &self.grid, cuts);
+            // Where there is time to move routes off all hot channels, choosing again brings nothing.
+            let rounds = if self.is_soon_known() { 1 } else { STAGGERED_ROUNDS };
+            return staggered_routes(fabric, &self.grid, cuts, rounds);
         }
         let routes = ranked_sssp(fabric, hops, rule, Lookahead::Every, NoLegalPath::Detour(None));
         routes.complete.then_some(routes)
