@@ -167,6 +167,18 @@ fn slow_links() {
     desk.refused("generate ring --switches 4 --slow-links 5", &["only 4 of the 5 links"]);
 }
 
+/// Three cables for each link, of which five are down.
+#[test]
+fn parallel_links() {
+    let desk = Desk::with("torus --dims 5,5 --cas 3 --parallel 3 --fail-links 5");
+    let text = fs::read_to_string(desk.path("fabric.net")).expect("the fabric");
+    assert!(text.contains("# Topology file: 25 switches, 75 adapters, 220 links"), "{text}");
+    let routed = desk.json("route fabric.net", 0);
+    assert_eq!((&routed["sls"], &routed["safe"]), (&1.into(), &true.into()));
+    desk.refused("generate ring --switches 4 --parallel 0", &["parallel = 0 is not possible", "at least 1"]);
+    desk.refused("generate ring --switches 4 --parallel 200", &["the largest switch would need 401 ports"]);
+}
+
 const EVALUATE: &str = "edge_forwarding_index ebb ebb_low ebb_high mean_hops max_hops hop_histogram \
     channel_load_histogram";
 

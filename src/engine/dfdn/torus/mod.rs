@@ -239,10 +239,11 @@ impl<'a> Torus<'a> {
         let may_win = in_order.as_ref().is_none_or(|in_order| least < in_order.price);
         let is_had = least > 0.0 && around_cuts.is_some();
         let is_searched = is_cheap && !is_settled && (is_small || may_win && !is_had);
-        // Small tori are searched for several SLs too, unless they are had by then.
-        let layered =
-            (is_searched && is_small).then(|| layered_plan(objective).ok()).flatten().filter(serves);
-        let search = || self.searched(objective, layered.as_ref(), in_order.is_none()).filter(serves);
+        let is_layered = is_searched && is_small && settings.prefer != Prefer::OneSl;
+        let layered = is_layered.then(|| layered_plan(objective).ok()).flatten().filter(serves);
+        // Several SLs are searched for on small tori, and where they are not had yet.
+        let searching = Objective { one_sl_alone: layered.is_some() || !is_small, ..*objective };
+        let search = || self.searched(&searching, in_order.is_none()).filter(serves);
         let searched = is_searched.then(search).flatten();
         let one_sl = around_cuts.into_iter().chain(searched).min_by(|a, b| a.price.total_cmp(&b.price));
         let better = |best: Priced, other: Priced| best.or_better(other, settings);
@@ -255,25 +256,16 @@ impl<'a> Torus<'a> {
         Some(other.filter(is_better).unwrap_or(in_order))
     }
 
-    /// Tables of the search on at most three VLs: with one SL, on a small torus with several too.
+    /// Tables of the search on at most three VLs.
     ///
     /// - `is_alone`: whether nothing else serves. Then detours beyond the limit may become shortest still.
-    fn searched(
-        &self,
-        objective: &Objective<'_>,
-        layered: Option<&Priced>,
-        is_alone: bool,
-    ) -> Option<Priced> {
-        let Task { fabric, settings, limits, .. } = self.task;
+    fn searched(&self, objective: &Objective<'_>, is_alone: bool) -> Option<Priced> {
+        let Task { settings, limits, .. } = self.task;
         let within = objective.within(LaneLimits { vls: limits.vls.min(LabelledRoutes::VLS), ..limits });
         let freely = Settings { prefer: Prefer::OneSl, max_nonminimal: None, ..settings.clone() };
         let is_free = is_alone && settings.prefer == Prefer::Default;
         let task = Task { settings: if is_free { &freely } else { settings }, ..within.task };
-        anew(
-            task,
-            Some(Objective { task, one_sl_alone: layered.is_some() || !Budget::is_small(fabric), ..within }),
-        )
-        .ok()
+        anew(task, Some(Objective { task, ..within })).ok()
     }
 
     /// The best tables that the settings allow, if possible with a multicast tree for groups without configuration.
