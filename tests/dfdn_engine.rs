@@ -467,7 +467,10 @@ fn damaged_tori_take_few_vls_and_detours() {
                 fail_switches(&whole, 2, Candidates::Any, seed).expect("switches to spare"),
             ] {
                 let routed = route(&fabric, &Settings::default()).expect("it is connected");
-                assert!(routed.verdict.is_safe() && routed.verdict.vls_all <= 3, "{dims:?}, seed {seed}");
+                // Where one SL would cost too much, each of some SLs may have a VL of its own.
+                let is_layered = routed.verdict.minimal && routed.verdict.sls == routed.verdict.vls;
+                let most = if is_layered { 6 } else { 3 };
+                assert!(routed.verdict.is_safe() && routed.verdict.vls_all <= most, "{dims:?}, seed {seed}");
                 assert!(
                     routed.detours(&fabric) <= longer,
                     "{dims:?}, seed {seed}: {}",
