@@ -7,7 +7,7 @@ use crate::engine::dfdn::build::{Multicast, one_sl_lanes, plan};
 use crate::engine::dfdn::candidates::BalanceBy;
 use crate::engine::dfdn::estimate::Budget;
 use crate::engine::dfdn::objective::{Measured, Objective};
-use crate::engine::dfdn::tuning::{AROUND_WORK, COMPARED_PAIRS, ONE_SL_VLS, STAGGERED_ROUNDS};
+use crate::engine::dfdn::tuning::{AROUND_WORK, COMPARED_PAIRS, ONE_SL_VLS, STAGGERED_WORK};
 use crate::engine::{Balance, Prefer, Task};
 use crate::multicast::{McastTrees, staggered_tree};
 use crate::ordering::{Rule, StaggeredCuts, inevitable_detours};
@@ -108,9 +108,9 @@ impl<'a> Torus<'a> {
     fn around_cuts(&self, cuts: &StaggeredCuts, rule: &Rule) -> Option<Forwarding> {
         let Task { fabric, hops, .. } = self.task;
         if self.grid.is_whole() {
-            // Where there is time to move routes off all hot channels, choosing again brings nothing.
-            let rounds = if self.is_soon_known() { 1 } else { STAGGERED_ROUNDS };
-            return staggered_routes(fabric, &self.grid, cuts, rounds);
+            // Where there is time to move routes off all hot channels, choosing again brings little.
+            let work = if self.is_soon_known() { STAGGERED_WORK } else { usize::MAX };
+            return staggered_routes(fabric, &self.grid, cuts, work);
         }
         let routes = ranked_sssp(fabric, hops, rule, Lookahead::Every, NoLegalPath::Detour(None));
         routes.complete.then_some(routes)

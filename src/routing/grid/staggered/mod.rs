@@ -25,7 +25,7 @@ use crate::routing::{Forwarding, adapters_by_switch};
 /// paths of an adapter on its switch. `None` where some switch finds no path.
 ///
 /// - `grid`: of this fabric, and whole.
-/// - `most_rounds`: at least 1. The second brings a tenth less load, the third a few percent, later ones nothing.
+/// - `work`: steps of all trees beyond the first round, `WORK` at most.
 ///
 /// Cost: O(S D^2) time and 5 S bytes for each tree, with S switches and D dimensions, on all cores. There is one
 /// tree for each switch. Its further adapters and later rounds have more, as long as all trees together have `WORK` steps
@@ -34,14 +34,14 @@ pub fn staggered_routes(
     fabric: &Fabric,
     grid: &Grid,
     cuts: &StaggeredCuts,
-    most_rounds: usize,
+    work: usize,
 ) -> Option<Forwarding> {
     let space = Space::new(fabric, grid, cuts);
     let n = fabric.num_switches();
     let adapters = adapters_by_switch(fabric);
     let all: u64 = adapters.iter().sum();
     let groups = groups(fabric, &space, (WORK / (n * n)).max(1));
-    let rounds = (WORK / (groups.len() * n).max(1)).clamp(1, most_rounds);
+    let rounds = (work.min(WORK) / (groups.len() * n).max(1)).clamp(1, MOST_ROUNDS);
     let by_place = space.by_place(&adapters);
     let mut load = vec![0_u64; n * space.steps()];
     let mut trees: Vec<Option<Tree>> = groups.iter().map(|_| None).collect();
@@ -74,6 +74,8 @@ pub fn staggered_routes(
 
 /// Steps of the trees that are grown beyond the least number.
 const WORK: usize = 30_000_000;
+/// Rounds of choices: the second brings a tenth less load, the third a few percent, later ones nothing.
+const MOST_ROUNDS: usize = 3;
 /// Trees of one batch do not see each other's load, so that all cores have work. So many batches at least make that
 /// little of all load.
 const BATCHES: usize = 256;
