@@ -33,7 +33,7 @@ use thiserror::Error;
 
 use crate::fabric::{EndPort, Fabric, PortNum, SwitchId};
 
-pub use beyond_rule::{Ascent, Effort, Refit, complete, refit};
+pub use beyond_rule::{Ascent, Effort, complete, refit};
 pub use grid::{
     FirstOrder, GridRoutes, LabelledGrid, LabelledRoutes, LabelledSettings, grid_routes, staggered_routes,
 };

@@ -279,7 +279,7 @@ impl Baseline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{route, route_after};
+    use crate::engine::{Balance, route, route_after};
     use crate::evaluate::largest_load;
     use crate::topology::{Dragonfly, HyperX, Mesh, Torus, fail_links, slow_links};
 
@@ -351,7 +351,7 @@ mod tests {
         assert!(0 < moved && 20 * moved < entries, "{moved} of {entries}");
         let back = route_after(&whole, &settings, Some(&baseline)).unwrap();
         assert!(back.routes.lft == before.routes.lft);
-        let stable = Settings { balance: crate::engine::Balance::Stable, ..settings };
+        let stable = Settings { balance: Balance::Stable, ..settings };
         let (_, baseline) = first(&whole, &stable);
         let kept = route_after(&slow, &stable, Some(&baseline)).unwrap();
         assert!(5 * largest(&kept) >= 6 * largest(&after), "{} {}", largest(&kept), largest(&after));
@@ -367,7 +367,7 @@ mod tests {
         assert!(matches!(routed.lineage, Lineage::First(_)));
         assert!(routed.routes.lft == route(&whole, &settings).unwrap().routes.lft);
         // Other settings do not keep to it either.
-        let other = Settings { balance: crate::engine::Balance::Full, ..settings };
+        let other = Settings { balance: Balance::Full, ..settings };
         let routed = route_after(&damaged, &other, Some(&baseline)).unwrap();
         assert!(routed.routes.lft == route(&damaged, &other).unwrap().routes.lft);
     }

@@ -17,7 +17,7 @@ use crate::fabric::{Fabric, Sl};
 use crate::lanes::Lanes;
 use crate::multicast::{KnownOrder, McastTrees, given_tree, mcast_trees};
 use crate::ordering::{Labels, Rule, VirtualChannelOrder};
-use crate::routing::{Ascent, Effort, Forwarding, NoLegalPath, Refit, complete, refit};
+use crate::routing::{Ascent, Effort, Forwarding, NoLegalPath, complete, refit};
 use crate::tables::{Lft, Sl2Vl};
 
 /// Entries (LIDs times switches) up to which paths change, as one thread looks at all.
@@ -232,8 +232,7 @@ impl How<'_> {
         let task = objective.task;
         let &Self { order, labels, by, effort, trees } = self;
         let ascent = Ascent { order, labels, vls, trees: &trees.trees };
-        let refit = refit(task.fabric, task.hops, ascent, effort, &mut forwarding);
-        let Refit::Under(rule) = refit else { return None };
+        let rule = refit(task.fabric, task.hops, ascent, effort, &mut forwarding)?;
         let measured = match effort.load {
             0 => objective.measure(&forwarding),
             _ => objective.relieve(&rule, by, &mut forwarding),

@@ -84,7 +84,12 @@ impl Budget {
 
     /// Steps of routing to all switches once.
     fn round(fabric: &Fabric) -> usize {
-        fabric.num_switches() * Self::per_target(fabric)
+        Self::round_of(fabric.num_switches(), fabric.channels().len())
+    }
+
+    /// The same with so many switches and channels.
+    fn round_of(switches: usize, channels: usize) -> usize {
+        switches * (switches + channels)
     }
 
     /// Whether one more search for labels, or a few more plans, take a fraction of a second.
@@ -94,7 +99,7 @@ impl Budget {
 
     /// The same on a fabric of so many switches and channels.
     pub(super) fn would_be_cheap(switches: usize, channels: usize) -> bool {
-        STABLE_LABEL_ROUNDS * LABEL_WORK * switches * (switches + channels) <= LEAST_WORK_IF_HARD
+        STABLE_LABEL_ROUNDS * LABEL_WORK * Self::round_of(switches, channels) <= LEAST_WORK_IF_HARD
     }
 
     /// Whether a search on a damaged grid takes ten seconds.

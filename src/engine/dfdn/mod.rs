@@ -239,7 +239,7 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
         Balance::Full => searched_plan(&objective, BalanceBy::Load, &search),
         Balance::Stable => {
             let stable = lasting_plan(&objective, std::iter::once(first).chain(tables), detours);
-            stable_anyway(&objective, stable, &search)
+            stable_anyway(&objective, stable, &search, true)
         }
         Balance::Auto => {
             let first = first_or_better(&objective, first, tables);
@@ -251,60 +251,48 @@ fn anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result<Priced, 
             let task = Task { settings: &lasting, ..task };
             let objective = Objective { task, ..objective };
             let stable = lasting_plan(&objective, StableTables::new(task, detours), detours);
-            let stable = lasting_or_searched(&objective, stable, &search, |searched| searched);
+            // Those balanced by the load were compared already.
+            let stable = stable_anyway(&objective, stable, &search, false);
             Ok(stable.into_iter().fold(found, |found, stable| found.or_better(stable, settings)))
         }
     }
 }
 
-/// [Stable tables or those of the search](lasting_or_searched). Where the latter take several SLs, and a search is cheap, tables
-/// balanced by the load come instead if they are worth more, or have one SL that loses no more than it may: neither would last.
+/// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
+/// load too. Where that takes several SLs, and a search is cheap, tables balanced by the load come instead if they are worth
+/// more, or have one SL that loses no more than it may: neither would last.
 ///
 /// - `search`: as it begins; empty until there was one.
+/// - `by_load`: whether tables balanced by the load count, too.
 fn stable_anyway<'a>(
     objective: &Objective<'a>,
     stable: Result<Priced, String>,
     search: &OnceLock<Search<'a>>,
+    by_load: bool,
 ) -> Result<Priced, EngineError> {
     let Task { fabric, settings, .. } = objective.task;
-    lasting_or_searched(objective, stable, search, |searched| {
-        let is_enough = searched.as_ref().is_ok_and(Priced::has_one_sl);
-        if is_enough || !Budget::searches_are_cheap(fabric) {
-            return searched;
-        }
+    let (kept, why_not) = match stable {
+        Ok(stable) if stable.lasts_well() => return Ok(stable),
+        Ok(stable) => (Some(stable), "those that last are worth less".to_owned()),
+        Err(why_not) => (None, why_not),
+    };
+    let mut searched = searched_plan(objective, BalanceBy::ExpectedLoad, search).map(|found| {
+        found.because(format!("a failed link may bring another order of the links ({why_not})"))
+    });
+    let is_enough = searched.as_ref().is_ok_and(Priced::has_one_sl);
+    if by_load && !is_enough && Budget::searches_are_cheap(fabric) {
         let by_load = searched_plan(objective, BalanceBy::Load, search)
             .map(|found| found.because(format!("{ANEW} (balance stable: its rules need several SLs)")));
         let better = |best: Priced, other: Priced| {
             let is_allowed = other.keeps_one_sl(settings) && other.detours <= limit(settings);
             if is_allowed { other } else { best.or_better(other, settings) }
         };
-        match searched {
+        searched = match searched {
             Ok(found) => Ok(by_load.into_iter().fold(found, better)),
             Err(_) => by_load,
-        }
-    })
-}
-
-/// Stable tables unless those of a rule of the search [outdo](Priced::outdoes) them. That rule is balanced by the expected
-/// load too.
-///
-/// - `search`: as it begins; empty until there was one.
-/// - `improve`: puts others in place of what was searched, where that is better.
-fn lasting_or_searched<'a>(
-    objective: &Objective<'a>,
-    stable: Result<Priced, String>,
-    search: &OnceLock<Search<'a>>,
-    improve: impl FnOnce(Result<Priced, EngineError>) -> Result<Priced, EngineError>,
-) -> Result<Priced, EngineError> {
-    let (kept, why_not) = match stable {
-        Ok(stable) if stable.lasts_well() => return Ok(stable),
-        Ok(stable) => (Some(stable), "those that last are worth less".to_owned()),
-        Err(why_not) => (None, why_not),
-    };
-    let searched = searched_plan(objective, BalanceBy::ExpectedLoad, search).map(|found| {
-        found.because(format!("a failed link may bring another order of the links ({why_not})"))
-    });
-    match (improve(searched), kept) {
+        };
+    }
+    match (searched, kept) {
         (Ok(searched), Some(kept)) if !searched.outdoes(kept.price, kept.detours) => Ok(kept),
         (Err(_), Some(kept)) => Ok(kept),
         (searched, _) => searched,

@@ -124,14 +124,6 @@ impl Judged {
         matches!(self.stage, Stage::Routed(_))
     }
 
-    /// Whether its switches have all paths.
-    fn is_complete(&self) -> bool {
-        match &self.stage {
-            Stage::Routed(trial) => trial.forwarding.complete,
-            Stage::Planned(_) => true,
-        }
-    }
-
     /// The price that paths beyond the rule may bring, where they lose at least so much.
     fn at_best(&self, least_lost: f64) -> f64 {
         let gain = self.detours + (self.lost - least_lost).max(0.0);
@@ -194,8 +186,8 @@ impl Judged {
     /// The plan, with a multicast tree if that may be had.
     pub(super) fn whatever_it_takes(self, objective: &Objective<'_>, by: BalanceBy) -> Priced {
         let planned = |judged: Self| judged.planned(objective, by, &[], 1.0);
-        let anew = |candidate: &Candidate| Self::open(Trial::new(objective, by, candidate), objective);
-        let anew = self.origin.as_deref().map(anew).filter(Self::is_complete);
+        let anew = self.origin.as_deref().map(|candidate| Trial::new(objective, by, candidate));
+        let anew = anew.filter(|trial| trial.forwarding.complete).map(|trial| Self::open(trial, objective));
         let plans = std::iter::once(self).chain(anew).flat_map(planned).flat_map(planned);
         let best = plans.min_by(Self::by_worth);
         best.and_then(Self::into_plan).expect("there is a plan")
@@ -213,8 +205,7 @@ impl Judged {
 ///
 /// On small fabrics those that might be better get their plans, in the order of what they are worth as they are: with nothing
 /// lost and no detours, or with as little lost as by any other. Of those with too many detours some do; the smaller a fabric,
-/// the more of them ([`Budget::plans`]). On others only two get a plan: the one that is worth most as it
-/// is, and the one that might be worth most, with a level load where it [gets level](levels). On large ones only the first
+/// the more of them ([`Budget::plans`]). On others only two get a plan: the one that is worth most as it is, and the one that might be worth most, with a level load where it [gets level](levels). On large ones only the first
 /// does. More do as long as these have no multicast tree, and none where all have too many detours as they are.
 ///
 /// Cost: that of [`UnderRule`] for each plan, two at once.

@@ -44,8 +44,8 @@ pub(super) const AROUND_WORK: u64 = 20_000_000;
 /// Pairs of switches, over all orders of dimensions that are tried for one SL on a torus: about three seconds. Tori of
 /// two or three odd rings are the ones that need more than one order.
 pub(super) const COMPARED_PAIRS: usize = 5_000_000;
-/// Steps of the trees that are grown again on whole tori that are not large: a tenth of a second. 12x12 has 7 % less load for it.
-/// 8x8x8 with four adapters a switch, where relief brings as much, would take half as long again.
+/// Steps of the trees in all rounds on whole tori that are not large: a tenth of a second. 12x12 has 7 % less load for it. On 8x8x8
+/// with four adapters a switch relief brings as much, and further rounds would take half as long again.
 pub(super) const STAGGERED_WORK: usize = 1_000_000;
 
 // Rules for stable tables (`stable.rs`).

@@ -242,7 +242,7 @@ impl<'a> Torus<'a> {
         let is_searched = is_cheap && !is_settled && (is_small || may_win && !is_had);
         let is_layered = is_searched && is_small && settings.prefer != Prefer::OneSl;
         let layered = is_layered.then(|| layered_plan(objective).ok()).flatten().filter(serves);
-        // Several SLs are searched for on small tori, and where they are not had yet.
+        // Several SLs are searched for on small tori alone, where they are not had yet.
         let searching = Objective { one_sl_alone: layered.is_some() || !is_small, ..*objective };
         let search = || self.searched(&searching, in_order.is_none()).filter(serves);
         let searched = is_searched.then(search).flatten();

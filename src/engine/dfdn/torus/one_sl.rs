@@ -12,7 +12,7 @@ use crate::engine::{Balance, Prefer, Task};
 use crate::multicast::{McastTrees, staggered_tree};
 use crate::ordering::{Rule, StaggeredCuts, inevitable_detours};
 use crate::routing::{
-    Ascent, Effort, Forwarding, Lookahead, NoLegalPath, Refit, complete, ranked_sssp, refit, staggered_routes,
+    Ascent, Effort, Forwarding, Lookahead, NoLegalPath, complete, ranked_sssp, refit, staggered_routes,
 };
 use crate::tables::Lft;
 
@@ -82,8 +82,7 @@ impl<'a> Torus<'a> {
         let straight = || {
             let Rule::Ordered { order, labels } = &rule else { return None };
             let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
-            let refit = refit(fabric, hops, ascent, self.effort(), &mut routes);
-            let Refit::Under(rule) = refit else { return None };
+            let rule = refit(fabric, hops, ascent, self.effort(), &mut routes)?;
             let measured = objective.measure(&routes);
             Some(self.with_one_sl(objective, (routes, measured), &rule, &trees))
         };

@@ -25,7 +25,7 @@ use crate::routing::{Forwarding, adapters_by_switch};
 /// paths of an adapter on its switch. `None` where some switch finds no path.
 ///
 /// - `grid`: of this fabric, and whole.
-/// - `work`: steps of all trees beyond the first round, `WORK` at most.
+/// - `work`: steps that the trees of all rounds may take together; there is one round at least.
 ///
 /// Cost: O(S D^2) time and 5 S bytes for each tree, with S switches and D dimensions, on all cores. There is one
 /// tree for each switch. Its further adapters and later rounds have more, as long as all trees together have `WORK` steps
