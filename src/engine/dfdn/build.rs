@@ -84,11 +84,11 @@ pub(super) fn several_sls(
 /// # Errors
 /// Those of [`ordered`].
 pub(super) fn several_lanes(
-    task: Task<'_>,
+    &Objective { task, several, .. }: &Objective<'_>,
     rule: &Rule,
     forwarding: &Forwarding,
 ) -> Result<Lanes, LanesError> {
-    ordered(task.fabric, rule, &forwarding.lft, &forwarding.broken, task.limits)
+    ordered(task.fabric, rule, &forwarding.lft, &forwarding.broken, several)
 }
 
 /// P-SSSP with DF-DN as printed.
@@ -98,7 +98,7 @@ pub(super) fn several_lanes(
 pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
     let task = objective.task;
     let lft = p_sssp(task);
-    let lanes = df_dn(task.fabric, &lft, task.limits)?;
+    let lanes = df_dn(task.fabric, &lft, objective.several)?;
     let remark = "DF-DN: one VL more at each hop".to_owned();
     Ok(sssp_plan(objective, lft, lanes, None, remark))
 }
@@ -108,11 +108,11 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
 /// # Errors
 /// Those of [`all_layered`].
 pub(super) fn layered_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
-    let Task { fabric, hops, limits, .. } = objective.task;
+    let Task { fabric, hops, .. } = objective.task;
     let lft = p_sssp(objective.task);
     let root = updn_roots(fabric, hops, 1).first().copied().unwrap_or(SwitchId(0));
     let rank = up_down_rank(fabric, root);
-    let Layered { lanes, order, .. } = all_layered(fabric, &lft, &rank, limits)?;
+    let Layered { lanes, order, .. } = all_layered(fabric, &lft, &rank, objective.several)?;
     let remark = format!(
         "{}, all adapter pairs on shortest paths: those of an SL close no cycle",
         lanes_in_words(lanes.sls, lanes.vls)
@@ -177,7 +177,7 @@ pub(super) fn plan(
             Plan { lft, sl2vl, path_sl, vls, remarks, trees: Some(trees), lineage: Lineage::Single }
         }
         Multicast::ToFind(known) => {
-            Plan::new(task.fabric, task.hops, task.limits, Parts { lft, lanes, known, remarks })
+            Plan::new(task.fabric, task.hops, objective.several, Parts { lft, lanes, known, remarks })
         }
     };
     let priced = Priced::new(plan, sls, objective, &measured);

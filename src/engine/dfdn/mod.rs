@@ -42,7 +42,7 @@ use self::candidates::{BalanceBy, Candidate};
 use self::estimate::Budget;
 use self::objective::{Measured, Objective};
 use self::search::Search;
-use self::searched::{layered_where_better, searched_plan, several_sls_suffice};
+use self::searched::{searched_plan, several_sls_suffice};
 use self::stable::{NO_RULE, Relieved, StableTables, first_or_better, lasting_plan};
 use self::torus::{cooler_torus, damaged_grid_plan, fewer_vls, torus_in_order, torus_plan};
 use self::tuning::{DETOURS, KEPT, STABILITY, STABLE_LOST, VL};
@@ -56,7 +56,7 @@ pub use mended::{MAX_MENDED, max_counts};
 use crate::fabric::Fabric;
 use crate::lanes::LaneLimits;
 use crate::ordering::{Rule, Tree};
-use crate::routing::Hops;
+use crate::routing::{Hops, LabelledRoutes};
 use crate::tables::PathSl;
 
 /// A plan with its price by the [objective](objective).
@@ -175,38 +175,32 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     }
     let fewer = fewer_vls(task);
     let objective = objective.or_else(|| fewer.map(|_| Objective::new(task)));
-    let within = fewer
-        .zip(objective)
-        .and_then(|((limits, _), objective)| Some((one_sl_anew(objective.within(limits))?, objective)));
-    // Nothing with several SLs is cheaper than `max_loss`.
-    let suffices = |within: &Priced| {
-        fewer.is_some_and(|(_, suffices)| suffices) || within.price < task.settings.max_loss
-    };
+    // Nothing with several SLs is cheaper than `max_loss`. Where one SL takes too many detours, or loses too much bandwidth, it
+    // would on one VL more too.
+    let may_be_better =
+        |found: &Priced| found.keeps_one_sl(task.settings) && found.price >= task.settings.max_loss;
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
-    let found = match within {
-        Some((within, _)) if suffices(&within) => Ok(within),
-        Some((within, _)) if !within.is_slow(task.settings) => {
-            Ok(anew(task, objective).into_iter().fold(within, better))
-        }
-        // One SL loses too much. On one VL more it would too.
-        Some((within, objective)) => Ok(layered_where_better(&objective, within)),
+    let found = match fewer.zip(objective) {
         None => anew(task, objective),
+        Some(((limits, suffices), known)) => {
+            let within = known.within(limits);
+            match anew(within.task, Some(within)) {
+                Ok(found) if !suffices && may_be_better(&found) => {
+                    Ok(anew(task, objective).into_iter().fold(found, better))
+                }
+                found => found,
+            }
+        }
     };
     // Where several SLs by dimension may come before a search, they were compared already.
     let is_compared = |found: &Priced| several_sls_suffice(task).is_some_and(|most| found.price < most);
     let is_final = |found: &Priced| found.keeps_one_sl(task.settings) || is_compared(found);
-    if found.as_ref().is_ok_and(is_final) {
+    let is_good = |found: &Priced| found.detours == 0.0 && found.price < several_at_best(task.settings) + STABLE_LOST;
+    if found.as_ref().is_ok_and(|found| is_final(found) || is_good(found)) {
         return found;
     }
     let is_better = |grid: &Priced| found.as_ref().map_or(true, |found| grid.price < found.price);
     damaged_grid_plan(task, objective).filter(is_better).map_or(found, Ok)
-}
-
-/// [`anew`], if that takes one SL and no more detours than it may.
-fn one_sl_anew(objective: Objective<'_>) -> Option<Priced> {
-    let task = objective.task;
-    let found = anew(task, Some(Objective { one_sl_alone: true, ..objective })).ok()?;
-    (found.has_one_sl() && found.detours <= limit(task.settings)).then_some(found)
 }
 
 /// Routes as [`Settings::balance`] asks: stable, searched, or the better of both.
@@ -362,6 +356,11 @@ fn paid(price: f64, detours: f64) -> f64 {
 /// The price of tables that are as good as those of P-SSSP, on two VLs.
 fn as_good() -> f64 {
     2.0 * VL
+}
+
+/// The price of tables in dimension order with several SLs that are as good as those of P-SSSP.
+fn several_at_best(settings: &Settings) -> f64 {
+    settings.max_loss + VL * f64::from(LabelledRoutes::VLS)
 }
 
 /// What is remarked of searched tables.

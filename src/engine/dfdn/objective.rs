@@ -36,6 +36,8 @@ use crate::tables::Lft;
 pub(super) struct Objective<'a> {
     pub(super) task: Task<'a>,
     pub(super) reference: Reference,
+    /// What several SLs may use. One SL may use what the task allows.
+    pub(super) several: LaneLimits,
     /// Whether tables with several SLs are of no use.
     pub(super) one_sl_alone: bool,
 }
@@ -109,7 +111,12 @@ impl Reference {
 impl<'a> Objective<'a> {
     /// Cost: that of [`sssp_to_adapters`]; with unlike rates that of [`relieve`] more.
     pub(super) fn new(task: Task<'a>) -> Self {
-        Self { task, reference: Reference::new(task), one_sl_alone: false }
+        Self::beside(task, Reference::new(task))
+    }
+
+    /// Where the reference is known.
+    pub(super) fn beside(task: Task<'a>, reference: Reference) -> Self {
+        Self { task, reference, several: task.limits, one_sl_alone: false }
     }
 
     /// Whether tables may come down to the [floor] of the load, and P-SSSP takes so long that this is worth a look: an even
@@ -130,11 +137,11 @@ impl<'a> Objective<'a> {
         let is_at_floor = forwarding.complete && floor(task.fabric).is_some_and(|floor| load <= floor);
         is_at_floor.then(|| {
             let bandwidth = quick_bisection(task.fabric, &forwarding.lft);
-            Self { task, reference: Reference { load, bandwidth }, one_sl_alone: false }
+            Self::beside(task, Reference { load, bandwidth })
         })
     }
 
-    /// The same on the same fabric, with other limits.
+    /// The same on the same fabric, with other limits for one SL.
     pub(super) fn within(self, limits: LaneLimits) -> Self {
         Self { task: Task { limits, ..self.task }, ..self }
     }

@@ -89,9 +89,9 @@ pub(super) fn several_sls_suffice(Task { fabric, settings, .. }: Task<'_>) -> Op
 
 /// [P-SSSP in layers](layered_plan) in place of tables that cost more than it would on all VLs, if it fits on these. There is
 /// no such attempt on a large fabric: it takes long. One SL stays one where it loses no more than it may.
-pub(super) fn layered_where_better(objective: &Objective<'_>, found: Priced) -> Priced {
-    let Task { fabric, settings, limits, .. } = objective.task;
-    let dearest = settings.max_loss + VL * f64::from(limits.vls);
+fn layered_where_better(objective: &Objective<'_>, found: Priced) -> Priced {
+    let Task { fabric, settings, .. } = objective.task;
+    let dearest = settings.max_loss + VL * f64::from(objective.several.vls);
     if found.price <= dearest || objective.one_sl_alone || !Budget::searches_are_cheap(fabric) {
         return found;
     }
@@ -237,7 +237,7 @@ fn several_sls_plan(
         let measured = objective.relieve(&candidate.rule, by, &mut relieved);
         let measured = objective.level_load(&candidate.rule, by, measured, &mut relieved);
         let tables = |forwarding: Forwarding, measured: Measured| {
-            let lanes = several_lanes(task, &candidate.rule, &forwarding)?;
+            let lanes = several_lanes(objective, &candidate.rule, &forwarding)?;
             let price = objective.price(&measured, lanes.vls, lanes.sls);
             Ok((price, lanes, forwarding, candidate.clone(), measured))
         };
@@ -249,7 +249,7 @@ fn several_sls_plan(
     });
     type Tried = Result<(f64, Lanes, Forwarding, Candidate, Measured), LanesError>;
     let tried: Vec<Tried> = tried.collect();
-    let mut best: Tried = Err(LanesError::TooFewVls { needed: 2, offered: task.limits.vls });
+    let mut best: Tried = Err(LanesError::TooFewVls { needed: 2, offered: objective.several.vls });
     for result in tried {
         best = match (result, best) {
             (Ok(new), Ok(old)) if new.0 < old.0 => Ok(new),
@@ -285,7 +285,7 @@ mod tests {
                 let found = Priced { price: before, ..layered_plan(&objective).unwrap() };
                 assert_eq!(layered_where_better(&objective, found).price, after);
             }
-            let few = objective.within(LaneLimits { vls: 3, ..task.limits });
+            let few = Objective { several: LaneLimits { vls: 3, ..task.limits }, ..objective };
             assert!(matches!(layered_plan(&few), Err(LanesError::TooFewVls { needed: 4, offered: 3 })));
             let found = Priced { price: 1.0, ..layered_plan(&objective).unwrap() };
             assert_eq!(layered_where_better(&few, found).price, 1.0);

@@ -11,6 +11,7 @@ use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::orders::LinkOrder;
 use super::{Priced, limit};
+use crate::engine::Task;
 use crate::multicast::McastTrees;
 use crate::routing::Forwarding;
 
@@ -52,6 +53,8 @@ pub(super) struct Trial {
     measured: Measured,
     /// For multicast, if these are known already.
     trees: Option<McastTrees>,
+    /// Whether its hottest channels were relieved. Those with far too many detours need not be.
+    is_relieved: bool,
 }
 
 impl Trial {
@@ -77,9 +80,29 @@ impl Trial {
         candidate: Candidate,
         mut forwarding: Forwarding,
     ) -> Self {
-        let measured = objective.relieve(&candidate.rule, by, &mut forwarding);
-        Self { candidate, measured, forwarding, trees: None }
+        let has_detours = is_hopeless(objective.task, &forwarding);
+        let measured = match has_detours {
+            true => objective.measure(&forwarding),
+            false => objective.relieve(&candidate.rule, by, &mut forwarding),
+        };
+        Self { candidate, measured, forwarding, trees: None, is_relieved: !has_detours }
     }
+
+    /// With the hottest channels relieved.
+    fn relieved(self, objective: &Objective<'_>, by: BalanceBy) -> Self {
+        if self.is_relieved {
+            return self;
+        }
+        let Self { candidate, mut forwarding, .. } = self;
+        let measured = objective.relieve(&candidate.rule, by, &mut forwarding);
+        Self { candidate, forwarding, measured, is_relieved: true, ..self }
+    }
+}
+
+/// Whether tables have so many detours that they get no plan by themselves: more than twice as many as may be, on a fabric that
+/// is not small. Relief makes some shorter, but not half of them.
+fn is_hopeless(Task { fabric, settings, .. }: Task<'_>, forwarding: &Forwarding) -> bool {
+    forwarding.nonminimal_share() > 2.0 * limit(settings) && !Budget::is_small(fabric)
 }
 
 /// How far a candidate has come.
@@ -153,7 +176,7 @@ impl Judged {
         most_bent: f64,
     ) -> Vec<Self> {
         let Stage::Routed(trial) = self.stage else { return vec![self] };
-        let Trial { candidate, mut forwarding, measured, trees } = trial;
+        let Trial { candidate, mut forwarding, measured, trees, .. } = trial.relieved(objective, by);
         let measured = objective.level_load(&candidate.rule, by, measured, &mut forwarding);
         let under_rule = UnderRule::new(objective, by, &candidate, forwarding, measured, trees);
         let plan = under_rule.beyond(objective, by, most_bent);
