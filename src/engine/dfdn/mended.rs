@@ -111,8 +111,7 @@ pub(super) fn mended<'a>(
         },
     };
     let prepared = mending.prepare(usage.get_or_init(|| Usage::of(&mending)));
-    let then =
-        keepable.worth.map(|worth| Objective::beside(task, worth.reference));
+    let then = keepable.worth.map(|worth| Objective::beside(task, worth.reference));
     let mut best: Option<Priced> = None;
     let mut tried: Vec<(bool, Mended)> = Vec::new();
     // The paths of further LIDs leave little room, and so do some that obey no rule.

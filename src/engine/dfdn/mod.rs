@@ -194,9 +194,12 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     };
     // Where several SLs by dimension may come before a search, they were compared already.
     let is_compared = |found: &Priced| several_sls_suffice(task).is_some_and(|most| found.price < most);
-    let is_final = |found: &Priced| found.keeps_one_sl(task.settings) || is_compared(found);
-    let is_good = |found: &Priced| found.detours == 0.0 && found.price < several_at_best(task.settings) + STABLE_LOST;
-    if found.as_ref().is_ok_and(|found| is_final(found) || is_good(found)) {
+    let is_final = |found: &Priced| {
+        found.keeps_one_sl(task.settings)
+            || is_compared(found)
+            || found.is_nearly_as_good_with_several(task.settings)
+    };
+    if found.as_ref().is_ok_and(is_final) {
         return found;
     }
     let is_better = |grid: &Priced| found.as_ref().map_or(true, |found| grid.price < found.price);
@@ -358,11 +361,6 @@ fn as_good() -> f64 {
     2.0 * VL
 }
 
-/// The price of tables in dimension order with several SLs that are as good as those of P-SSSP.
-fn several_at_best(settings: &Settings) -> f64 {
-    settings.max_loss + VL * f64::from(LabelledRoutes::VLS)
-}
-
 /// What is remarked of searched tables.
 const ANEW: &str = "balanced anew whenever the fabric changes";
 
@@ -418,6 +416,11 @@ impl Priced {
     /// Whether these lose next to nothing beside P-SSSP.
     fn is_nearly_as_good(&self) -> bool {
         is_nearly_as_good(self.price)
+    }
+
+    /// Whether these lose next to nothing beside P-SSSP, but for several SLs on as many VLs as dimension order takes.
+    fn is_nearly_as_good_with_several(&self, settings: &Settings) -> bool {
+        self.price <= settings.max_loss + VL * f64::from(LabelledRoutes::VLS) + STABLE_LOST
     }
 
     /// Whether tables as good as those of P-SSSP would not [outdo](Self::outdoes) these.

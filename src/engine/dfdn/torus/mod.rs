@@ -239,11 +239,14 @@ impl<'a> Torus<'a> {
         let least = DETOURS * self.inevitable_detours();
         let may_win = in_order.as_ref().is_none_or(|in_order| least < in_order.price);
         let is_had = least > 0.0 && around_cuts.is_some();
-        let is_searched = is_cheap && !is_settled && (is_small || may_win && !is_had);
+        // Several SLs are searched for where they are not had yet: on small tori, and where dimension order loses much.
+        let loses =
+            in_order.as_ref().is_none_or(|in_order| !in_order.is_nearly_as_good_with_several(settings));
+        let is_searched = is_cheap && !is_settled && (is_small || (may_win || loses) && !is_had);
         let is_layered = is_searched && is_small && settings.prefer != Prefer::OneSl;
         let layered = is_layered.then(|| layered_plan(objective).ok()).flatten().filter(serves);
-        // Several SLs are searched for on small tori alone, where they are not had yet.
-        let searching = Objective { one_sl_alone: layered.is_some() || !is_small, ..*objective };
+        let one_sl_alone = layered.is_some() || !(is_small || loses);
+        let searching = Objective { one_sl_alone, ..*objective };
         let search = || self.searched(&searching, in_order.is_none()).filter(serves);
         let searched = is_searched.then(search).flatten();
         let one_sl = around_cuts.into_iter().chain(searched).min_by(|a, b| a.price.total_cmp(&b.price));

@@ -68,10 +68,13 @@ impl<'a> Torus<'a> {
         }
         let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
         let (routes, cuts, rule) = best?;
-        let completed = self.completed(&cuts, &rule).filter(|(_, other, _)| other.detours < routes.detours);
-        let (rule, mut routes, trees) = match completed {
-            Some((rule, routes, trees)) => (rule, routes, Some(trees)),
-            None => (rule, routes, None),
+        let (rule, mut routes, trees) = if self.grid.is_whole() || !is_small_enough(fabric) {
+            (rule, routes, None)
+        } else {
+            match self.completed(&cuts, &rule)?.filter(|(_, other, _)| other.detours < routes.detours) {
+                Some((rule, routes, trees)) => (rule, routes, Some(trees)),
+                None => (rule, routes, None),
+            }
         };
         let measured = objective.relieve(&rule, BalanceBy::Load, &mut routes);
         let (rule, trees) = match trees {
@@ -116,19 +119,17 @@ impl<'a> Torus<'a> {
     }
 
     /// Paths around cuts on a damaged torus, those that the rule does not allow [beyond](complete) it, with multicast trees.
-    /// `None` on a whole one, and where there is no tree or some switch finds no path.
-    fn completed(&self, cuts: &StaggeredCuts, rule: &Rule) -> Option<(Rule, Forwarding, McastTrees)> {
+    /// `None` where there is no tree beside those that the rule allows: there is none beside more paths. `Some(None)` where some
+    /// switch finds no path.
+    fn completed(&self, cuts: &StaggeredCuts, rule: &Rule) -> Option<Option<(Rule, Forwarding, McastTrees)>> {
         let Task { fabric, hops, .. } = self.task;
-        if self.grid.is_whole() || !is_small_enough(fabric) {
-            return None;
-        }
         let broken = ranked_sssp(fabric, hops, rule, Lookahead::Every, NoLegalPath::Break);
         let (rule, trees) = self.with_trees(rule.clone(), cuts, &broken.legal());
         let Rule::Ordered { order, labels } = &rule else { return None };
         let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
         let complete = || complete(fabric, hops, ascent, complete_work(fabric), &broken);
-        let (rule, routes) = trees.serve_default().then(complete)??;
-        Some((rule, routes, trees))
+        let completed = trees.serve_default().then(complete)?;
+        Some(completed.map(|(rule, routes)| (rule, routes, trees)))
     }
 
     /// Multicast trees beside paths around cuts, and the rule with what they change of it: on a damaged torus, turns that no
@@ -190,7 +191,7 @@ mod tests {
                 let cuts = StaggeredCuts::find(&torus.grid, ONE_SL_VLS).remove(0);
                 let rule = cuts.rule(&f, &torus.grid);
                 let under_rule = torus.around_cuts(&cuts, &rule).unwrap();
-                let (_, beyond, trees) = torus.completed(&cuts, &rule).unwrap();
+                let (_, beyond, trees) = torus.completed(&cuts, &rule).unwrap().unwrap();
                 assert!(trees.serve_default() && beyond.complete);
                 let (few, many) = (beyond.detours, under_rule.detours);
                 assert!(5 * few < 4 * many, "{few} of {many}");
