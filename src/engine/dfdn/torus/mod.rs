@@ -235,14 +235,14 @@ impl<'a> Torus<'a> {
         let serves = |found: &Priced| found.plan.serves_multicast() && found.detours <= limit(settings);
         let around_cuts = around_cuts.filter(serves);
         let is_good = |found: &Priced| found.price <= as_good() + VL;
-        let is_settled = [&in_order, &around_cuts].into_iter().flatten().any(is_good);
+        let had = || [&in_order, &around_cuts].into_iter().flatten();
+        let is_settled = had().any(is_good);
         let least = DETOURS * self.inevitable_detours();
         let may_win = in_order.as_ref().is_none_or(|in_order| least < in_order.price);
         let is_had = least > 0.0 && around_cuts.is_some();
-        // Several SLs are searched for where they are not had yet: on small tori, and where dimension order loses much.
-        let loses =
-            in_order.as_ref().is_none_or(|in_order| !in_order.is_nearly_as_good_with_several(settings));
-        let is_searched = is_cheap && !is_settled && (is_small || (may_win || loses) && !is_had);
+        // Several SLs are searched for where they are not had yet: on small tori, and where these tables lose much.
+        let loses = !had().any(|had| had.is_nearly_as_good_with_several(settings));
+        let is_searched = is_cheap && !is_settled && (is_small || loses || may_win && !is_had);
         let is_layered = is_searched && is_small && settings.prefer != Prefer::OneSl;
         let layered = is_layered.then(|| layered_plan(objective).ok()).flatten().filter(serves);
         let one_sl_alone = layered.is_some() || !(is_small || loses);

@@ -119,8 +119,8 @@ impl<'a> Torus<'a> {
     }
 
     /// Paths around cuts on a damaged torus, those that the rule does not allow [beyond](complete) it, with multicast trees.
-    /// `None` where there is no tree beside those that the rule allows: there is none beside more paths. `Some(None)` where some
-    /// switch finds no path.
+    /// `None` where there is no tree beside those that the rule allows: there seldom is one beside more paths, and it takes long to
+    /// look for it. `Some(None)` where some switch finds no path.
     fn completed(&self, cuts: &StaggeredCuts, rule: &Rule) -> Option<Option<(Rule, Forwarding, McastTrees)>> {
         let Task { fabric, hops, .. } = self.task;
         let broken = ranked_sssp(fabric, hops, rule, Lookahead::Every, NoLegalPath::Break);
