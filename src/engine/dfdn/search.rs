@@ -115,14 +115,19 @@ impl Search<'_> {
 /// It tries all orders on one VL and with the first turn free. Where these leave pairs without a legal minimal
 /// path, it [goes on](Search::go_on). The budget is counted, not timed, so the result is the same on any machine.
 pub(super) fn search(task: Task<'_>) -> Search<'_> {
-    let mut budget = Budget::new(task.fabric, task.settings.search_effort);
-    let orders = orders(task);
-    let (tried, ended_early) = plain(task, &orders, &mut budget);
-    let mut search = Search { task, orders, budget, tried, further: Vec::new(), ended_early };
-    if !ended_early {
+    let mut search = among_plain_orders(task);
+    if !search.ended_early {
         search.go_on();
     }
     search
+}
+
+/// The search as it begins, with plain orders alone.
+pub(super) fn among_plain_orders(task: Task<'_>) -> Search<'_> {
+    let mut budget = Budget::new(task.fabric, task.settings.search_effort);
+    let orders = orders(task);
+    let (tried, ended_early) = plain(task, &orders, &mut budget);
+    Search { task, orders, budget, tried, further: Vec::new(), ended_early }
 }
 
 /// As [`search`]. On small fabrics, what stricter settings lead it to is worth routing with too, also where it goes on: to

@@ -8,7 +8,7 @@ use super::build::{df_dn_plan, layered_plan, several_lanes, several_sls};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
-use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricter};
+use super::search::{Search, among_plain_orders, in_dimension_order, trees_by_dimension, with_stricter};
 use super::torus::damaged_grid_plan;
 use super::trials::{Trial, best_with_tree, one_sl_plan};
 use super::tuning::{GRID_SUFFICES, VL};
@@ -160,12 +160,8 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
         }
         one => one,
     };
-    let several = |with_tree| several_sls_plan(objective, by, search, with_tree);
     let is_wanted = |several: &Priced| one.as_ref().map_or(true, |one| several.price < one.price);
-    let several = match several(false) {
-        Ok(plan) if !plan.plan.serves_multicast() && is_wanted(&plan) => several(true).or(Ok(plan)),
-        several => several,
-    };
+    let several = several_sls_plan(objective, by, search, is_wanted);
     let rejected = match one {
         Ok(one) => {
             let serves = |plan: &Priced| plan.plan.serves_multicast();
@@ -216,10 +212,37 @@ fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candid
     kept
 }
 
+/// Several SLs by a plain order: without a search for one that serves one SL. `None` where VLs or SLs do not suffice, or there is
+/// no multicast tree.
+///
+/// Cost: that of routing with two to four candidates and of [`ordered`](crate::lanes::ordered).
+pub(super) fn several_sls_plainly(objective: &Objective<'_>) -> Option<Priced> {
+    objective.task.hops.keep_dags(objective.task.fabric);
+    let search = among_plain_orders(objective.task);
+    let found = several_sls_plan(objective, BalanceBy::Load, &search, |_| true).ok()?;
+    found.plan.serves_multicast().then_some(found)
+}
+
+/// Several SLs, by the candidate that is worth most. Its tree is reserved where there is no multicast tree otherwise.
+///
+/// - `is_wanted`: whether tables may be worth reserving a tree.
+fn several_sls_plan(
+    objective: &Objective<'_>,
+    by: BalanceBy,
+    search: &Search<'_>,
+    is_wanted: impl Fn(&Priced) -> bool,
+) -> Result<Priced, LanesError> {
+    let several = |with_tree| best_with_several_sls(objective, by, search, with_tree);
+    match several(false) {
+        Ok(plan) if !plan.plan.serves_multicast() && is_wanted(&plan) => several(true).or(Ok(plan)),
+        several => several,
+    }
+}
+
 /// Several SLs, by the candidate that is worth most; its labels are those of SL 0.
 ///
 /// - `with_tree`: whether the tree is reserved.
-fn several_sls_plan(
+fn best_with_several_sls(
     objective: &Objective<'_>,
     by: BalanceBy,
     search: &Search<'_>,
