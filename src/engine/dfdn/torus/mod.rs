@@ -8,7 +8,7 @@ use super::estimate::Budget;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
 use super::searched::several_sls_plainly;
-use super::tuning::{DETOURS, VL};
+use super::tuning::VL;
 use super::{Priced, anew, as_good, limit};
 use crate::engine::plan::{Plan, center};
 use crate::engine::{Balance, Lineage, Prefer, Settings, Task};
@@ -238,24 +238,22 @@ impl<'a> Torus<'a> {
         let is_good = |found: &Priced| found.price <= as_good() + VL;
         let had = || [&in_order, &around_cuts].into_iter().flatten();
         let is_settled = had().any(is_good);
-        let least = DETOURS * self.inevitable_detours();
-        let may_win = in_order.as_ref().is_none_or(|in_order| least < in_order.price);
-        let is_had = least > 0.0 && around_cuts.is_some();
-        let is_searched = is_cheap && !is_settled && (is_small || may_win && !is_had);
-        let is_layered = is_searched && is_small && settings.prefer != Prefer::OneSl;
+        // Several SLs follow plain orders where these lose much.
+        let loses = !had().any(|had| had.is_nearly_as_good_with_several(settings));
+        let is_plain = is_cheap && !is_small && loses && settings.prefer != Prefer::OneSl;
+        let plainly = is_plain.then(|| several_sls_plainly(objective)).flatten().filter(serves);
+        let may_win = is_small || self.inevitable_detours() == 0.0;
+        let is_searched = is_cheap && !is_settled && may_win;
+        let still_loses = loses && !plainly.as_ref().is_some_and(|plainly| plainly.is_nearly_as_good_with_several(settings));
+        let is_layered = (is_searched && is_small || is_plain && still_loses) && settings.prefer != Prefer::OneSl;
         let layered = is_layered.then(|| layered_plan(objective).ok()).flatten().filter(serves);
         // Several SLs are searched for on small tori alone, where they are not had yet.
         let one_sl_alone = layered.is_some() || !is_small;
         let searching = Objective { one_sl_alone, ..*objective };
         let search = || self.searched(&searching, in_order.is_none()).filter(serves);
         let searched = is_searched.then(search).flatten();
-        // On others they follow plain orders where all these lose much.
-        let loses = !had().chain(&searched).any(|had| had.is_nearly_as_good_with_several(settings));
-        let is_plain = is_cheap && !is_small && loses && settings.prefer != Prefer::OneSl;
-        let plainly = is_plain.then(|| several_sls_plainly(objective)).flatten().filter(serves);
-        let one_sl = around_cuts.into_iter().chain(searched).min_by(|a, b| a.price.total_cmp(&b.price));
-        let better = |best: Priced, other: Priced| best.or_better(other, settings);
-        let other = one_sl.into_iter().chain(layered).chain(plainly).reduce(better);
+        let others = [around_cuts, searched, layered, plainly].into_iter().flatten();
+        let other = others.min_by(|a, b| a.price.total_cmp(&b.price));
         let Some(in_order) = in_order else { return other };
         let is_better = |other: &Priced| match settings.balance {
             Balance::Stable => other.outdoes(in_order.price, in_order.detours),
