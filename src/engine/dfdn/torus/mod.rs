@@ -235,7 +235,10 @@ impl<'a> Torus<'a> {
         let (in_order, around_cuts) = rayon::join(|| self.best(objective), around_cuts);
         let serves = |found: &Priced| found.plan.serves_multicast() && found.detours <= limit(settings);
         let around_cuts = around_cuts.filter(serves);
-        let is_good = |found: &Priced| found.price <= as_good() + VL;
+        let is_good = |found: &Priced| match is_small {
+            true => found.price <= as_good() + VL,
+            false => found.is_nearly_as_good(),
+        };
         let had = || [&in_order, &around_cuts].into_iter().flatten();
         let is_settled = had().any(is_good);
         // Several SLs follow plain orders where these lose much.
@@ -244,8 +247,10 @@ impl<'a> Torus<'a> {
         let plainly = is_plain.then(|| several_sls_plainly(objective)).flatten().filter(serves);
         let may_win = is_small || self.inevitable_detours() == 0.0;
         let is_searched = is_cheap && !is_settled && may_win;
-        let still_loses = loses && !plainly.as_ref().is_some_and(|plainly| plainly.is_nearly_as_good_with_several(settings));
-        let is_layered = (is_searched && is_small || is_plain && still_loses) && settings.prefer != Prefer::OneSl;
+        let still_loses = loses
+            && !plainly.as_ref().is_some_and(|plainly| plainly.is_nearly_as_good_with_several(settings));
+        let is_layered =
+            (is_searched && is_small || is_plain && still_loses) && settings.prefer != Prefer::OneSl;
         let layered = is_layered.then(|| layered_plan(objective).ok()).flatten().filter(serves);
         // Several SLs are searched for on small tori alone, where they are not had yet.
         let one_sl_alone = layered.is_some() || !is_small;
