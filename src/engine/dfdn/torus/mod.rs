@@ -241,23 +241,25 @@ impl<'a> Torus<'a> {
         };
         let had = || [&in_order, &around_cuts].into_iter().flatten();
         let is_settled = had().any(is_good);
-        // Several SLs follow plain orders where these lose much.
-        let loses = !had().any(|had| had.is_nearly_as_good_with_several(settings));
-        let is_plain = is_cheap && !is_small && loses && settings.prefer != Prefer::OneSl;
+        let several_may_win = is_cheap && settings.prefer != Prefer::OneSl;
+        let is_good = |found: &Priced| found.is_nearly_as_good_with_several(settings);
+        // On a torus that is not small, several SLs follow plain orders where these lose much.
+        let is_plain = !is_small && several_may_win && !had().any(is_good);
         let plainly = is_plain.then(|| several_sls_plainly(objective)).flatten().filter(serves);
         let may_win = is_small || self.inevitable_detours() == 0.0;
         let is_searched = is_cheap && !is_settled && may_win;
-        let still_loses = loses
-            && !plainly.as_ref().is_some_and(|plainly| plainly.is_nearly_as_good_with_several(settings));
-        let is_layered =
-            (is_searched && is_small || is_plain && still_loses) && settings.prefer != Prefer::OneSl;
-        let layered = is_layered.then(|| layered_plan(objective).ok()).flatten().filter(serves);
+        let layered = || layered_plan(objective).ok().filter(serves);
+        let is_layered = is_small && is_searched && several_may_win;
+        let mut layers = is_layered.then(layered).flatten();
         // Several SLs are searched for on small tori alone, where they are not had yet.
-        let one_sl_alone = layered.is_some() || !is_small;
+        let one_sl_alone = layers.is_some() || !is_small;
         let searching = Objective { one_sl_alone, ..*objective };
         let search = || self.searched(&searching, in_order.is_none()).filter(serves);
         let searched = is_searched.then(search).flatten();
-        let others = [around_cuts, searched, layered, plainly].into_iter().flatten();
+        if is_plain && !plainly.iter().chain(&searched).any(is_good) {
+            layers = layered();
+        }
+        let others = [around_cuts, searched, layers, plainly].into_iter().flatten();
         let other = others.min_by(|a, b| a.price.total_cmp(&b.price));
         let Some(in_order) = in_order else { return other };
         let is_better = |other: &Priced| match settings.balance {
