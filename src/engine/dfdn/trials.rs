@@ -10,6 +10,7 @@ use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::orders::LinkOrder;
+use super::tuning::FAR_BEYOND;
 use super::{Priced, limit};
 use crate::engine::Task;
 use crate::multicast::McastTrees;
@@ -53,7 +54,7 @@ pub(super) struct Trial {
     measured: Measured,
     /// For multicast, if these are known already.
     trees: Option<McastTrees>,
-    /// Whether its hottest channels were relieved. Those with far too many detours need not be.
+    /// Whether its hottest channels were relieved. With far too many detours they are only once nothing else serves.
     is_relieved: bool,
 }
 
@@ -80,12 +81,12 @@ impl Trial {
         candidate: Candidate,
         mut forwarding: Forwarding,
     ) -> Self {
-        let has_detours = is_hopeless(objective.task, &forwarding);
-        let measured = match has_detours {
-            true => objective.measure(&forwarding),
-            false => objective.relieve(&candidate.rule, by, &mut forwarding),
+        let is_relieved = !is_hopeless(objective.task, &forwarding);
+        let measured = match is_relieved {
+            true => objective.relieve(&candidate.rule, by, &mut forwarding),
+            false => objective.measure(&forwarding),
         };
-        Self { candidate, measured, forwarding, trees: None, is_relieved: !has_detours }
+        Self { candidate, measured, forwarding, trees: None, is_relieved }
     }
 
     /// With the hottest channels relieved.
@@ -99,10 +100,10 @@ impl Trial {
     }
 }
 
-/// Whether tables have so many detours that they get no plan by themselves: more than twice as many as may be, on a fabric that
-/// is not small. Relief makes some shorter, but not half of them.
+/// Whether tables have so many detours that they get no plan by themselves: [`FAR_BEYOND`] as many as may be, on a fabric that is
+/// not small.
 fn is_hopeless(Task { fabric, settings, .. }: Task<'_>, forwarding: &Forwarding) -> bool {
-    forwarding.nonminimal_share() > 2.0 * limit(settings) && !Budget::is_small(fabric)
+    forwarding.nonminimal_share() > FAR_BEYOND * limit(settings) && !Budget::is_small(fabric)
 }
 
 /// How far a candidate has come.

@@ -75,6 +75,10 @@ pub(super) const LEAST_COMPARED: usize = 2;
 /// long, one to two seconds on a damaged mesh of 100 switches. On a random graph of 128 switches of degree 4 it would be five.
 pub(super) const SMALL: usize = 50_000;
 
+/// Tables with so many times the detours that they may have are not relieved, as they get no plan: relief makes some shorter, but
+/// not half of them. On meshes of 400 to 600 switches that saves up to a second.
+pub(super) const FAR_BEYOND: f64 = 2.0;
+
 // Paths beyond the rule (`beyond_rule.rs`), in steps: vertices that searches for cycles meet, and turns that change.
 
 /// For detours, in any case: about a tenth of a second. A damaged mesh of 64 switches needs most of it.
