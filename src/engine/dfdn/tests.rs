@@ -243,6 +243,39 @@ fn whole_tori_with_uneven_steps_are_not_as_hot_as_in_dimension_order() {
     }
 }
 
+/// Dimension order around much damage is hot, and one SL takes too many detours. Plain orders serve the first of these, layers the
+/// second one.
+#[test]
+fn damaged_tori_that_are_not_small_take_other_ways_where_dimension_order_is_hot() {
+    let torus = |dims: &[u32]| Torus { dims: dims.to_vec(), cas: 1 }.build().unwrap();
+    let damaged = fail_links(&torus(&[4, 4, 10]), 28, 31).unwrap();
+    let slow = slow_links(&torus(&[3, 11, 3]), 8, 45).unwrap();
+    for (fabric, how) in
+        [(damaged, "every path ascends in the order"), (slow, "those of an SL close no cycle")]
+    {
+        let settings = Settings::default();
+        let reference = with_task(&fabric, &settings, |task| Objective::new(task).reference.load).unwrap();
+        let routed = route(&fabric, &settings).unwrap();
+        let load = largest_load(&fabric, &routed.routes.lft).unwrap();
+        assert!(routed.verdict.minimal && load <= reference, "{fabric}: {load}, {reference}");
+        assert!(routed.routes.remarks[0].contains(how), "{fabric}: {}", routed.routes.remarks[0]);
+    }
+}
+
+/// One SL within three VLs would take too many detours on this mesh. Several SLs of the same search are not held to them.
+#[test]
+fn one_search_serves_one_sl_on_few_vls_and_several_on_all() {
+    let whole = Mesh { dims: vec![9, 9, 4], cas: 1 }.build().unwrap();
+    let fabric = fail_links(&whole, 77, 6).unwrap();
+    let verdict = route(&fabric, &Settings::default()).unwrap().verdict;
+    assert!(
+        verdict.vls > 3 && verdict.sls > 1 && verdict.minimal,
+        "{} VLs, {} SLs",
+        verdict.vls,
+        verdict.sls
+    );
+}
+
 /// A search would judge these by a sample of their destinations, and find up*/down* best.
 #[test]
 fn large_whole_grids_are_in_dimension_order() {

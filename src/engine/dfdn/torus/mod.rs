@@ -51,11 +51,8 @@ struct Candidate {
 /// have [one SL](one_sl), with few detours: on one VL more than there are dimensions, where all paths count as one. They do
 /// where so many SLs are not to be had, and on tori that are not large where that is worth giving up tables that last.
 ///
-/// On damaged ones, and where dimension order is [not even](Torus::is_even), there are up to five candidates, and the
-/// [objective](Objective) decides: packets that go around broken rings the other way, on two VLs; paths that begin on a third
-/// VL and go on in dimension order; [one SL](one_sl) around the damage; one SL by the search, on as many as three VLs, where
-/// that is cheap; and on small tori [P-SSSP in layers](layered_plan), or several SLs by the search. With `balance stable` the
-/// last three have to [outdo](Priced::outdoes) the others, which last.
+/// On damaged ones, and where dimension order is [not even](Torus::is_even), the [objective](Objective) decides among those that
+/// [serve](Torus::around_damage). With `balance stable` those that do not last have to [outdo](Priced::outdoes) the others.
 ///
 /// - `objective`: of the task, where it is known already.
 ///
@@ -220,9 +217,16 @@ impl<'a> Torus<'a> {
         routes.starts.is_empty().then_some(routes)
     }
 
-    /// Tables for a damaged torus: the best of several SLs and one. There is no search where these leave nothing to gain. On a
-    /// torus that is not small, where a search finds no better tables with several SLs, there is none either where the detours
-    /// that one SL must take cost too much, or where it must take some and they are had.
+    /// Tables for a damaged torus. These last: in dimension order around broken rings, on two VLs; and after first channels on a
+    /// third VL. These do not:
+    ///
+    /// - [one SL](Self::one_sl) around the damage;
+    /// - on tori that are neither small nor large, where all these lose much: shortest paths by [plain
+    ///   orders](several_sls_plainly) with several SLs;
+    /// - one SL by the search, on as many as three VLs, unless these leave nothing to gain; on a torus that is not small only where
+    ///   no ring is so long that one SL must take detours, as damage adds too many to them;
+    /// - [P-SSSP in layers](layered_plan), on small tori, and on others where all these lose much; or several SLs by the search on
+    ///   small ones.
     fn around_damage(&self, objective: &Objective<'a>) -> Option<Priced> {
         let Task { fabric, settings, .. } = self.task;
         let (is_cheap, is_small) = (Budget::searches_are_cheap(fabric), Budget::is_small(fabric));
