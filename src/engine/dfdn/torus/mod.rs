@@ -239,31 +239,17 @@ impl<'a> Torus<'a> {
         let (in_order, around_cuts) = rayon::join(|| self.best(objective), around_cuts);
         let serves = |found: &Priced| found.plan.serves_multicast() && found.detours <= limit(settings);
         let around_cuts = around_cuts.filter(serves);
-        let is_good = |found: &Priced| match is_small {
-            true => found.price <= as_good() + VL,
-            false => found.is_nearly_as_good(),
-        };
         let had = || [&in_order, &around_cuts].into_iter().flatten();
-        let is_settled = had().any(is_good);
-        let several_may_win = is_cheap && settings.prefer != Prefer::OneSl;
-        let is_good = |found: &Priced| found.is_nearly_as_good_with_several(settings);
-        // On a torus that is not small, several SLs follow plain orders where these lose much.
-        let is_plain = !is_small && several_may_win && !had().any(is_good);
-        let plainly = is_plain.then(|| several_sls_plainly(objective)).flatten().filter(serves);
-        let may_win = is_small || self.inevitable_detours() == 0.0;
-        let is_searched = is_cheap && !is_settled && may_win;
-        let layered = || layered_plan(objective).ok().filter(serves);
-        let is_layered = is_small && is_searched && several_may_win;
-        let mut layers = is_layered.then(layered).flatten();
-        // Several SLs are searched for on small tori alone, where they are not had yet.
-        let one_sl_alone = layers.is_some() || !is_small;
-        let searching = Objective { one_sl_alone, ..*objective };
-        let search = || self.searched(&searching, in_order.is_none()).filter(serves);
-        let searched = is_searched.then(search).flatten();
-        if is_plain && !plainly.iter().chain(&searched).any(is_good) {
-            layers = layered();
-        }
-        let others = [around_cuts, searched, layers, plainly].into_iter().flatten();
+        let leave_nothing = had().any(|had| had.price <= as_good() + VL);
+        let lose_little = had().any(|had| had.is_nearly_as_good_with_several(settings));
+        let is_alone = in_order.is_none();
+        let further = match (is_small, is_cheap) {
+            (true, _) if leave_nothing => Vec::new(),
+            (true, _) => self.further_on_small(objective, is_alone),
+            (false, true) => self.further_on_medium(objective, leave_nothing, lose_little, is_alone),
+            (false, false) => Vec::new(),
+        };
+        let others = around_cuts.into_iter().chain(further.into_iter().filter(serves));
         let other = others.min_by(|a, b| a.price.total_cmp(&b.price));
         let Some(in_order) = in_order else { return other };
         let is_better = |other: &Priced| match settings.balance {
@@ -271,6 +257,43 @@ impl<'a> Torus<'a> {
             Balance::Auto | Balance::Full => other.price < in_order.price,
         };
         Some(other.filter(is_better).unwrap_or(in_order))
+    }
+
+    /// P-SSSP in layers, and one SL by the search: several where there are no layers.
+    ///
+    /// - `is_alone`: see [`searched`](Self::searched).
+    fn further_on_small(&self, objective: &Objective<'_>, is_alone: bool) -> Vec<Priced> {
+        let has_layers = self.task.settings.prefer != Prefer::OneSl;
+        let layers = has_layers.then(|| layered_plan(objective).ok()).flatten();
+        let layers = layers.filter(|layers| layers.plan.serves_multicast());
+        let searched = self.searched(&Objective { one_sl_alone: layers.is_some(), ..*objective }, is_alone);
+        layers.into_iter().chain(searched).collect()
+    }
+
+    /// Several SLs by plain orders where the tables so far lose much, and P-SSSP in layers where these do, too. One SL by the
+    /// search where there is something to gain, and no ring is so long that one SL must take detours.
+    ///
+    /// - `leave_nothing`, `lose_little`: whether the tables so far leave nothing to gain, and whether they lose next to nothing but
+    ///   for several SLs.
+    /// - `is_alone`: see [`searched`](Self::searched).
+    fn further_on_medium(
+        &self,
+        objective: &Objective<'_>,
+        leave_nothing: bool,
+        lose_little: bool,
+        is_alone: bool,
+    ) -> Vec<Priced> {
+        let settings = self.task.settings;
+        let several_may_win = !lose_little && settings.prefer != Prefer::OneSl;
+        let plainly = several_may_win.then(|| several_sls_plainly(objective)).flatten();
+        let is_searched = !leave_nothing && self.inevitable_detours() == 0.0;
+        let one_sl = || self.searched(&Objective { one_sl_alone: true, ..*objective }, is_alone);
+        let searched = is_searched.then(one_sl).flatten();
+        let mut found: Vec<Priced> = plainly.into_iter().chain(searched).collect();
+        if several_may_win && !found.iter().any(|found| found.is_nearly_as_good_with_several(settings)) {
+            found.extend(layered_plan(objective));
+        }
+        found
     }
 
     /// Tables of the search on at most three VLs.
