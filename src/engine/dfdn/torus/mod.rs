@@ -217,16 +217,8 @@ impl<'a> Torus<'a> {
         routes.starts.is_empty().then_some(routes)
     }
 
-    /// Tables for a damaged torus. These last: in dimension order around broken rings, on two VLs; and after first channels on a
-    /// third VL. These do not:
-    ///
-    /// - [one SL](Self::one_sl) around the damage;
-    /// - on tori that are neither small nor large, where all these lose much: shortest paths by [plain
-    ///   orders](several_sls_plainly) with several SLs;
-    /// - one SL by the search, on as many as three VLs, unless these leave nothing to gain; on a torus that is not small only where
-    ///   no ring is so long that one SL must take detours, as damage adds too many to them;
-    /// - [P-SSSP in layers](layered_plan), on small tori, and on others where all these lose much; or several SLs by the search on
-    ///   small ones.
+    /// Tables for a damaged torus. Those in dimension order last: around broken rings, on two VLs, or after first channels on a
+    /// third VL. [One SL](Self::one_sl) around the damage and [further](Self::further) ones do not.
     fn around_damage(&self, objective: &Objective<'a>) -> Option<Priced> {
         let Task { fabric, settings, .. } = self.task;
         let (is_cheap, is_small) = (Budget::searches_are_cheap(fabric), Budget::is_small(fabric));
@@ -242,12 +234,9 @@ impl<'a> Torus<'a> {
         let had = || [&in_order, &around_cuts].into_iter().flatten();
         let leave_nothing = had().any(|had| had.price <= as_good() + VL);
         let lose_little = had().any(|had| had.is_nearly_as_good_with_several(settings));
-        let is_alone = in_order.is_none();
-        let further = match (is_small, is_cheap) {
-            (true, _) if leave_nothing => Vec::new(),
-            (true, _) => self.further_on_small(objective, is_alone),
-            (false, true) => self.further_on_medium(objective, leave_nothing, lose_little, is_alone),
-            (false, false) => Vec::new(),
+        let further = match is_cheap && !(is_small && leave_nothing) {
+            true => self.further(objective, leave_nothing, lose_little, in_order.is_none()),
+            false => Vec::new(),
         };
         let others = around_cuts.into_iter().chain(further.into_iter().filter(serves));
         let other = others.min_by(|a, b| a.price.total_cmp(&b.price));
@@ -259,38 +248,31 @@ impl<'a> Torus<'a> {
         Some(other.filter(is_better).unwrap_or(in_order))
     }
 
-    /// P-SSSP in layers, and one SL by the search: several where there are no layers.
-    ///
-    /// - `is_alone`: see [`searched`](Self::searched).
-    fn further_on_small(&self, objective: &Objective<'_>, is_alone: bool) -> Vec<Priced> {
-        let has_layers = self.task.settings.prefer != Prefer::OneSl;
-        let layers = has_layers.then(|| layered_plan(objective).ok()).flatten();
-        let layers = layers.filter(|layers| layers.plan.serves_multicast());
-        let searched = self.searched(&Objective { one_sl_alone: layers.is_some(), ..*objective }, is_alone);
-        layers.into_iter().chain(searched).collect()
-    }
-
-    /// Several SLs by plain orders where the tables so far lose much, and P-SSSP in layers where these do, too. One SL by the
-    /// search where there is something to gain, and no ring is so long that one SL must take detours.
+    /// Further tables on tori that are not large. Several SLs follow [plain orders](several_sls_plainly) on small tori, and on others
+    /// where the tables so far lose much. One SL is searched for on small tori, and on others where there is something to gain and
+    /// no ring is so long that one SL must take detours. Where all these lose much, too, there is [P-SSSP in
+    /// layers](layered_plan).
     ///
     /// - `leave_nothing`, `lose_little`: whether the tables so far leave nothing to gain, and whether they lose next to nothing but
     ///   for several SLs.
     /// - `is_alone`: see [`searched`](Self::searched).
-    fn further_on_medium(
+    fn further(
         &self,
         objective: &Objective<'_>,
         leave_nothing: bool,
         lose_little: bool,
         is_alone: bool,
     ) -> Vec<Priced> {
-        let settings = self.task.settings;
-        let several_may_win = !lose_little && settings.prefer != Prefer::OneSl;
+        let Task { fabric, settings, .. } = self.task;
+        let is_small = Budget::is_small(fabric);
+        let several_may_win = settings.prefer != Prefer::OneSl && (is_small || !lose_little);
         let plainly = several_may_win.then(|| several_sls_plainly(objective)).flatten();
-        let is_searched = !leave_nothing && self.inevitable_detours() == 0.0;
-        let one_sl = || self.searched(&Objective { one_sl_alone: true, ..*objective }, is_alone);
-        let searched = is_searched.then(one_sl).flatten();
+        let is_searched = is_small || !leave_nothing && self.inevitable_detours() == 0.0;
+        let searching = Objective { one_sl_alone: plainly.is_some() || !is_small, ..*objective };
+        let searched = is_searched.then(|| self.searched(&searching, is_alone)).flatten();
         let mut found: Vec<Priced> = plainly.into_iter().chain(searched).collect();
-        if several_may_win && !found.iter().any(|found| found.is_nearly_as_good_with_several(settings)) {
+        let is_good = |found: &Priced| found.is_nearly_as_good_with_several(settings);
+        if several_may_win && !lose_little && !found.iter().any(is_good) {
             found.extend(layered_plan(objective));
         }
         found
