@@ -28,6 +28,7 @@ mod objective;
 mod orders;
 mod search;
 mod searched;
+mod several;
 mod stable;
 #[cfg(test)]
 mod tests;

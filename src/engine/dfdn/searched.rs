@@ -4,18 +4,18 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use super::build::{df_dn_plan, layered_plan, several_lanes, several_sls};
+use super::build::{df_dn_plan, layered_plan};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
-use super::objective::{Measured, Objective};
-use super::search::{Search, among_plain_orders, in_dimension_order, trees_by_dimension, with_stricter};
+use super::objective::Objective;
+use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricter};
+use super::several::several_sls_plan;
 use super::torus::damaged_grid_plan;
 use super::trials::{Trial, best_with_tree, one_sl_plan};
 use super::tuning::{GRID_SUFFICES, VL};
 use super::{Priced, limit};
 use crate::engine::{Balance, EngineError, Prefer, Task};
-use crate::lanes::{Lanes, LanesError};
-use crate::routing::{Forwarding, Lookahead, NoLegalPath};
+use crate::lanes::LanesError;
 
 /// Tables in dimension order on a grid where these are nearly as good as those of P-SSSP, on a small one only with one VL; else
 /// by the best rule of a search, or in dimension order where that is worth more. On a large grid there is no search where
@@ -210,79 +210,6 @@ fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candid
         kept.truncate(1);
     }
     kept
-}
-
-/// Several SLs by a plain order: without a search for one that serves one SL. `None` where VLs or SLs do not suffice, or there is
-/// no multicast tree.
-///
-/// Cost: that of routing with two to four candidates and of [`ordered`](crate::lanes::ordered).
-pub(super) fn several_sls_plainly(objective: &Objective<'_>) -> Option<Priced> {
-    objective.task.hops.keep_dags(objective.task.fabric);
-    let search = among_plain_orders(objective.task);
-    let found = several_sls_plan(objective, BalanceBy::Load, &search, |_| true).ok()?;
-    found.plan.serves_multicast().then_some(found)
-}
-
-/// Several SLs, by the candidate that is worth most. Its tree is reserved where there is no multicast tree otherwise.
-///
-/// - `is_wanted`: whether tables may be worth reserving a tree.
-fn several_sls_plan(
-    objective: &Objective<'_>,
-    by: BalanceBy,
-    search: &Search<'_>,
-    is_wanted: impl Fn(&Priced) -> bool,
-) -> Result<Priced, LanesError> {
-    let several = |with_tree| best_with_several_sls(objective, by, search, with_tree);
-    match several(false) {
-        Ok(plan) if !plan.plan.serves_multicast() && is_wanted(&plan) => several(true).or(Ok(plan)),
-        several => several,
-    }
-}
-
-/// Several SLs, by the candidate that is worth most; its labels are those of SL 0.
-///
-/// - `with_tree`: whether the tree is reserved.
-fn best_with_several_sls(
-    objective: &Objective<'_>,
-    by: BalanceBy,
-    search: &Search<'_>,
-    with_tree: bool,
-) -> Result<Priced, LanesError> {
-    let task = objective.task;
-    let tried = search.for_several_sls().into_par_iter().map(|candidate| {
-        let mut candidate = candidate.clone();
-        if with_tree {
-            candidate.reserve_tree(task);
-        }
-        candidate.lookahead = Lookahead::LastOption;
-        let plain = candidate.route(task, by, NoLegalPath::Break);
-        let mut relieved = plain.clone();
-        let measured = objective.relieve(&candidate.rule, by, &mut relieved);
-        let measured = objective.level_load(&candidate.rule, by, measured, &mut relieved);
-        let tables = |forwarding: Forwarding, measured: Measured| {
-            let lanes = several_lanes(objective, &candidate.rule, &forwarding)?;
-            let price = objective.price(&measured, lanes.vls, lanes.sls);
-            Ok((price, lanes, forwarding, candidate.clone(), measured))
-        };
-        // Paths that moved may need more VLs or SLs than there are.
-        tables(relieved, measured).or_else(|_: LanesError| {
-            let measured = objective.measure(&plain);
-            tables(plain, measured)
-        })
-    });
-    type Tried = Result<(f64, Lanes, Forwarding, Candidate, Measured), LanesError>;
-    let tried: Vec<Tried> = tried.collect();
-    let mut best: Tried = Err(LanesError::TooFewVls { needed: 2, offered: objective.several.vls });
-    for result in tried {
-        best = match (result, best) {
-            (Ok(new), Ok(old)) if new.0 < old.0 => Ok(new),
-            (Ok(new), Err(_)) => Ok(new),
-            (Err(new), Err(LanesError::TooFewVls { needed: 2, .. })) => Err(new),
-            (_, old) => old,
-        };
-    }
-    let (_, lanes, forwarding, candidate, measured) = best?;
-    Ok(several_sls(objective, &candidate, forwarding, measured, lanes))
 }
 
 #[cfg(test)]

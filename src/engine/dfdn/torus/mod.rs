@@ -7,7 +7,7 @@ use super::build::{ONE_SL_SUFFICES, lanes_in_words, layered_plan};
 use super::estimate::Budget;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
-use super::searched::several_sls_plainly;
+use super::several::several_sls_plainly;
 use super::tuning::VL;
 use super::{Priced, anew, as_good, limit};
 use crate::engine::plan::{Plan, center};
@@ -235,7 +235,7 @@ impl<'a> Torus<'a> {
         let leave_nothing = had().any(|had| had.price <= as_good() + VL);
         let lose_little = had().any(|had| had.is_nearly_as_good_with_several(settings));
         let further = match is_cheap && !(is_small && leave_nothing) {
-            true => self.further(objective, leave_nothing, lose_little, in_order.is_none()),
+            true => self.further(objective, leave_nothing, lose_little, had().next().is_none()),
             false => Vec::new(),
         };
         let others = around_cuts.into_iter().chain(further.into_iter().filter(serves));
@@ -249,8 +249,8 @@ impl<'a> Torus<'a> {
     }
 
     /// Further tables on tori that are not large. Several SLs follow [plain orders](several_sls_plainly) on small tori, and on others
-    /// where the tables so far lose much. One SL is searched for on small tori, and on others where there is something to gain and
-    /// no ring is so long that one SL must take detours. Where all these lose much, too, there is [P-SSSP in
+    /// where the tables so far lose much. One SL is searched for on small tori, where there are no tables so far, and where there is
+    /// something to gain and no ring is so long that one SL must take detours. Where all these lose much, too, there is [P-SSSP in
     /// layers](layered_plan).
     ///
     /// - `leave_nothing`, `lose_little`: whether the tables so far leave nothing to gain, and whether they lose next to nothing but
@@ -267,7 +267,7 @@ impl<'a> Torus<'a> {
         let is_small = Budget::is_small(fabric);
         let several_may_win = settings.prefer != Prefer::OneSl && (is_small || !lose_little);
         let plainly = several_may_win.then(|| several_sls_plainly(objective)).flatten();
-        let is_searched = is_small || !leave_nothing && self.inevitable_detours() == 0.0;
+        let is_searched = is_small || is_alone || !leave_nothing && self.inevitable_detours() == 0.0;
         let searching = Objective { one_sl_alone: plainly.is_some() || !is_small, ..*objective };
         let searched = is_searched.then(|| self.searched(&searching, is_alone)).flatten();
         let mut found: Vec<Priced> = plainly.into_iter().chain(searched).collect();
