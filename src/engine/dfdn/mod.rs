@@ -2,7 +2,7 @@
 //!
 //! This file is the policy. On tori with long rings, tables are in dimension order with two VLs and several SLs, or have
 //! one SL with detours (`torus/`). Elsewhere they are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
-//! (`searched.rs`: by the best rule of a search). [`ordering`](crate::ordering) has the idea, its proof and what
+//! (`searched.rs`: by the best rule of a search; `several.rs`: with several SLs). [`ordering`](crate::ordering) has the idea, its proof and what
 //! was measured.
 //!
 //! After a change of the fabric they keep to earlier ones as far as these are good enough (`baseline.rs`): lost paths
@@ -181,17 +181,13 @@ fn torus_or_anew<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -> Result
     let may_be_better =
         |found: &Priced| found.keeps_one_sl(task.settings) && found.price >= task.settings.max_loss;
     let better = |best: Priced, other: Priced| best.or_better(other, task.settings);
-    let found = match fewer.zip(objective) {
-        None => anew(task, objective),
-        Some(((limits, suffices), known)) => {
-            let within = known.within(limits);
-            match anew(within.task, Some(within)) {
-                Ok(found) if !suffices && may_be_better(&found) => {
-                    Ok(anew(task, objective).into_iter().fold(found, better))
-                }
-                found => found,
-            }
+    let limits = fewer.map_or(task.limits, |(limits, _)| limits);
+    let found = anew(Task { limits, ..task }, objective.map(|objective| objective.within(limits)));
+    let found = match found {
+        Ok(found) if fewer.is_some_and(|(_, suffices)| !suffices) && may_be_better(&found) => {
+            Ok(anew(task, objective).into_iter().fold(found, better))
         }
+        found => found,
     };
     // Where several SLs by dimension may come before a search, they were compared already.
     let is_compared = |found: &Priced| several_sls_suffice(task).is_some_and(|most| found.price < most);

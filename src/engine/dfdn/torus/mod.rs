@@ -221,7 +221,7 @@ impl<'a> Torus<'a> {
     /// third VL. [One SL](Self::one_sl) around the damage and [further](Self::further) ones do not.
     fn around_damage(&self, objective: &Objective<'a>) -> Option<Priced> {
         let Task { fabric, settings, .. } = self.task;
-        let (is_cheap, is_small) = (Budget::searches_are_cheap(fabric), Budget::is_small(fabric));
+        let is_cheap = Budget::searches_are_cheap(fabric);
         let is_wanted = match settings.prefer {
             Prefer::Default => is_cheap || self.grid.is_whole() && self.is_soon_known(),
             Prefer::OneSl => is_small_enough(fabric),
@@ -231,13 +231,8 @@ impl<'a> Torus<'a> {
         let (in_order, around_cuts) = rayon::join(|| self.best(objective), around_cuts);
         let serves = |found: &Priced| found.plan.serves_multicast() && found.detours <= limit(settings);
         let around_cuts = around_cuts.filter(serves);
-        let had = || [&in_order, &around_cuts].into_iter().flatten();
-        let leave_nothing = had().any(|had| had.price <= as_good() + VL);
-        let lose_little = had().any(|had| had.is_nearly_as_good_with_several(settings));
-        let further = match is_cheap && !(is_small && leave_nothing) {
-            true => self.further(objective, leave_nothing, lose_little, had().next().is_none()),
-            false => Vec::new(),
-        };
+        let so_far: Vec<&Priced> = in_order.iter().chain(&around_cuts).collect();
+        let further = if is_cheap { self.further(objective, &so_far) } else { Vec::new() };
         let others = around_cuts.into_iter().chain(further.into_iter().filter(serves));
         let other = others.min_by(|a, b| a.price.total_cmp(&b.price));
         let Some(in_order) = in_order else { return other };
@@ -253,26 +248,23 @@ impl<'a> Torus<'a> {
     /// something to gain and no ring is so long that one SL must take detours. Where all these lose much, too, there is [P-SSSP in
     /// layers](layered_plan).
     ///
-    /// - `leave_nothing`, `lose_little`: whether the tables so far leave nothing to gain, and whether they lose next to nothing but
-    ///   for several SLs.
-    /// - `is_alone`: see [`searched`](Self::searched).
-    fn further(
-        &self,
-        objective: &Objective<'_>,
-        leave_nothing: bool,
-        lose_little: bool,
-        is_alone: bool,
-    ) -> Vec<Priced> {
+    /// - `so_far`: the tables that there are.
+    fn further(&self, objective: &Objective<'_>, so_far: &[&Priced]) -> Vec<Priced> {
         let Task { fabric, settings, .. } = self.task;
-        let is_small = Budget::is_small(fabric);
-        let several_may_win = settings.prefer != Prefer::OneSl && (is_small || !lose_little);
+        let (is_small, is_alone) = (Budget::is_small(fabric), so_far.is_empty());
+        let leave_nothing = so_far.iter().any(|had| had.price <= as_good() + VL);
+        if is_small && leave_nothing {
+            return Vec::new();
+        }
+        let is_good = |found: &Priced| found.is_nearly_as_good_with_several(settings);
+        let lose_much = !so_far.iter().any(|had| is_good(had));
+        let several_may_win = settings.prefer != Prefer::OneSl && (is_small || lose_much);
         let plainly = several_may_win.then(|| several_sls_plainly(objective)).flatten();
         let is_searched = is_small || is_alone || !leave_nothing && self.inevitable_detours() == 0.0;
         let searching = Objective { one_sl_alone: plainly.is_some() || !is_small, ..*objective };
         let searched = is_searched.then(|| self.searched(&searching, is_alone)).flatten();
         let mut found: Vec<Priced> = plainly.into_iter().chain(searched).collect();
-        let is_good = |found: &Priced| found.is_nearly_as_good_with_several(settings);
-        if several_may_win && !lose_little && !found.iter().any(is_good) {
+        if several_may_win && lose_much && !found.iter().any(is_good) {
             found.extend(layered_plan(objective));
         }
         found

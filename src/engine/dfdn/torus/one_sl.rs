@@ -68,14 +68,7 @@ impl<'a> Torus<'a> {
         }
         let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
         let (routes, cuts, rule) = best?;
-        let (rule, mut routes, trees) = if self.grid.is_whole() || !is_small_enough(fabric) {
-            (rule, routes, None)
-        } else {
-            match self.completed(&cuts, &rule)?.filter(|(_, other, _)| other.detours < routes.detours) {
-                Some((rule, routes, trees)) => (rule, routes, Some(trees)),
-                None => (rule, routes, None),
-            }
-        };
+        let (rule, mut routes, trees) = self.completed(&cuts, rule, routes)?;
         let measured = objective.relieve(&rule, BalanceBy::Load, &mut routes);
         let (rule, trees) = match trees {
             Some(trees) => (rule, trees),
@@ -120,16 +113,32 @@ impl<'a> Torus<'a> {
 
     /// Paths around cuts on a damaged torus, those that the rule does not allow [beyond](complete) it, with multicast trees.
     /// `None` where there is no tree beside those that the rule allows: there seldom is one beside more paths, and it takes long to
-    /// look for it. `Some(None)` where some switch finds no path.
-    fn completed(&self, cuts: &StaggeredCuts, rule: &Rule) -> Option<Option<(Rule, Forwarding, McastTrees)>> {
+    /// look for it.
+    ///
+    /// - `plain`: paths with detours. They stay, without trees, on whole and on large tori, where some switch finds no path, and where
+    ///   there are no fewer detours.
+    fn completed(
+        &self,
+        cuts: &StaggeredCuts,
+        rule: Rule,
+        plain: Forwarding,
+    ) -> Option<(Rule, Forwarding, Option<McastTrees>)> {
         let Task { fabric, hops, .. } = self.task;
-        let broken = ranked_sssp(fabric, hops, rule, Lookahead::Every, NoLegalPath::Break);
-        let (rule, trees) = self.with_trees(rule.clone(), cuts, &broken.legal());
-        let Rule::Ordered { order, labels } = &rule else { return None };
-        let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
-        let complete = || complete(fabric, hops, ascent, complete_work(fabric), &broken);
-        let completed = trees.serve_default().then(complete)?;
-        Some(completed.map(|(rule, routes)| (rule, routes, trees)))
+        if self.grid.is_whole() || !is_small_enough(fabric) {
+            return Some((rule, plain, None));
+        }
+        let broken = ranked_sssp(fabric, hops, &rule, Lookahead::Every, NoLegalPath::Break);
+        let (around, trees) = self.with_trees(rule.clone(), cuts, &broken.legal());
+        let Rule::Ordered { order, labels } = &around else { return None };
+        if !trees.serve_default() {
+            return None;
+        }
+        let ascent = Ascent { order, labels, vls: around.vls(), trees: &trees.trees };
+        let completed = complete(fabric, hops, ascent, complete_work(fabric), &broken);
+        Some(match completed.filter(|(_, completed)| completed.detours < plain.detours) {
+            Some((rule, completed)) => (rule, completed, Some(trees)),
+            None => (rule, plain, None),
+        })
     }
 
     /// Multicast trees beside paths around cuts, and the rule with what they change of it: on a damaged torus, turns that no
@@ -191,9 +200,10 @@ mod tests {
                 let cuts = StaggeredCuts::find(&torus.grid, ONE_SL_VLS).remove(0);
                 let rule = cuts.rule(&f, &torus.grid);
                 let under_rule = torus.around_cuts(&cuts, &rule).unwrap();
-                let (_, beyond, trees) = torus.completed(&cuts, &rule).unwrap().unwrap();
-                assert!(trees.serve_default() && beyond.complete);
-                let (few, many) = (beyond.detours, under_rule.detours);
+                let many = under_rule.detours;
+                let (_, beyond, trees) = torus.completed(&cuts, rule, under_rule).unwrap();
+                assert!(trees.unwrap().serve_default() && beyond.complete);
+                let few = beyond.detours;
                 assert!(5 * few < 4 * many, "{few} of {many}");
             };
             with_task(&f, &Settings::default(), check).unwrap();
