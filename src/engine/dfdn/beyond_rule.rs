@@ -155,7 +155,7 @@ fn worth_trying(
     measured: &Measured,
     vls: u8,
 ) -> Option<(Effort, f64)> {
-    effort(objective, by, measured).filter(|&(_, gain)| gain > VL || vls == candidate.rule.vls())
+    effort(objective, by, measured).filter(|&(_, gain)| gain > 2.0 * VL || vls == candidate.rule.vls())
 }
 
 /// What is worth trying, and what it may gain at most beside P-SSSP: what detours cost, and what is lost. The load gets level on

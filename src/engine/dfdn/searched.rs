@@ -12,7 +12,7 @@ use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricte
 use super::several::several_sls_plan;
 use super::torus::damaged_grid_plan;
 use super::trials::{Trial, best_with_tree, one_sl_plan};
-use super::tuning::{GRID_SUFFICES, VL};
+use super::tuning::{FAR_BEYOND, GRID_SUFFICES, VL};
 use super::{Priced, limit};
 use crate::engine::{Balance, EngineError, Prefer, Task};
 use crate::lanes::LanesError;
@@ -199,11 +199,14 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
 /// On a large fabric, the candidates that may keep to the [limit] on detours with one SL: labels or moved channels. Where the
 /// search came to labels, it found plain orders wanting on a sample. Labels that promise most are compared with nothing.
 fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candidate> {
+    let mut kept = candidates.to_vec();
     let has_labels = candidates.iter().any(|candidate| candidate.has_labels());
     if !has_labels || Budget::searches_are_cheap(task.fabric) {
-        return candidates.to_vec();
+        if !Budget::is_small(task.fabric) {
+            kept.retain(|candidate| candidate.probe.broken <= FAR_BEYOND * limit(task.settings));
+        }
+        return kept;
     }
-    let mut kept = candidates.to_vec();
     kept.retain(|candidate| !candidate.is_plain() && candidate.probe.broken <= limit(task.settings));
     kept.sort_by(|a, b| a.expected_price().total_cmp(&b.expected_price()));
     if kept.first().is_some_and(|best| best.has_labels()) {

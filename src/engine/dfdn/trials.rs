@@ -10,8 +10,8 @@ use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::orders::LinkOrder;
-use super::tuning::FAR_BEYOND;
-use super::{Priced, limit};
+use super::tuning::{DETOURS, FAR_BEYOND, VL};
+use super::{Priced, is_nearly_as_good, limit};
 use crate::engine::Task;
 use crate::multicast::McastTrees;
 use crate::routing::Forwarding;
@@ -87,6 +87,12 @@ impl Trial {
             false => objective.measure(&forwarding),
         };
         Self { candidate, measured, forwarding, trees: None, is_relieved }
+    }
+
+    /// Whether these tables lose next to nothing beside P-SSSP, and may be had.
+    fn is_nearly_as_good(&self, objective: &Objective<'_>) -> bool {
+        let price = objective.price(&self.measured, self.candidate.rule.vls(), 1);
+        is_nearly_as_good(price) && self.measured.detours <= limit(objective.task.settings)
     }
 
     /// With the hottest channels relieved.
@@ -276,41 +282,83 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
 /// Routes with candidates. Where one leaves a switch without a path, there are up to two others in its place: with
 /// [late turns](Candidate::with_late_turns), and with its tree reserved. Where others have all paths, the tree is not
 /// tried on large fabrics, or if the candidate would have too many detours anyway, or if the search tried it.
+///
+/// On fabrics that are not small, they end with the first ones that lose [next to nothing](is_nearly_as_good).
 fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
-    let complete = |trial: &Trial| trial.forwarding.complete;
-    let most = limit(objective.task.settings);
-    let is_cheap = Budget::searches_are_cheap(objective.task.fabric);
-    let tried: Vec<Option<Trial>> = candidates
-        .par_iter()
-        .map(|candidate| Some(Trial::new(objective, by, candidate)).filter(complete))
-        .collect();
+    let task = objective.task;
+    let most = limit(task.settings);
+    let is_cheap = Budget::searches_are_cheap(task.fabric);
+    let route = |place: usize, candidate: &Candidate| {
+        let forwarding = candidate.route(task, by, candidate.detours());
+        forwarding.complete.then(|| (place, candidate.clone(), forwarding))
+    };
+    let plain: Vec<Routed> =
+        candidates.par_iter().enumerate().filter_map(|(i, candidate)| route(i, candidate)).collect();
+    let mut left: Vec<usize> = (0..candidates.len()).collect();
+    left.retain(|i| plain.iter().all(|(place, ..)| place != i));
+    let (mut found, is_enough) = finish_all(objective, by, plain);
+    if is_enough {
+        return in_place(found);
+    }
     let mut late: Vec<(usize, Candidate)> = Vec::new();
-    for (i, candidate) in candidates.iter().enumerate().filter(|(i, _)| tried[*i].is_none()) {
-        let Some(new) = candidate.with_late_turns(objective.task) else { continue };
+    for &i in &left {
+        let Some(new) = candidates[i].with_late_turns(task) else { continue };
         // On one VL and with the first turn free they are alike.
         if !late.iter().any(|(_, other)| other.is_alike(&new)) {
             late.push((i, new));
         }
     }
-    let mut late: Vec<(usize, Trial)> =
-        late.into_par_iter().map(|(i, candidate)| (i, Trial::new(objective, by, &candidate))).collect();
-    late.retain(|(_, trial)| complete(trial));
-    let none = late.is_empty() && tried.iter().all(Option::is_none);
-    let with_tree = |i: usize, candidate: &Candidate| {
+    let late = late.par_iter().filter_map(|(i, candidate)| route(*i, candidate)).collect();
+    let (late, is_enough) = finish_all(objective, by, late);
+    found.extend(late);
+    if is_enough {
+        return in_place(found);
+    }
+    let none = found.is_empty();
+    let is_wanted = |candidate: &Candidate| {
         let is_beside =
             |other: &&Candidate| other.tree_reserved && Arc::ptr_eq(&other.order, &candidate.order);
-        let promises = is_cheap && candidate.probe.broken <= most && !candidates.iter().any(is_beside);
-        let is_wanted = tried[i].is_none() && (none || promises);
-        is_wanted.then(|| Trial::with_tree(objective, by, candidate.clone()))
+        none || is_cheap && candidate.probe.broken <= most && !candidates.iter().any(is_beside)
     };
-    let trees: Vec<Option<Trial>> =
-        candidates.par_iter().enumerate().map(|(i, candidate)| with_tree(i, candidate)).collect();
-    let mut late = late.into_iter().peekable();
-    let with_late = |(i, (plain, tree)): (usize, (Option<Trial>, Option<Trial>))| {
-        let late = late.next_if(|(of, _)| *of == i).map(|(_, trial)| trial);
-        [plain, late, tree].into_iter().flatten()
-    };
-    tried.into_iter().zip(trees).enumerate().flat_map(with_late).collect()
+    left.retain(|&i| is_wanted(candidates[i]));
+    let with_tree = left.into_par_iter().map(|i| (i, Trial::with_tree(objective, by, candidates[i].clone())));
+    found.extend(with_tree.collect::<Vec<_>>());
+    in_place(found)
+}
+
+/// The place of a candidate among others, and tables by it.
+type Routed = (usize, Candidate, Forwarding);
+
+/// Relieves the hottest channels of tables, and measures them. On fabrics that are not small they come two at a time, those first
+/// that cost least but for their load, until some lose [next to nothing](Trial::is_nearly_as_good). Returns whether some do.
+fn finish_all(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Routed>) -> (Vec<(usize, Trial)>, bool) {
+    let is_small = Budget::is_small(objective.task.fabric);
+    if !is_small {
+        let level = |(_, candidate, forwarding): &Routed| {
+            DETOURS * forwarding.nonminimal_share() + VL * f64::from(candidate.rule.vls())
+        };
+        all.sort_by(|a, b| level(a).total_cmp(&level(b)));
+    }
+    let at_once = if is_small { all.len() } else { 2 };
+    let mut found = Vec::new();
+    while !all.is_empty() {
+        let next: Vec<Routed> = all.drain(..at_once.min(all.len())).collect();
+        let finish =
+            |(place, candidate, forwarding)| (place, Trial::finish(objective, by, candidate, forwarding));
+        let next: Vec<(usize, Trial)> = next.into_par_iter().map(finish).collect();
+        let is_enough = !is_small && next.iter().any(|(_, trial)| trial.is_nearly_as_good(objective));
+        found.extend(next);
+        if is_enough {
+            return (found, true);
+        }
+    }
+    (found, false)
+}
+
+/// In the order of the candidates that they come of.
+fn in_place(mut found: Vec<(usize, Trial)>) -> Vec<Trial> {
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, trial)| trial).collect()
 }
 
 /// The best plan that comes of trials, if it has a multicast tree.

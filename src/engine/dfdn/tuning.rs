@@ -16,7 +16,7 @@ pub(super) const STABLE_LOST: f64 = 0.01;
 /// the sake of a load that is below that of P-SSSP anyway.
 pub(super) const GAIN: f64 = 0.03125;
 /// How often a switch may look for another channel while hot channels are relieved: about a fifth of a second.
-pub(super) const RELIEF_TRIES: u64 = 1_500_000;
+pub(super) const RELIEF_TRIES: u64 = 500_000;
 /// On large fabrics, one such look for so many table entries.
 pub(super) const RELIEF_SHARE: usize = 8;
 /// So many times as many looks where the load of stable tables is to get level: half of all channels are hot then.
