@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::Priced;
+use super::{Priced, limit};
 use super::build::{known_order, one_sl, one_sl_lanes};
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::Budget;
@@ -102,6 +102,9 @@ pub(super) fn completed(
     let Task { fabric, hops, limits, .. } = task;
     let known = known_order(candidate).filter(|_| is_small_enough(fabric))?;
     let broken = candidate.route(task, by, NoLegalPath::Break);
+    if broken.broken_pairs as f64 > limit(task.settings) * broken.pairs as f64 && !Budget::is_small(fabric) {
+        return None;
+    }
     let (labels, mut trees) = trees_beside(task, &candidate.rule, &broken.legal(), Some(&known));
     if !trees.serve_default() {
         trees = given_tree(fabric, &candidate.tree().channels_down(fabric), u16::MAX);
