@@ -3,7 +3,6 @@
 
 use rayon::prelude::*;
 
-use super::{Priced, limit};
 use super::build::{known_order, one_sl, one_sl_lanes};
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::Budget;
@@ -12,7 +11,8 @@ use super::tuning::{
     COMPLETE_WORK, DETOURS, LEVEL_LOOKS, LEVEL_WORK, ONE_SL_VLS, STRAIGHTEN_EACH, STRAIGHTEN_LEAST,
     STRAIGHTEN_WORK, VL,
 };
-use crate::engine::Task;
+use super::{Priced, limit};
+use crate::engine::{Settings, Task};
 use crate::fabric::{Fabric, Sl};
 use crate::lanes::Lanes;
 use crate::multicast::{KnownOrder, McastTrees, given_tree, mcast_trees};
@@ -90,7 +90,8 @@ impl<'a> UnderRule<'a> {
 
 /// Tables under a rule that leaves some pairs without a minimal path: these take paths [beyond](complete) it, on as many VLs or
 /// one more, beside a multicast tree that fits with the paths under the rule. Where there is none, the tree of the order serves,
-/// and some of its turns get other labels. `None` where that does not succeed.
+/// and some of its turns get other labels. `None` where that does not succeed; on fabrics that are not small also where more pairs
+/// are left than may take detours by default: it has never won there, and takes up to a second.
 ///
 /// Cost: that of routing, of [`mcast_trees`], and of [`complete`], twice at most.
 pub(super) fn completed(
@@ -102,7 +103,8 @@ pub(super) fn completed(
     let Task { fabric, hops, limits, .. } = task;
     let known = known_order(candidate).filter(|_| is_small_enough(fabric))?;
     let broken = candidate.route(task, by, NoLegalPath::Break);
-    if broken.broken_pairs as f64 > limit(task.settings) * broken.pairs as f64 && !Budget::is_small(fabric) {
+    let most = limit(task.settings).max(Settings::MAX_NONMINIMAL) * broken.pairs as f64;
+    if broken.broken_pairs as f64 > most && !Budget::is_small(fabric) {
         return None;
     }
     let (labels, mut trees) = trees_beside(task, &candidate.rule, &broken.legal(), Some(&known));
@@ -251,7 +253,6 @@ impl How<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Settings;
     use crate::engine::dfdn::search::in_dimension_order;
     use crate::engine::dfdn::tests::with_task;
     use crate::topology::{Hypercube, Mesh, fail_links};

@@ -101,11 +101,18 @@ impl Search<'_> {
         different
     }
 
-    /// The candidates to route with for several SLs: those that have labels for the pairs without a legal path, or get them.
+    /// The candidates to route with for several SLs: those that have labels for the pairs without a legal path, or get them. They
+    /// all look ahead alike then, so their rules differ.
     pub(super) fn for_several_sls(&self) -> Vec<&Candidate> {
         let serves = |c: &&Candidate| !matches!(c.rule, Rule::OneVl(_) | Rule::Any);
         let first = self.candidates().into_iter().filter(serves).take(self.compare());
-        first.chain(self.further.iter().filter(serves)).collect()
+        let mut different: Vec<&Candidate> = Vec::new();
+        for candidate in first.chain(self.further.iter().filter(serves)) {
+            if different.iter().all(|other| other.rule != candidate.rule) {
+                different.push(candidate);
+            }
+        }
+        different
     }
 }
 

@@ -196,18 +196,24 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
     without_tree.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
 
-/// On a large fabric, the candidates that may keep to the [limit] on detours with one SL: labels or moved channels. Where the
-/// search came to labels, it found plain orders wanting on a sample. Labels that promise most are compared with nothing.
-fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candidate> {
+/// The candidates that may keep to the [limit] on detours with one SL. On fabrics that are not small, those have no chance that
+/// break [far more](FAR_BEYOND) pairs. On large ones, labels or moved channels may, within the limit: where the search came to
+/// labels, it found plain orders wanting on a sample. Labels that promise most are compared with nothing there.
+fn promising<'a>(
+    Task { fabric, settings, .. }: Task<'_>,
+    candidates: &[&'a Candidate],
+) -> Vec<&'a Candidate> {
     let mut kept = candidates.to_vec();
-    let has_labels = candidates.iter().any(|candidate| candidate.has_labels());
-    if !has_labels || Budget::searches_are_cheap(task.fabric) {
-        if !Budget::is_small(task.fabric) {
-            kept.retain(|candidate| candidate.probe.broken <= FAR_BEYOND * limit(task.settings));
-        }
+    if Budget::is_small(fabric) {
         return kept;
     }
-    kept.retain(|candidate| !candidate.is_plain() && candidate.probe.broken <= limit(task.settings));
+    let breaks_more = |candidate: &Candidate, than: f64| candidate.probe.broken > than * limit(settings);
+    let has_labels = candidates.iter().any(|candidate| candidate.has_labels());
+    if !has_labels || Budget::searches_are_cheap(fabric) {
+        kept.retain(|candidate| !breaks_more(candidate, FAR_BEYOND));
+        return kept;
+    }
+    kept.retain(|candidate| !candidate.is_plain() && !breaks_more(candidate, 1.0));
     kept.sort_by(|a, b| a.expected_price().total_cmp(&b.expected_price()));
     if kept.first().is_some_and(|best| best.has_labels()) {
         kept.truncate(1);

@@ -15,7 +15,8 @@ pub(super) const STABLE_LOST: f64 = 0.01;
 /// What counts of being better than P-SSSP. Were it more, Dragonflies with a failed link would be searched for
 /// the sake of a load that is below that of P-SSSP anyway.
 pub(super) const GAIN: f64 = 0.03125;
-/// How often a switch may look for another channel while hot channels are relieved: about a fifth of a second.
+/// How often a switch may look for another channel while hot channels are relieved: about a tenth of a second. Three times as many
+/// bring 2 % less load to grown clusters of 500 switches, and next to nothing elsewhere.
 pub(super) const RELIEF_TRIES: u64 = 500_000;
 /// On large fabrics, one such look for so many table entries.
 pub(super) const RELIEF_SHARE: usize = 8;
@@ -75,8 +76,9 @@ pub(super) const LEAST_COMPARED: usize = 2;
 /// long, one to two seconds on a damaged mesh of 100 switches. On a random graph of 128 switches of degree 4 it would be five.
 pub(super) const SMALL: usize = 50_000;
 
-/// Tables with so many times the detours that they may have are not relieved, as they get no plan: relief makes some shorter, but
-/// not half of them. On meshes of 400 to 600 switches that saves up to a second.
+/// On fabrics that are not small, candidates with so many times the detours that they may have get no plan. So they are not
+/// routed with, or not relieved: relief makes some shorter, but not half of them. That saves up to a second on meshes of 400 to
+/// 600 switches, and half a second on random graphs of 350.
 pub(super) const FAR_BEYOND: f64 = 2.0;
 
 // Paths beyond the rule (`beyond_rule.rs`), in steps: vertices that searches for cycles meet, and turns that change.

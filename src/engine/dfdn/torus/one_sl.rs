@@ -1,13 +1,15 @@
 //! Tori on one SL, with detours around the cuts of the rings.
 
 use super::Torus;
-use crate::engine::dfdn::Priced;
 use crate::engine::dfdn::beyond_rule::{complete_work, for_detours, is_small_enough, trees_beside};
 use crate::engine::dfdn::build::{Multicast, one_sl_lanes, plan};
 use crate::engine::dfdn::candidates::BalanceBy;
 use crate::engine::dfdn::estimate::Budget;
 use crate::engine::dfdn::objective::{Measured, Objective};
-use crate::engine::dfdn::tuning::{AROUND_WORK, COMPARED_PAIRS, ONE_SL_VLS, STAGGERED_WORK};
+use crate::engine::dfdn::tuning::{
+    AROUND_WORK, COMPARED_PAIRS, DETOURS, ONE_SL_VLS, STABLE_LOST, STAGGERED_WORK,
+};
+use crate::engine::dfdn::{Priced, limit};
 use crate::engine::{Balance, Prefer, Task};
 use crate::multicast::{McastTrees, staggered_tree};
 use crate::ordering::{Rule, StaggeredCuts, inevitable_detours};
@@ -47,7 +49,9 @@ impl<'a> Torus<'a> {
     /// one is tried. Later tables may keep to these. Where several SLs may come instead, as many VLs may be used as by any
     /// other rule with one SL.
     ///
-    /// `None` where too many pairs take detours, VLs do not suffice, or some switch finds no path around the damage.
+    /// `None` where too many pairs take detours, VLs do not suffice, or some switch finds no path around the damage. Where several
+    /// SLs may come instead on a damaged torus that is not small, that is known early: if more pairs take detours by the rule
+    /// alone than may in the end.
     ///
     /// Cost: that of [`staggered_routes`] on a whole torus and of [`ranked_sssp`] on a damaged one, for each order; then of
     /// [`complete`] on a damaged one, and of [`refit`].
@@ -68,6 +72,11 @@ impl<'a> Torus<'a> {
         }
         let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
         let (routes, cuts, rule) = best?;
+        let may_yield =
+            !self.grid.is_whole() && !self.is_to_have_one_sl() && settings.prefer == Prefer::Default;
+        if may_yield && !Budget::is_small(fabric) && routes.nonminimal_share() > limit(settings) {
+            return None;
+        }
         let (rule, mut routes, trees) = self.completed(&cuts, rule, routes)?;
         let measured = objective.relieve(&rule, BalanceBy::Load, &mut routes);
         let (rule, trees) = match trees {
@@ -78,7 +87,10 @@ impl<'a> Torus<'a> {
         let straight = || {
             let Rule::Ordered { order, labels } = &rule else { return None };
             let ascent = Ascent { order, labels, vls: rule.vls(), trees: &trees.trees };
-            let rule = refit(fabric, hops, ascent, self.effort(), &mut routes)?;
+            // With more, several SLs that lose next to nothing cost less.
+            let most_bent = if may_yield { (settings.max_loss + STABLE_LOST) / DETOURS } else { 1.0 };
+            let effort = Effort { most_bent, ..self.effort() };
+            let rule = refit(fabric, hops, ascent, effort, &mut routes)?;
             let measured = objective.measure(&routes);
             Some(self.with_one_sl(objective, (routes, measured), &rule, &trees))
         };
