@@ -8,8 +8,8 @@ use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::Budget;
 use super::objective::{Measured, Objective};
 use super::tuning::{
-    COMPLETE_WORK, DETOURS, LEVEL_LOOKS, LEVEL_WORK, ONE_SL_VLS, STRAIGHTEN_EACH, STRAIGHTEN_LEAST,
-    STRAIGHTEN_WORK, VL,
+    COMPLETE_WORK, DETOURS, LEVEL_LOOKS, LEVEL_WORK, ONE_SL_VLS, STABLE_LOST, STRAIGHTEN_EACH,
+    STRAIGHTEN_LEAST, STRAIGHTEN_WORK, VL,
 };
 use super::{Priced, limit};
 use crate::engine::{Settings, Task};
@@ -152,7 +152,8 @@ fn least_vls(candidate: &Candidate) -> u8 {
     candidate.rule.vls().max(2)
 }
 
-/// The [effort] on so many VLs: one VL more than the rule has wants to be worth it.
+/// The [effort] on so many VLs. One VL more than the rule has wants to be worth it, and as much again: by shorter detours, or where
+/// more bandwidth is lost than [stable tables](STABLE_LOST) may lose.
 fn worth_trying(
     objective: &Objective<'_>,
     by: BalanceBy,
@@ -160,7 +161,8 @@ fn worth_trying(
     measured: &Measured,
     vls: u8,
 ) -> Option<(Effort, f64)> {
-    effort(objective, by, measured).filter(|&(_, gain)| gain > 2.0 * VL || vls == candidate.rule.vls())
+    let is_worth_a_vl = || objective.detours(measured) > 2.0 * VL || objective.lost(measured) > STABLE_LOST;
+    effort(objective, by, measured).filter(|_| vls == candidate.rule.vls() || is_worth_a_vl())
 }
 
 /// What is worth trying, and what it may gain at most beside P-SSSP: what detours cost, and what is lost. The load gets level on
