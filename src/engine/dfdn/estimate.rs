@@ -77,6 +77,11 @@ impl Budget {
         COMPARED * SMALL / Self::round(fabric).max(1)
     }
 
+    /// Whether routing takes no longer than to relieve the hottest channels, so that all candidates are soon compared.
+    pub(super) fn comparisons_are_cheap(fabric: &Fabric) -> bool {
+        Self::round(fabric) as u64 <= RELIEF_TRIES
+    }
+
     /// Steps of routing to one switch.
     fn per_target(fabric: &Fabric) -> usize {
         fabric.num_switches() + fabric.channels().len()

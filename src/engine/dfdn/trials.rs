@@ -283,7 +283,7 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
 /// [late turns](Candidate::with_late_turns), and with its tree reserved. Where others have all paths, the tree is not
 /// tried on large fabrics, or if the candidate would have too many detours anyway, or if the search tried it.
 ///
-/// On fabrics that are not small, they end with the first ones that lose [next to nothing](is_nearly_as_good).
+/// Where routing takes long, they end with the first ones that lose [next to nothing](is_nearly_as_good).
 fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
     let task = objective.task;
     let most = limit(task.settings);
@@ -329,24 +329,25 @@ fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -
 /// The place of a candidate among others, and tables by it.
 type Routed = (usize, Candidate, Forwarding);
 
-/// Relieves the hottest channels of tables, and measures them. On fabrics that are not small they come two at a time, those first
-/// that cost least but for their load, until some lose [next to nothing](Trial::is_nearly_as_good). Returns whether some do.
+/// Relieves the hottest channels of tables, and measures them. Where [that takes long](Budget::comparisons_are_cheap), they come two
+/// at a time, those first that cost least but for their load, until some lose [next to nothing](Trial::is_nearly_as_good). Returns
+/// whether some do.
 fn finish_all(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Routed>) -> (Vec<(usize, Trial)>, bool) {
-    let is_small = Budget::is_small(objective.task.fabric);
-    if !is_small {
+    let is_cheap = Budget::comparisons_are_cheap(objective.task.fabric);
+    if !is_cheap {
         let level = |(_, candidate, forwarding): &Routed| {
             DETOURS * forwarding.nonminimal_share() + VL * f64::from(candidate.rule.vls())
         };
         all.sort_by(|a, b| level(a).total_cmp(&level(b)));
     }
-    let at_once = if is_small { all.len() } else { 2 };
+    let at_once = if is_cheap { all.len() } else { 2 };
     let mut found = Vec::new();
     while !all.is_empty() {
         let next: Vec<Routed> = all.drain(..at_once.min(all.len())).collect();
         let finish =
             |(place, candidate, forwarding)| (place, Trial::finish(objective, by, candidate, forwarding));
         let next: Vec<(usize, Trial)> = next.into_par_iter().map(finish).collect();
-        let is_enough = !is_small && next.iter().any(|(_, trial)| trial.is_nearly_as_good(objective));
+        let is_enough = !is_cheap && next.iter().any(|(_, trial)| trial.is_nearly_as_good(objective));
         found.extend(next);
         if is_enough {
             return (found, true);
