@@ -21,7 +21,7 @@ pub(super) const RELIEF_TRIES: u64 = 500_000;
 /// On large fabrics, one such look for so many table entries.
 pub(super) const RELIEF_SHARE: usize = 8;
 /// So many times as many looks where the load of stable tables is to get level: half of all channels are hot then.
-pub(super) const LEVELLING: u64 = 4;
+pub(super) const LEVELLING: u64 = 12;
 /// Share of all routes that may move off the hottest channels of stable tables below the load of P-SSSP. A failed link
 /// moves others then. Were each in another block of 64 entries, a tenth of the blocks would change. A fat tree with k = 16
 /// and one failed link has little more than half the load for it.
