@@ -49,13 +49,15 @@ impl<'a> Torus<'a> {
     /// one is tried. Later tables may keep to these. Where several SLs may come instead, as many VLs may be used as by any
     /// other rule with one SL.
     ///
-    /// `None` where too many pairs take detours, VLs do not suffice, or some switch finds no path around the damage. Where several
-    /// SLs may come instead on a damaged torus that is not small, that is known early: if more pairs take detours by the rule
-    /// alone than may in the end.
+    /// `None` where too many pairs take detours, VLs do not suffice, or some switch finds no path around the damage. On a damaged
+    /// torus that is not small it is known early if several SLs come instead: more pairs take detours by the rule alone than
+    /// may in the end.
+    ///
+    /// - `is_alone`: whether no several SLs may come instead.
     ///
     /// Cost: that of [`staggered_routes`] on a whole torus and of [`ranked_sssp`] on a damaged one, for each order; then of
     /// [`complete`] on a damaged one, and of [`refit`].
-    pub(super) fn one_sl(&self, objective: &Objective<'a>) -> Option<Priced> {
+    pub(super) fn one_sl(&self, objective: &Objective<'a>, is_alone: bool) -> Option<Priced> {
         let Task { fabric, hops, settings, limits, .. } = self.task;
         let most = (COMPARED_PAIRS / fabric.num_switches().pow(2)).max(1);
         let least = self.inevitable_detours();
@@ -72,8 +74,7 @@ impl<'a> Torus<'a> {
         }
         let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
         let (routes, cuts, rule) = best?;
-        let may_yield =
-            !self.grid.is_whole() && !self.is_to_have_one_sl() && settings.prefer == Prefer::Default;
+        let may_yield = !is_alone && !self.grid.is_whole();
         if may_yield && !Budget::is_small(fabric) && routes.nonminimal_share() > limit(settings) {
             return None;
         }
