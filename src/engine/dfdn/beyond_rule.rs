@@ -6,10 +6,10 @@ use rayon::prelude::*;
 use super::build::{known_order, one_sl, one_sl_lanes};
 use super::candidates::{BalanceBy, Candidate, Refinement};
 use super::estimate::Budget;
-use super::objective::{Measured, Objective};
+use super::objective::{Measured, Objective, level_price};
 use super::tuning::{
-    COMPLETE_WORK, DETOURS, LEVEL_LOOKS, LEVEL_WORK, ONE_SL_VLS, STABLE_LOST, STRAIGHTEN_EACH,
-    STRAIGHTEN_LEAST, STRAIGHTEN_WORK, VL,
+    COMPLETE_WORK, LEVEL_LOOKS, LEVEL_WORK, ONE_SL_VLS, STABLE_LOST, STRAIGHTEN_EACH, STRAIGHTEN_LEAST,
+    STRAIGHTEN_WORK, VL,
 };
 use super::{Priced, limit};
 use crate::engine::{Settings, Task};
@@ -118,9 +118,7 @@ pub(super) fn completed(
     };
     let either = least..=limits.vls.min(least + 1);
     let found: Vec<(Rule, Forwarding)> = either.into_par_iter().filter_map(on).collect();
-    let price = |(rule, forwarding): &(Rule, Forwarding)| {
-        DETOURS * forwarding.nonminimal_share() + VL * f64::from(rule.vls())
-    };
+    let price = |(rule, forwarding): &(Rule, Forwarding)| level_price(forwarding, rule);
     let (rule, forwarding) = found.into_iter().min_by(|a, b| price(a).total_cmp(&price(b)))?;
     let candidate = Candidate { rule, refinement: Refinement::Fitted, ..candidate.clone() };
     Some((candidate, forwarding, trees))

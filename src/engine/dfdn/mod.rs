@@ -2,8 +2,8 @@
 //!
 //! This file is the policy. On tori with long rings, tables are in dimension order with two VLs and several SLs, or have
 //! one SL with detours (`torus/`). Elsewhere they are *stable* (`stable.rs`: a failed link changes few of them) or *searched*
-//! (`searched.rs`: by the best rule of a search; `several.rs`: with several SLs). [`ordering`](crate::ordering) has the idea, its proof and what
-//! was measured.
+//! (`searched.rs`: by the best rule of a search; `several.rs`: with several SLs). [`ordering`](crate::ordering) has the idea, its
+//! proof and what was measured.
 //!
 //! After a change of the fabric they keep to earlier ones as far as these are good enough (`baseline.rs`): lost paths
 //! move, and few others (`mended.rs`), or those that the earlier rule, or a new one, does not allow.

@@ -261,6 +261,11 @@ impl<'a> Objective<'a> {
     }
 }
 
+/// The price of tables with one SL but for their load: of detours and VLs.
+pub(super) fn level_price(forwarding: &Forwarding, rule: &Rule) -> f64 {
+    DETOURS * forwarding.nonminimal_share() + VL * f64::from(rule.vls())
+}
+
 /// The least that the largest load can come to, whatever the tables: the adapters of each switch send to all others over its
 /// links. `None` where links have unlike rates or adapters have roles.
 ///

@@ -63,13 +63,7 @@ impl Search<'_> {
     /// What was found, the best first.
     pub(super) fn candidates(&self) -> Vec<&Candidate> {
         // Improving or labelling an order may have left it as it was.
-        let mut different: Vec<&Candidate> = Vec::new();
-        for candidate in &self.tried {
-            if !different.iter().any(|other| other.is_alike(candidate)) {
-                different.push(candidate);
-            }
-        }
-        different
+        first_of_alike(&self.tried, Candidate::is_alike)
     }
 
     /// How many candidates are worth routing with, to compare the results.
@@ -81,15 +75,9 @@ impl Search<'_> {
     /// the best one with labels for each number of VLs, as more VLs shall not end worse, and those that were taken up.
     pub(super) fn compared(&self) -> Vec<&Candidate> {
         let use_of = |c: &Candidate| (c.rule.vls(), c.tree_reserved);
-        let mut different: Vec<&Candidate> = Vec::new();
-        for candidate in self.candidates() {
-            let is_alike = |other: &&Candidate| {
-                Arc::ptr_eq(&other.order, &candidate.order) && use_of(other) == use_of(candidate)
-            };
-            if !different.iter().any(is_alike) {
-                different.push(candidate);
-            }
-        }
+        let are_alike =
+            |a: &Candidate, b: &Candidate| Arc::ptr_eq(&a.order, &b.order) && use_of(a) == use_of(b);
+        let mut different = first_of_alike(self.candidates(), are_alike);
         let rest = different.split_off(self.compare().min(different.len()));
         take_least_broken(&mut different, rest.iter().copied());
         for candidate in rest.into_iter().filter(|c| c.has_labels()) {
@@ -101,19 +89,27 @@ impl Search<'_> {
         different
     }
 
-    /// The candidates to route with for several SLs: those that have labels for the pairs without a legal path, or get them. They
-    /// all look ahead alike then, so their rules differ.
+    /// The candidates to route with for several SLs: those that have labels for the pairs without a legal path, or get them.
+    /// They are routed with alike, however far they look ahead, so their rules differ.
     pub(super) fn for_several_sls(&self) -> Vec<&Candidate> {
         let serves = |c: &&Candidate| !matches!(c.rule, Rule::OneVl(_) | Rule::Any);
         let first = self.candidates().into_iter().filter(serves).take(self.compare());
-        let mut different: Vec<&Candidate> = Vec::new();
-        for candidate in first.chain(self.further.iter().filter(serves)) {
-            if different.iter().all(|other| other.rule != candidate.rule) {
-                different.push(candidate);
-            }
-        }
-        different
+        first_of_alike(first.chain(self.further.iter().filter(serves)), |a, b| a.rule == b.rule)
     }
+}
+
+/// The first ones of those that are alike.
+fn first_of_alike<'a>(
+    all: impl IntoIterator<Item = &'a Candidate>,
+    are_alike: impl Fn(&Candidate, &Candidate) -> bool,
+) -> Vec<&'a Candidate> {
+    let mut different: Vec<&Candidate> = Vec::new();
+    for candidate in all {
+        if !different.iter().any(|other| are_alike(other, candidate)) {
+            different.push(candidate);
+        }
+    }
+    different
 }
 
 /// Searches the candidate of the least price: the share of the adapter pairs without a legal minimal path, with

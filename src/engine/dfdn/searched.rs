@@ -11,8 +11,8 @@ use super::objective::Objective;
 use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricter};
 use super::several::several_sls_plan;
 use super::torus::damaged_grid_plan;
-use super::trials::{Trial, best_with_tree, one_sl_plan};
-use super::tuning::{FAR_BEYOND, GRID_SUFFICES, VL};
+use super::trials::{Trial, best_with_tree, is_hopeless, one_sl_plan};
+use super::tuning::{GRID_SUFFICES, VL};
 use super::{Priced, limit};
 use crate::engine::{Balance, EngineError, Prefer, Task};
 use crate::lanes::LanesError;
@@ -196,24 +196,16 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
     without_tree.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
 
-/// The candidates that may keep to the [limit] on detours with one SL. On fabrics that are not small, those have no chance that
-/// break [far more](FAR_BEYOND) pairs. On large ones, labels or moved channels may, within the limit: where the search came to
+/// The candidates that may keep to the [limit] on detours with one SL, without [hopeless](is_hopeless) ones. On large fabrics, labels or moved channels may, within the limit: where the search came to
 /// labels, it found plain orders wanting on a sample. Labels that promise most are compared with nothing there.
-fn promising<'a>(
-    Task { fabric, settings, .. }: Task<'_>,
-    candidates: &[&'a Candidate],
-) -> Vec<&'a Candidate> {
+fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candidate> {
     let mut kept = candidates.to_vec();
-    if Budget::is_small(fabric) {
-        return kept;
-    }
-    let breaks_more = |candidate: &Candidate, than: f64| candidate.probe.broken > than * limit(settings);
     let has_labels = candidates.iter().any(|candidate| candidate.has_labels());
-    if !has_labels || Budget::searches_are_cheap(fabric) {
-        kept.retain(|candidate| !breaks_more(candidate, FAR_BEYOND));
+    if !has_labels || Budget::searches_are_cheap(task.fabric) {
+        kept.retain(|candidate| !is_hopeless(task, candidate.probe.broken));
         return kept;
     }
-    kept.retain(|candidate| !candidate.is_plain() && !breaks_more(candidate, 1.0));
+    kept.retain(|candidate| !candidate.is_plain() && candidate.probe.broken <= limit(task.settings));
     kept.sort_by(|a, b| a.expected_price().total_cmp(&b.expected_price()));
     if kept.first().is_some_and(|best| best.has_labels()) {
         kept.truncate(1);

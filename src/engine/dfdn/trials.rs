@@ -8,9 +8,9 @@ use rayon::prelude::*;
 use super::beyond_rule::{UnderRule, completed, levels};
 use super::candidates::{BalanceBy, Candidate};
 use super::estimate::Budget;
-use super::objective::{Measured, Objective};
+use super::objective::{Measured, Objective, level_price};
 use super::orders::LinkOrder;
-use super::tuning::{DETOURS, FAR_BEYOND, VL};
+use super::tuning::FAR_BEYOND;
 use super::{Priced, is_nearly_as_good, limit};
 use crate::engine::Task;
 use crate::multicast::McastTrees;
@@ -81,7 +81,7 @@ impl Trial {
         candidate: Candidate,
         mut forwarding: Forwarding,
     ) -> Self {
-        let is_relieved = !is_hopeless(objective.task, &forwarding);
+        let is_relieved = !is_hopeless(objective.task, forwarding.nonminimal_share());
         let measured = match is_relieved {
             true => objective.relieve(&candidate.rule, by, &mut forwarding),
             false => objective.measure(&forwarding),
@@ -106,10 +106,10 @@ impl Trial {
     }
 }
 
-/// Whether tables have so many detours that they get no plan by themselves: [`FAR_BEYOND`] as many as may be, on a fabric that is
-/// not small.
-fn is_hopeless(Task { fabric, settings, .. }: Task<'_>, forwarding: &Forwarding) -> bool {
-    forwarding.nonminimal_share() > FAR_BEYOND * limit(settings) && !Budget::is_small(fabric)
+/// Whether a share of the adapter pairs on detours is so large that tables get no plan by themselves: [`FAR_BEYOND`] as many as may
+/// be, on a fabric that is not small.
+pub(super) fn is_hopeless(Task { fabric, settings, .. }: Task<'_>, share: f64) -> bool {
+    share > FAR_BEYOND * limit(settings) && !Budget::is_small(fabric)
 }
 
 /// How far a candidate has come.
@@ -283,8 +283,16 @@ fn settle(objective: &Objective<'_>, by: BalanceBy, trials: Vec<Trial>) -> Vec<J
 /// [late turns](Candidate::with_late_turns), and with its tree reserved. Where others have all paths, the tree is not
 /// tried on large fabrics, or if the candidate would have too many detours anyway, or if the search tried it.
 ///
-/// Where routing takes long, they end with the first ones that lose [next to nothing](is_nearly_as_good).
+/// Where routing takes long, they end with the first ones that lose [next to nothing](is_nearly_as_good). Returns them in the order
+/// of the candidates that they come of.
 fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<Trial> {
+    let mut found = placed_trials(objective, by, candidates);
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, trial)| trial).collect()
+}
+
+/// As [`trials`], each with the place of its candidate.
+fn placed_trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -> Vec<(usize, Trial)> {
     let task = objective.task;
     let most = limit(task.settings);
     let is_cheap = Budget::searches_are_cheap(task.fabric);
@@ -298,7 +306,7 @@ fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -
     left.retain(|i| plain.iter().all(|(place, ..)| place != i));
     let (mut found, is_enough) = finish_all(objective, by, plain);
     if is_enough {
-        return in_place(found);
+        return found;
     }
     let mut late: Vec<(usize, Candidate)> = Vec::new();
     for &i in &left {
@@ -312,7 +320,7 @@ fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -
     let (late, is_enough) = finish_all(objective, by, late);
     found.extend(late);
     if is_enough {
-        return in_place(found);
+        return found;
     }
     let none = found.is_empty();
     let is_wanted = |candidate: &Candidate| {
@@ -323,7 +331,7 @@ fn trials(objective: &Objective<'_>, by: BalanceBy, candidates: &[&Candidate]) -
     left.retain(|&i| is_wanted(candidates[i]));
     let with_tree = left.into_par_iter().map(|i| (i, Trial::with_tree(objective, by, candidates[i].clone())));
     found.extend(with_tree.collect::<Vec<_>>());
-    in_place(found)
+    found
 }
 
 /// The place of a candidate among others, and tables by it.
@@ -335,9 +343,7 @@ type Routed = (usize, Candidate, Forwarding);
 fn finish_all(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Routed>) -> (Vec<(usize, Trial)>, bool) {
     let is_cheap = Budget::comparisons_are_cheap(objective.task.fabric);
     if !is_cheap {
-        let level = |(_, candidate, forwarding): &Routed| {
-            DETOURS * forwarding.nonminimal_share() + VL * f64::from(candidate.rule.vls())
-        };
+        let level = |(_, candidate, forwarding): &Routed| level_price(forwarding, &candidate.rule);
         all.sort_by(|a, b| level(a).total_cmp(&level(b)));
     }
     let at_once = if is_cheap { all.len() } else { 2 };
@@ -354,12 +360,6 @@ fn finish_all(objective: &Objective<'_>, by: BalanceBy, mut all: Vec<Routed>) ->
         }
     }
     (found, false)
-}
-
-/// In the order of the candidates that they come of.
-fn in_place(mut found: Vec<(usize, Trial)>) -> Vec<Trial> {
-    found.sort_by_key(|(place, _)| *place);
-    found.into_iter().map(|(_, trial)| trial).collect()
 }
 
 /// The best plan that comes of trials, if it has a multicast tree.

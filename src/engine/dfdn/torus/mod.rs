@@ -65,7 +65,7 @@ pub(super) fn torus_plan<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -
         return torus.around_damage(&objective());
     }
     if torus.is_to_have_one_sl() {
-        return torus.one_sl(&objective(), true);
+        return torus.one_sl(&objective(), false);
     }
     let in_order = torus.around_broken_rings().and_then(|routes| torus.in_order(routes));
     let in_order = in_order.filter(|in_order| in_order.suffices(task))?;
@@ -77,7 +77,7 @@ pub(super) fn torus_plan<'a>(task: Task<'a>, objective: Option<Objective<'a>>) -
             Balance::Auto | Balance::Stable => one_sl.outdoes(price, in_order.detours),
         };
         torus
-            .one_sl(&objective, true)
+            .one_sl(&objective, false)
             .filter(|one_sl| one_sl.detours <= limit(task.settings) && is_better(one_sl))
     };
     let one_sl = torus.may_have_one_sl().then(one_sl).flatten();
@@ -229,11 +229,11 @@ impl<'a> Torus<'a> {
             Prefer::OneSl => is_small_enough(fabric),
             Prefer::Minimal => false,
         };
-        let around_cuts = |is_alone| is_wanted.then(|| self.one_sl(objective, is_alone)).flatten();
+        let around_cuts = |may_yield| is_wanted.then(|| self.one_sl(objective, may_yield)).flatten();
         let may_yield = settings.prefer == Prefer::Default;
-        let (in_order, yielding) = rayon::join(|| self.best(objective), || around_cuts(!may_yield));
-        let is_alone = may_yield && in_order.is_none();
-        let around_cuts = yielding.or_else(|| is_alone.then(|| around_cuts(true)).flatten());
+        let (in_order, around) = rayon::join(|| self.best(objective), || around_cuts(may_yield));
+        let has_yielded_to_none = may_yield && in_order.is_none();
+        let around_cuts = around.or_else(|| has_yielded_to_none.then(|| around_cuts(false)).flatten());
         let serves = |found: &Priced| found.plan.serves_multicast() && found.detours <= limit(settings);
         let around_cuts = around_cuts.filter(serves);
         let so_far: Vec<&Priced> = in_order.iter().chain(&around_cuts).collect();

@@ -53,11 +53,11 @@ impl<'a> Torus<'a> {
     /// torus that is not small it is known early if several SLs come instead: more pairs take detours by the rule alone than
     /// may in the end.
     ///
-    /// - `is_alone`: whether no several SLs may come instead.
+    /// - `may_yield`: whether several SLs may come instead. They do not on whole tori.
     ///
     /// Cost: that of [`staggered_routes`] on a whole torus and of [`ranked_sssp`] on a damaged one, for each order; then of
     /// [`complete`] on a damaged one, and of [`refit`].
-    pub(super) fn one_sl(&self, objective: &Objective<'a>, is_alone: bool) -> Option<Priced> {
+    pub(super) fn one_sl(&self, objective: &Objective<'a>, may_yield: bool) -> Option<Priced> {
         let Task { fabric, hops, settings, limits, .. } = self.task;
         let most = (COMPARED_PAIRS / fabric.num_switches().pow(2)).max(1);
         let least = self.inevitable_detours();
@@ -74,7 +74,7 @@ impl<'a> Torus<'a> {
         }
         let best = found.into_iter().min_by_key(|(routes, ..)| (routes.detours, routes.largest_load()));
         let (routes, cuts, rule) = best?;
-        let may_yield = !is_alone && !self.grid.is_whole();
+        let may_yield = may_yield && !self.grid.is_whole();
         if may_yield && !Budget::is_small(fabric) && routes.nonminimal_share() > limit(settings) {
             return None;
         }
