@@ -91,16 +91,17 @@ pub(super) fn several_lanes(
     ordered(task.fabric, rule, &forwarding.lft, &forwarding.broken, several)
 }
 
-/// P-SSSP with DF-DN as printed.
+/// P-SSSP with DF-DN as printed. `None` where VLs or SLs do not suffice, and where it costs as much as others: multicast trees
+/// take long.
 ///
-/// # Errors
-/// Those of [`df_dn`].
-pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
-    let task = objective.task;
-    let lft = p_sssp(task);
-    let lanes = df_dn(task.fabric, &lft, objective.several)?;
+/// - `others`: their price.
+pub(super) fn df_dn_plan(objective: &Objective<'_>, others: f64) -> Option<Priced> {
+    let tables = p_sssp(objective);
+    let (lft, measured, _) = &tables;
+    let lanes = df_dn(objective.task.fabric, lft, objective.several).ok()?;
+    let is_better = objective.price(measured, lanes.vls, lanes.sls) < others;
     let remark = "DF-DN: one VL more at each hop".to_owned();
-    Ok(sssp_plan(objective, lft, lanes, None, remark))
+    is_better.then(|| plan(objective, tables, lanes, Multicast::ToFind(None), remark, Vec::new()))
 }
 
 /// P-SSSP on so many VLs that no credit loop closes, an SL for each: see [`all_layered`].
@@ -109,37 +110,27 @@ pub(super) fn df_dn_plan(objective: &Objective<'_>) -> Result<Priced, LanesError
 /// Those of [`all_layered`].
 pub(super) fn layered_plan(objective: &Objective<'_>) -> Result<Priced, LanesError> {
     let Task { fabric, hops, .. } = objective.task;
-    let lft = p_sssp(objective.task);
+    let tables = p_sssp(objective);
     let root = updn_roots(fabric, hops, 1).first().copied().unwrap_or(SwitchId(0));
     let rank = up_down_rank(fabric, root);
-    let Layered { lanes, order, .. } = all_layered(fabric, &lft, &rank, objective.several)?;
+    let Layered { lanes, order, .. } = all_layered(fabric, &tables.0, &rank, objective.several)?;
     let remark = format!(
         "{}, all adapter pairs on shortest paths: those of an SL close no cycle",
         lanes_in_words(lanes.sls, lanes.vls)
     );
     let known = KnownOrder { lanes: order, trees: vec![Tree::new(fabric, &rank, root)], suffices: true };
-    Ok(sssp_plan(objective, lft, lanes, Some(known), remark))
+    Ok(plan(objective, tables, lanes, Multicast::ToFind(Some(known)), remark, Vec::new()))
 }
+
+/// Tables, what they come to, and the routes on the hottest channel.
+type MeasuredTables = (Lft, Measured, u64);
 
 /// The tables of the reference, to all LIDs.
-fn p_sssp(task: Task<'_>) -> Lft {
+fn p_sssp(&Objective { task, reference, .. }: &Objective<'_>) -> MeasuredTables {
     let mut plain = sssp_with_load(task.fabric, task.hops);
     relieve_slow(task, &mut plain);
-    plain.lft
-}
-
-/// P-SSSP with VLs and SLs.
-fn sssp_plan(
-    objective: &Objective<'_>,
-    lft: Lft,
-    lanes: Lanes,
-    known: Option<KnownOrder>,
-    remark: String,
-) -> Priced {
-    let figures = Figures::of_tables(objective.task.fabric, &lft, 0.0).expect("P-SSSP reaches every adapter");
-    let measured = objective.reference.compare(&figures);
-    let tables = (lft, measured, figures.load);
-    plan(objective, tables, lanes, Multicast::ToFind(known), remark, Vec::new())
+    let figures = Figures::of_tables(task.fabric, &plain.lft, 0.0).expect("P-SSSP reaches every adapter");
+    (plain.lft, reference.compare(&figures), figures.load)
 }
 
 /// The multicast trees of a plan.
@@ -157,11 +148,10 @@ pub(super) fn known_order(candidate: &Candidate) -> Option<KnownOrder> {
 
 /// Tables with their multicast trees. With several SLs, later ones may keep to them.
 ///
-/// - `largest`: routes on the hottest channel.
 /// - `remark`, `more`: what an administrator should know of them.
 pub(super) fn plan(
     objective: &Objective<'_>,
-    (lft, measured, largest): (Lft, Measured, u64),
+    (lft, measured, largest): MeasuredTables,
     lanes: Lanes,
     multicast: Multicast,
     remark: String,

@@ -89,10 +89,14 @@ pub(super) fn several_sls_suffice(Task { fabric, settings, .. }: Task<'_>) -> Op
 
 /// [P-SSSP in layers](layered_plan) in place of tables that cost more than it would on all VLs, if it fits on these. There is
 /// no such attempt on a large fabric: it takes long. One SL stays one where it loses no more than it may.
+///
+/// Cost: that of [`layered_plan`], where it may come instead.
 fn layered_where_better(objective: &Objective<'_>, found: Priced) -> Priced {
     let Task { fabric, settings, .. } = objective.task;
     let dearest = settings.max_loss + VL * f64::from(objective.several.vls);
-    if found.price <= dearest || objective.one_sl_alone || !Budget::searches_are_cheap(fabric) {
+    let is_kept = found.detours <= limit(settings) && found.keeps_one_sl(settings);
+    let is_tried = !is_kept && !objective.one_sl_alone && Budget::searches_are_cheap(fabric);
+    if found.price <= dearest || !is_tried {
         return found;
     }
     let yields = |layered: &Priced| {
@@ -165,8 +169,10 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
     let rejected = match one {
         Ok(one) => {
             let serves = |plan: &Priced| plan.plan.serves_multicast();
-            let others = several.into_iter().chain(df_dn_plan(objective)).filter(serves);
-            return Ok(others.fold(one, |best, other| if other.price < best.price { other } else { best }));
+            let better = |best: Priced, other: Priced| if other.price < best.price { other } else { best };
+            let best = several.into_iter().filter(serves).fold(one, better);
+            let df_dn = df_dn_plan(objective, best.price).filter(serves);
+            return Ok(df_dn.into_iter().fold(best, better));
         }
         Err(rejected) => rejected,
     };
@@ -176,7 +182,7 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
         (several, None) => several,
     };
     if without_tree.is_err() {
-        if let Ok(plan) = df_dn_plan(objective) {
+        if let Some(plan) = df_dn_plan(objective, f64::INFINITY) {
             if plan.plan.serves_multicast() {
                 return Ok(plan);
             }
