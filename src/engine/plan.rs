@@ -38,8 +38,7 @@ impl Plan {
     /// [suffices](KnownOrder::suffices), this is tried before any search among the dependencies of unicast.
     pub(super) fn new(fabric: &Fabric, hops: &Hops, limits: LaneLimits, parts: Parts) -> Self {
         let Parts { lft, lanes, known, remarks } = parts;
-        let Lanes { sl2vl, path_sl, vls, .. } = lanes;
-        let mut plan = Self { lft, sl2vl, path_sl, vls, remarks, trees: None, lineage: Lineage::Single };
+        let mut plan = Self::without_trees(lft, lanes, remarks);
         plan.find_trees(fabric, hops, known.as_ref());
         if plan.serves_multicast() {
             return plan;
@@ -56,8 +55,13 @@ impl Plan {
 
     /// Tables on one VL for all SLs, without multicast trees.
     pub(super) fn bare(fabric: &Fabric, lft: Lft) -> Self {
-        let Lanes { sl2vl, path_sl, vls, .. } = one_vl(fabric);
-        Self { lft, sl2vl, path_sl, vls, remarks: Vec::new(), trees: None, lineage: Lineage::Single }
+        Self::without_trees(lft, one_vl(fabric), Vec::new())
+    }
+
+    /// Unicast tables, before there are multicast trees.
+    pub(super) fn without_trees(lft: Lft, lanes: Lanes, remarks: Vec<String>) -> Self {
+        let Lanes { sl2vl, path_sl, vls, .. } = lanes;
+        Self { lft, sl2vl, path_sl, vls, remarks, trees: None, lineage: Lineage::Single }
     }
 
     /// Whether groups without configuration, which use SL 0, have a multicast tree.

@@ -3,8 +3,8 @@
 use super::candidates::Candidate;
 use super::objective::{Figures, Measured, Objective, relieve_slow};
 use super::{Legal, Priced};
+use crate::engine::Task;
 use crate::engine::plan::{Parts, Plan};
-use crate::engine::{Lineage, Task};
 use crate::fabric::{Fabric, SwitchId};
 use crate::lanes::{LaneLimits, Lanes, LanesError, Layered, all_layered, any_sl, df_dn, ordered};
 use crate::multicast::{KnownOrder, McastTrees};
@@ -162,10 +162,7 @@ pub(super) fn plan(
     let remarks = std::iter::once(remark).chain(one_sl).chain(more).collect();
     let sls = lanes.sls;
     let plan = match multicast {
-        Multicast::Given(trees) => {
-            let Lanes { sl2vl, path_sl, vls, .. } = lanes;
-            Plan { lft, sl2vl, path_sl, vls, remarks, trees: Some(trees), lineage: Lineage::Single }
-        }
+        Multicast::Given(trees) => Plan { trees: Some(trees), ..Plan::without_trees(lft, lanes, remarks) },
         Multicast::ToFind(known) => {
             Plan::new(task.fabric, task.hops, objective.several, Parts { lft, lanes, known, remarks })
         }

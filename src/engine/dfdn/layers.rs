@@ -101,9 +101,7 @@ fn plan(task: Task<'_>, base: &Priced, legal: &Legal) -> Option<Plan> {
     let mut plan = match (&rule, &base.plan.trees) {
         // The trees of the base LIDs ascend in its order.
         (Rule::Ordered { .. }, trees @ Some(_)) => {
-            let Lanes { sl2vl, path_sl, vls, .. } = lanes.clone();
-            let (trees, lineage) = (trees.clone(), Lineage::Single);
-            Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage }
+            Plan { trees: trees.clone(), ..Plan::without_trees(lft, lanes.clone(), remarks) }
         }
         _ => Plan::new(fabric, hops, limits, Parts { lft, lanes: lanes.clone(), known, remarks }),
     };

@@ -34,6 +34,7 @@ mod graph;
 mod load;
 mod paths;
 mod relief;
+mod search;
 mod senders;
 mod tables;
 mod trees;

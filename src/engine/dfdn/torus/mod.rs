@@ -377,9 +377,9 @@ impl<'a> Torus<'a> {
         let size = (LabelledRoutes::VLS, routes.first + routes.used);
         let vl = |sl, s, before, step| routes.vl(sl, s, before, step);
         let pairs = routes.sls.clone();
-        let Lanes { sl2vl, path_sl, vls, sls } =
-            labelled(fabric, &self.grid, &self.lines, vl, pairs, size, limits);
-        let mut remarks = vec![self.in_words((routes.used, vls), detours, self.dimension_order())];
+        let lanes = labelled(fabric, &self.grid, &self.lines, vl, pairs, size, limits);
+        let sls = lanes.sls;
+        let mut remarks = vec![self.in_words((routes.used, lanes.vls), detours, self.dimension_order())];
         remarks.push(whose_sl(sls).to_owned());
         let why = if self.grid.is_whole() { "the load is uneven" } else { "links or switches are missing" };
         remarks.push(format!("{why}: a VL of its own takes the first channels of all paths"));
@@ -387,9 +387,8 @@ impl<'a> Torus<'a> {
             let own = if routes.sls.contains(&0) { "and for paths on that VL" } else { "alone" };
             remarks.push(format!("SL 0 is for multicast {own}, paths have SLs 1 to {}", routes.used));
         }
-        let lft = routes.lft;
-        let trees = tree.map(|tree| given_tree(fabric, tree, 1));
-        let mut plan = Plan { lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
+        let mut plan = Plan::without_trees(routes.lft, lanes, remarks);
+        plan.trees = tree.map(|tree| given_tree(fabric, tree, 1));
         if plan.trees.is_none() {
             plan.find_any_trees(fabric, hops);
         }
@@ -402,14 +401,14 @@ impl<'a> Torus<'a> {
         let (grid, lines) = (&self.grid, &self.lines);
         let detours = routes.detours as f64 / routes.pairs.max(1) as f64;
         let lanes = |escape_first| datelines(fabric, grid, lines, &routes.starts, escape_first, limits).ok();
-        let Lanes { sl2vl, path_sl, vls, sls } = lanes(false)?;
-        let mut remarks = vec![self.in_words((sls, vls), detours, self.dimension_order())];
+        let own = lanes(false)?;
+        let sls = own.sls;
+        let mut remarks = vec![self.in_words((sls, own.vls), detours, self.dimension_order())];
         remarks.push(whose_sl(sls).to_owned());
         remarks.extend(starts_in_words(&routes));
-        let trees = grid_trees(fabric, grid, lines);
         let in_order = routes.starts.is_empty();
-        let mut plan =
-            Plan { lft: routes.lft, sl2vl, path_sl, vls, remarks, trees, lineage: Lineage::Single };
+        let mut plan = Plan::without_trees(routes.lft, own, remarks);
+        plan.trees = grid_trees(fabric, grid, lines);
         if plan.trees.is_none() {
             plan.find_any_trees(fabric, hops);
         }
