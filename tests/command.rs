@@ -526,6 +526,10 @@ fn a_preference_that_is_not_met_is_said() {
     assert_eq!(desk.json("verify fabric.net tables", 0)["minimal"], false, "they are written");
     let unmet = desk.json(words, 1);
     assert!(unmet["unmet"][0].as_str().is_some_and(|s| s.starts_with(said)), "{unmet}");
+    let ran = desk.run("route fabric.net --vls 1 --max-nonminimal 0.001 -o others");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("--max-nonminimal 0.001 is not met with 1 VL"), "{}", ran.err);
+    desk.json("verify fabric.net others", 0);
     // Without a request, the same detours are not reported.
     let ran = desk.run("route fabric.net --vls 1");
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));

@@ -152,9 +152,19 @@ fn entries_are_proposed_and_added_to_a_file() {
     // The other link would cut the ring now: it is proposed, and said to stay in use.
     let (_, out, _) = with(&["--least", "10"]);
     assert!(out.contains("cannot be avoided") && out.contains("the fabric would be cut without it"), "{out}");
+    // As it stays in use, its entry is there and is not added again.
+    let written = fs::read_to_string(&hold).expect("it is there");
+    let (_, out, _) = with(&["--least", "10"]);
+    assert!(out.contains("cannot be avoided") && out.contains("that is not held already"), "{out}");
+    assert!(written.lines().count() == 2 && fs::read_to_string(&hold).is_ok_and(|now| now == written));
 
     let (code, out, _) = dfdn(folder.path(), &["route", "fabric.net", "--hold", "hold"]);
     assert!(code == Some(0) && out.contains("cannot be avoided"), "{out}");
+    // Of the switches of the ring, two have three hops to each other in place of one.
+    assert!(
+        out.contains("without the links that are held, 16.67 % of the adapter pairs have more hops"),
+        "{out}"
+    );
     let (code, out, _) =
         dfdn(folder.path(), &["compare", "fabric.net", "--engines", "dfdn", "--hold", "hold"]);
     assert!(code == Some(0) && out.contains("dfdn"), "{out}");

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -84,11 +84,12 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         let rows: Vec<_> = found.0.iter().map(row).collect();
         output::json(&json!({ "ready": healthy, "findings": rows }))?;
     } else {
-        let mut out = io::stdout().lock();
-        for f in &found.0 {
-            writeln!(out, "{:<8} {:<14} {}", f.level.name(), f.what, f.text)?;
-        }
-        writeln!(out, "\n{}", if healthy { "ready" } else { "NOT READY" })?;
+        output::stdout(|out| {
+            for f in &found.0 {
+                writeln!(out, "{:<8} {:<14} {}", f.level.name(), f.what, f.text)?;
+            }
+            writeln!(out, "\n{}", if healthy { "ready" } else { "NOT READY" })
+        })?;
     }
     Ok(if healthy { Outcome::Fine } else { Outcome::Fails })
 }
@@ -276,7 +277,7 @@ fn configuration(path: &Path, found: &mut Findings) {
 /// mistakes the lines that can be read.
 fn settings(path: &Path, found: &mut Findings) -> Settings {
     let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => {
             let text =
                 format!("cannot read {}: {error}. The plugin starts with the defaults", path.display());

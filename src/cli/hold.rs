@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{Failure, Outcome, output};
 use dfdn::engine::parse_holds;
-use dfdn::fabric::{Fabric, Hold, PortRef, hold_out};
+use dfdn::fabric::{Fabric, Hold, Nodes, PortRef, hold_out};
 use dfdn::formats::FormatError;
 use dfdn::formats::port_errors::{LinkErrors, read_ibqueryerrors, read_perfquery};
 
@@ -78,8 +78,8 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
     let (between, at_adapters): (Vec<Proposal>, Vec<Proposal>) =
         bad.into_iter().partition(|proposal| is_between_switches(&fabric, &proposal.errors));
     let out_of_use = out_of_use(&fabric, &held)?;
-    let new: Vec<&Proposal> =
-        between.iter().filter(|proposal| !out_of_use.contains(&proposal.errors.end)).collect();
+    let is_new = |end: PortRef| !out_of_use.contains(&end) && !is_written(&fabric, &held, end);
+    let new: Vec<&Proposal> = between.iter().filter(|proposal| is_new(proposal.errors.end)).collect();
     let mut text = before;
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -154,6 +154,15 @@ fn out_of_use(fabric: &Fabric, held: &[Hold]) -> Result<BTreeSet<PortRef>, Failu
     let ends = fabric.channels().iter().map(|(_, c)| (c.from, c.out_port));
     let gone = ends.filter(|&(s, port)| left.channels().at_port(s, port).is_none());
     Ok(gone.map(|(s, port)| PortRef { node: fabric.switch_node_id(s), port }).collect())
+}
+
+/// Whether an entry names a link already. One that has to stay in use is not written again at each run.
+fn is_written(fabric: &Fabric, held: &[Hold], end: PortRef) -> bool {
+    let peer = fabric.node(end.node).ports[end.port.index()].peer;
+    let names = |hold: &Hold, end: PortRef| {
+        hold.port == Some(end.port) && hold.nodes == Nodes::Guid(fabric.node(end.node).guid)
+    };
+    held.iter().any(|hold| std::iter::once(end).chain(peer).any(|end| names(hold, end)))
 }
 
 fn proposal(fabric: &Fabric, errors: LinkErrors) -> Proposal {

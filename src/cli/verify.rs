@@ -59,6 +59,9 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         } else {
             let Transition { new, sls, .. } = Transition::between(&fabric, &routes, &fabric, &routes);
             match certificate(&fabric, &sls, &[&new]) {
+                Value::Null if verdict.deadlock_free => log::error!(
+                    "there is a credit loop of packets that do not arrive, so there is no certificate"
+                ),
                 Value::Null => log::error!("there is a credit loop, so there is no certificate"),
                 order => output::to_file_or_stdout(Some(file), |out| {
                     writeln!(out, "{}", json!({ "order": order }))
@@ -103,12 +106,12 @@ pub(super) fn text(
     }
     line(out, "every pair reachable", yes(v.reachable))?;
     line(out, "free of loops", yes(v.loop_free))?;
-    let by_switches = if v.deadlock_free_adapters { " (yes between adapters alone)" } else { "" };
-    line(
-        out,
-        "deadlock-free",
-        format!("{}{}", yes(v.deadlock_free), if v.deadlock_free { "" } else { by_switches }),
-    )?;
+    let of_whom = match (v.deadlock_free, v.deadlock_free_adapters) {
+        (true, _) if !(v.reachable && v.loop_free) => ", but for packets that do not arrive",
+        (false, true) => " (yes between adapters alone)",
+        _ => "",
+    };
+    line(out, "deadlock-free", format!("{}{of_whom}", yes(v.deadlock_free)))?;
     line(out, "safe if hosts use", safety.describe())?;
     line(out, "multicast", multicast(v))?;
     if let Some(adaptive) = &v.adaptive {

@@ -501,7 +501,7 @@ pub fn route_after(
     Ok(routed)
 }
 
-/// Routes without the links that are held out.
+/// Routes without the links that are held out, and remarks what that costs.
 fn route_held(
     fabric: &Fabric,
     settings: &Settings,
@@ -525,6 +525,12 @@ fn route_held(
     };
     let refused = held.notes.into_iter().filter(|note| !note.done).map(|note| note.text);
     routed.routes.remarks.extend(refused);
+    let longer = 100.0 * base_detours(fabric, &Hops::new(fabric)?, &routed.routes.lft);
+    if longer > 0.0 {
+        let cost =
+            format!("without the links that are held, {longer:.2} % of the adapter pairs have more hops");
+        routed.routes.remarks.push(cost);
+    }
     Ok(routed)
 }
 

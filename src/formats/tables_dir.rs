@@ -68,7 +68,10 @@ impl LftFile {
             (Some(path), _) if path.ends_with(LFTS.compact) => Ok(Self::Compact(path)),
             (_, Some(path)) => Ok(Self::WithHops(path)),
             (_, None) => {
-                let reason = "no opensm-lfts.dump, lfts.dfdn, opensm.fdbs or ibdiagnet2.fdbs in this folder";
+                let reason = match dir.exists() {
+                    true => "no opensm-lfts.dump, lfts.dfdn, opensm.fdbs or ibdiagnet2.fdbs in this folder",
+                    false => "there is no such folder",
+                };
                 Err(FormatError::new(0, reason)
                     .hint("write tables with 'dfdn route -o', or have OpenSM dump its tables with -D 0x43")
                     .in_file(dir))

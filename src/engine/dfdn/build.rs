@@ -31,10 +31,7 @@ pub(super) fn one_sl(
 ) -> Priced {
     let task = objective.task;
     let rule = &candidate.rule;
-    let detours = match forwarding.detours {
-        0 => "all adapter pairs on shortest paths".to_owned(),
-        _ => format!("{:.2} % of the adapter pairs on detours", 100.0 * forwarding.nonminimal_share()),
-    };
+    let detours = detours_in_words(forwarding.nonminimal_share());
     let how = match rule {
         Rule::OneVl(_) | Rule::Any => "every path ascends in the order",
         Rule::FirstTurnFree(_) => "every path ascends in the order after its first turn",
@@ -169,6 +166,14 @@ pub(super) fn plan(
     };
     let priced = Priced::new(plan, sls, objective, &measured);
     if sls > 1 { priced.keepable(objective, None, sls, largest) } else { priced }
+}
+
+/// - `share`: of the adapter pairs on detours.
+pub(super) fn detours_in_words(share: f64) -> String {
+    match share {
+        0.0 => "all adapter pairs on shortest paths".to_owned(),
+        share => format!("{:.2} % of the adapter pairs on detours", 100.0 * share),
+    }
 }
 
 /// `one SL, 3 VLs`.

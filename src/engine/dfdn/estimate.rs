@@ -2,9 +2,9 @@
 
 use super::limit;
 use super::tuning::{
-    BANDWIDTH_FREE, BANDWIDTH_PRICE, COMPARED, DETOURS, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS, LEAST_WORK,
-    LEAST_WORK_IF_HARD, LONG, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL, VL_PRICE,
-    WALKS,
+    BANDWIDTH_FREE, BANDWIDTH_PRICE, COMPARED, DETOURS, FAR_BEYOND, LABEL_WORK, LEAST_COMPARED, LEAST_ROUNDS,
+    LEAST_WORK, LEAST_WORK_IF_HARD, LONG, RELIEF_SHARE, RELIEF_TRIES, ROUNDS, SMALL, STABLE_LABEL_ROUNDS, VL,
+    VL_PRICE, WALKS,
 };
 use crate::engine::Task;
 use crate::fabric::{Fabric, SwitchId};
@@ -133,19 +133,25 @@ impl Budget {
     }
 }
 
-/// The search as it is where searches are [cheap](Budget::searches_are_cheap). On a large fabric it shares the destinations out
-/// among the cores, and ends where it gains less than a VL is worth, or where one SL would take more detours than it may.
+/// The search as it is on a small fabric. On others it ends where it gains less than a VL is worth, or where one SL would take far
+/// more detours than it may. On a large one it shares the destinations out among the cores, and ends where one SL would take more
+/// detours than it may at all: paths beyond the rule take too long there to make many shorter.
 pub(super) fn thrifty<'a>(Task { fabric, settings, .. }: Task<'_>, search: RuleSearch<'a>) -> RuleSearch<'a> {
-    if Budget::searches_are_cheap(fabric) {
+    if Budget::is_small(fabric) {
         return search;
     }
-    let worth = Worth { least_gain: least_gain(fabric), most_broken: limit(settings) };
-    RuleSearch { worth, walks: WALKS, ..search }
+    let (walks, times) = match Budget::searches_are_cheap(fabric) {
+        true => (search.walks, FAR_BEYOND),
+        false => (WALKS, 1.0),
+    };
+    let worth = Worth { least_gain: least_gain(fabric), most_broken: times * limit(settings) };
+    RuleSearch { worth, walks, ..search }
 }
 
-/// The share of the adapter pairs without a legal minimal path that is worth a search: on a large fabric as many as a VL is worth.
+/// The share of the adapter pairs without a legal minimal path that is worth a search: as many as a VL is worth, on a small fabric
+/// any.
 pub(super) fn least_gain(fabric: &Fabric) -> f64 {
-    if Budget::searches_are_cheap(fabric) { 0.0 } else { VL / DETOURS }
+    if Budget::is_small(fabric) { 0.0 } else { VL / DETOURS }
 }
 
 /// Some destination switches, at most `take`: three of four evenly spread over the adapters, the fourth over all

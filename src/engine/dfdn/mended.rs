@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use super::build::{ONE_SL_SUFFICES, lanes_in_words};
+use super::build::{ONE_SL_SUFFICES, detours_in_words, lanes_in_words};
 use super::candidates::Candidate;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
@@ -223,9 +223,8 @@ fn plan(
         }
     }
     sl2vl.set_adapters(rows.adapters());
-    let detours = 100.0 * figures.detours;
     let lanes = lanes_in_words(*sls, vls);
-    let mut remarks = vec![format!("{lanes}, {detours:.2} % of the adapter pairs on detours")];
+    let mut remarks = vec![format!("{lanes}, {}", detours_in_words(figures.detours))];
     remarks.extend((*sls == 1).then(|| ONE_SL_SUFFICES.to_owned()));
     remarks.push("paths stay as they were, but for those that failed links took".to_owned());
     let path_sl = same_sls(before.fabric, path_sl, (new, onto), lids);

@@ -294,7 +294,7 @@ fn stable_anyway<'a>(
 }
 
 /// Stable tables unless searched ones [outdo](Priced::outdoes) them. There is no search where stable tables lose next to
-/// nothing, and no plan for stable tables that are outdone anyway; on large fabrics it is made meanwhile.
+/// nothing, nor on fabrics that are not small where tables as good as those of P-SSSP would not outdo them; and no plan for stable tables that are outdone anyway; on large fabrics it is made meanwhile.
 ///
 /// - `search`: as it begins; empty until there was one.
 fn stable_or_searched<'a>(
@@ -314,7 +314,9 @@ fn stable_or_searched<'a>(
         Err(why_not) => return Ok(anew(search()?, why_not)),
     };
     let (price, of_pairs) = (relieved.price, relieved.detours());
-    let (stable, searched) = if relieved.is_nearly_as_good() {
+    let is_small = Budget::is_small(objective.task.fabric);
+    let suffices = |price, detours| is_nearly_as_good(price) || !is_small && lasts_well(price, detours);
+    let (stable, searched) = if suffices(price, of_pairs) {
         (Err(relieved), None)
     } else if Budget::searches_are_cheap(objective.task.fabric) {
         (Err(relieved), Some(search()))
@@ -328,7 +330,7 @@ fn stable_or_searched<'a>(
     };
     let stable = stable.unwrap_or_else(|relieved| relieved.plan(objective, detours));
     let stable = match stable {
-        Ok(stable) if stable.is_nearly_as_good() => return Ok(stable),
+        Ok(stable) if suffices(stable.price, stable.detours) => return Ok(stable),
         Ok(stable) => stable,
         Err(why_not) => return Ok(anew(searched.unwrap_or_else(search)?, why_not)),
     };

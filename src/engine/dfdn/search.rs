@@ -401,6 +401,7 @@ fn label(
             };
             let ranks = [first.rank.clone(), lowest, higher.rank.clone()];
             let search = RuleSearch { pinned, ..RuleSearch::new(lookahead, targets, rounds) };
+            let search = thrifty(task, search);
             let (rule, probe) = search_labels(task.fabric, task.hops, &ranks, most, search);
             let price = judged.price(&rule, &probe);
             let (order, refinement) = (first.clone(), Refinement::Labels(higher.clone()));

@@ -139,7 +139,7 @@ fn along_trees_plan(objective: &Objective<'_>, by: BalanceBy) -> Option<Priced> 
 /// 2. one SL with detours for a limited share of the pairs;
 /// 3. several SLs with all adapter pairs minimal;
 /// 4. DF-DN as printed;
-/// 5. one SL with detours without limit, where no limit was stated.
+/// 5. one SL with detours without limit; with several classes only where no limit was stated.
 ///
 /// Where one SL loses more bandwidth than `max_loss`, the third and the fourth are taken if they are worth more: the better
 /// of the two.
@@ -189,7 +189,12 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
             without_tree = Ok(plan);
         }
     }
-    if settings.max_nonminimal.is_none() && (without_tree.is_err() || settings.prefer != Prefer::Minimal) {
+    let may_exceed = match settings.max_nonminimal {
+        None => without_tree.is_err() || settings.prefer != Prefer::Minimal,
+        // A limit that is not met is better than no tables; where fewer classes may meet it, they do.
+        Some(_) => without_tree.is_err() && settings.classes == 1,
+    };
+    if may_exceed {
         let of_all = || one_sl_plan(objective, by, &candidates).err()?.least;
         let left_out = promising.len() < candidates.len();
         if let Some(least) = rejected.least.or_else(|| left_out.then(of_all)?) {

@@ -299,8 +299,11 @@ fn route_anyway(task: Task<'_>, mut candidate: Candidate, plain: Option<Forwardi
         task.hops.keep_dags(task.fabric);
         let all: Vec<SwitchId> = task.fabric.switch_ids().collect();
         let ranks = [rank.clone(), rank.clone()];
+        let is_cheap = Budget::searches_are_cheap(task.fabric);
+        let search = RuleSearch::new(candidate.lookahead, &all, STABLE_LABEL_ROUNDS);
+        // Ended early, damaged Megaflies of 130 to 250 switches would lose a hundredth of their bisections.
+        let search = if is_cheap { search } else { thrifty(task, search) };
         let with_labels = |most| {
-            let search = thrifty(task, RuleSearch::new(candidate.lookahead, &all, STABLE_LABEL_ROUNDS));
             let (rule, _) = search_labels(task.fabric, task.hops, &ranks, most, search);
             let refinement = Refinement::Labels(candidate.order.clone());
             let candidate = Candidate { rule, refinement, ..candidate.clone() };
@@ -310,7 +313,7 @@ fn route_anyway(task: Task<'_>, mut candidate: Candidate, plain: Option<Forwardi
         let is_complete = |labelled: &Stable| labelled.forwarding.complete;
         let numbers = 2..task.limits.vls.min(STABLE_LABEL_VLS);
         // A search on a large fabric takes all cores.
-        let found = match Budget::searches_are_cheap(task.fabric) {
+        let found = match is_cheap {
             true => numbers.into_par_iter().map(with_labels).find_first(is_complete),
             false => numbers.map(with_labels).find(is_complete),
         };

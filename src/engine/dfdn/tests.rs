@@ -8,13 +8,13 @@ use super::objective::{Figures, Objective};
 use super::stable::StableTables;
 use super::tuning::{STABLE_LOST, VL};
 use super::{anew, orders_tried};
-use crate::engine::{Balance, Prefer, Settings, Task, route};
+use crate::engine::{Balance, EngineError, Prefer, Settings, Task, route};
 use crate::evaluate::{channel_load, largest_load, quick_bisection};
 use crate::fabric::{Fabric, SwitchId};
 use crate::ordering::{Datelines, Grid};
 use crate::routing::{Hops, grid_routes};
 use crate::topology::{
-    Dragonfly, FatTree, HyperX, Hypercube, Mesh, ScaleFree, Torus, attach_adapters, fail_links,
+    Dragonfly, FatTree, HyperX, Hypercube, Mesh, Ring, ScaleFree, Torus, attach_adapters, fail_links,
     parallel_links, shuffle_guids, slow_links, small_members,
 };
 
@@ -174,6 +174,20 @@ fn stable_tables_need_no_more_sls_than_others() {
     let map = ScaleFree { switches: 300, links: 2, stubs: 150, cas: 1, seed: 3 }.build().unwrap();
     let sls = |balance| route(&map, &Settings { balance, ..Settings::default() }).unwrap().verdict.sls;
     assert_eq!((sls(Balance::Stable), sls(Balance::Full)), (1, 1));
+}
+
+/// A limit that cannot be met is no reason to leave a fabric without tables.
+#[test]
+fn tables_beyond_the_stated_limit_are_better_than_none() {
+    let ring = Ring { switches: 7, cas: 1 }.build().unwrap();
+    for (prefer, limit) in [(Prefer::Default, 0.01), (Prefer::Minimal, 1.0)] {
+        let settings = Settings { vls: Some(1), prefer, max_nonminimal: Some(limit), ..Settings::default() };
+        let verdict = route(&ring, &settings).unwrap().verdict;
+        assert!(verdict.is_safe() && verdict.vls == 1 && verdict.nonminimal_share > 0.01, "{prefer:?}");
+        // Fewer classes have VLs enough to keep to it.
+        let classes = Settings { vls: Some(2), classes: 2, ..settings };
+        assert!(matches!(route(&ring, &classes), Err(EngineError::Classes { fit: 1, .. })), "{prefer:?}");
+    }
 }
 
 /// No tables come below the floor of the load, so on a large tree P-SSSP need not be routed to compare with. A failed link

@@ -3,7 +3,7 @@
 mod one_sl;
 
 use super::beyond_rule::is_small_enough;
-use super::build::{ONE_SL_SUFFICES, lanes_in_words, layered_plan};
+use super::build::{ONE_SL_SUFFICES, detours_in_words, lanes_in_words, layered_plan};
 use super::estimate::Budget;
 use super::keepable::Keepable;
 use super::objective::{Figures, Objective};
@@ -434,11 +434,8 @@ impl<'a> Torus<'a> {
                 format!("{} of {}", if dimension.ring { "rings" } else { "paths" }, dimension.length)
             })
             .collect();
-        let detours = match detours {
-            0.0 => "all adapter pairs on shortest paths".to_owned(),
-            share => format!("{:.2} % of the adapter pairs on detours", 100.0 * share),
-        };
-        format!("{}, {detours}: {how} ({})", lanes_in_words(sls, vls), lengths.join(", "))
+        let (lanes, detours) = (lanes_in_words(sls, vls), detours_in_words(detours));
+        format!("{lanes}, {detours}: {how} ({})", lengths.join(", "))
     }
 
     fn dimension_order(&self) -> &'static str {
