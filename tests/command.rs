@@ -251,7 +251,7 @@ fn bad_usage_and_input_have_exit_code_2_and_a_place() {
         "route fabric.net --engine dfdn-paper --vls 1",
         &["4 VLs are needed and the setting vls allows 1"],
     );
-    desk.refused("verify fabric.net nowhere", &["nowhere", "opensm-lfts.dump"]);
+    desk.refused("verify fabric.net nowhere", &["nowhere", "there is no such folder"]);
     desk.refused("compare fabric.net --tables nowhere --engines dfdn", &["nowhere"]);
     desk.refused("evaluate fabric.net", &["TABLES"]);
     desk.refused("generate ring --switches 2", &["at least 3"]);

@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         name: "max_nonminimal",
         values: Values::AutoOrReal(0.0, 1.0),
         about: "largest share of adapter pairs on longer paths that one SL may cost; auto: 0.02, or no limit with \
-                prefer one-sl",
+                prefer one-sl; where nothing keeps to it, more take longer paths, but not with several classes",
         set: |settings, text| parse_or_auto(text, &mut settings.max_nonminimal),
         get: |settings| auto_or(settings.max_nonminimal),
     },
