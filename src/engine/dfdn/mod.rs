@@ -294,7 +294,8 @@ fn stable_anyway<'a>(
 }
 
 /// Stable tables unless searched ones [outdo](Priced::outdoes) them. There is no search where stable tables lose next to
-/// nothing, nor on fabrics that are not small where tables as good as those of P-SSSP would not outdo them; and no plan for stable tables that are outdone anyway; on large fabrics it is made meanwhile.
+/// nothing. Nor is there one on fabrics that are not small where tables as good as those of P-SSSP would not outdo them. There is
+/// no plan for stable tables that are outdone anyway; on large fabrics it is made meanwhile.
 ///
 /// - `search`: as it begins; empty until there was one.
 fn stable_or_searched<'a>(

@@ -198,7 +198,11 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
         let of_all = || one_sl_plan(objective, by, &candidates).err()?.least;
         let left_out = promising.len() < candidates.len();
         if let Some(least) = rejected.least.or_else(|| left_out.then(of_all)?) {
-            let found = least.whatever_it_takes(objective, by);
+            let mut found = least.whatever_it_takes(objective, by);
+            if let Some(limit) = settings.max_nonminimal.filter(|&limit| found.detours > limit) {
+                let why = format!("no tables with so many VLs and SLs keep to max_nonminimal {limit}");
+                found = found.because(why);
+            }
             if found.plan.serves_multicast() || without_tree.is_err() {
                 return Ok(found);
             }
