@@ -252,6 +252,8 @@ fn bad_usage_and_input_have_exit_code_2_and_a_place() {
         &["4 VLs are needed and the setting vls allows 1"],
     );
     desk.refused("verify fabric.net nowhere", &["nowhere", "there is no such folder"]);
+    fs::create_dir(desk.0.path().join("empty")).expect("a folder");
+    desk.refused("verify fabric.net empty", &["empty", "opensm-lfts.dump"]);
     desk.refused("compare fabric.net --tables nowhere --engines dfdn", &["nowhere"]);
     desk.refused("evaluate fabric.net", &["TABLES"]);
     desk.refused("generate ring --switches 2", &["at least 3"]);

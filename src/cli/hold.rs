@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{Failure, Outcome, output};
 use dfdn::engine::parse_holds;
-use dfdn::fabric::{Fabric, Hold, Nodes, PortRef, hold_out};
+use dfdn::fabric::{Channel, ChannelId, Fabric, Hold, PortRef, hold_out, named_links};
 use dfdn::formats::FormatError;
 use dfdn::formats::port_errors::{LinkErrors, read_ibqueryerrors, read_perfquery};
 
@@ -77,9 +77,9 @@ pub(super) fn run(args: &Args, json: bool) -> Result<Outcome, Failure> {
         .collect();
     let (between, at_adapters): (Vec<Proposal>, Vec<Proposal>) =
         bad.into_iter().partition(|proposal| is_between_switches(&fabric, &proposal.errors));
-    let out_of_use = out_of_use(&fabric, &held)?;
-    let is_new = |end: PortRef| !out_of_use.contains(&end) && !is_written(&fabric, &held, end);
-    let new: Vec<&Proposal> = between.iter().filter(|proposal| is_new(proposal.errors.end)).collect();
+    let known = held_already(&fabric, &held)?;
+    let new: Vec<&Proposal> =
+        between.iter().filter(|proposal| !known.contains(&proposal.errors.end)).collect();
     let mut text = before;
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -148,21 +148,16 @@ fn is_between_switches(fabric: &Fabric, errors: &LinkErrors) -> bool {
     channel.flatten().is_some()
 }
 
-/// Ends of links that carry nothing with what is held already.
-fn out_of_use(fabric: &Fabric, held: &[Hold]) -> Result<BTreeSet<PortRef>, Failure> {
+/// Ends of links that carry nothing with what is held already, and of those that an entry names: one that has to stay in use is
+/// not written again at each run.
+fn held_already(fabric: &Fabric, held: &[Hold]) -> Result<BTreeSet<PortRef>, Failure> {
     let left = hold_out(fabric.clone(), held)?.fabric;
-    let ends = fabric.channels().iter().map(|(_, c)| (c.from, c.out_port));
-    let gone = ends.filter(|&(s, port)| left.channels().at_port(s, port).is_none());
-    Ok(gone.map(|(s, port)| PortRef { node: fabric.switch_node_id(s), port }).collect())
-}
-
-/// Whether an entry names a link already. One that has to stay in use is not written again at each run.
-fn is_written(fabric: &Fabric, held: &[Hold], end: PortRef) -> bool {
-    let peer = fabric.node(end.node).ports[end.port.index()].peer;
-    let names = |hold: &Hold, end: PortRef| {
-        hold.port == Some(end.port) && hold.nodes == Nodes::Guid(fabric.node(end.node).guid)
+    let named = named_links(fabric, held);
+    let is_held = |&(id, c): &(ChannelId, &Channel)| {
+        named.contains(&id.min(c.reverse)) || left.channels().at_port(c.from, c.out_port).is_none()
     };
-    held.iter().any(|hold| std::iter::once(end).chain(peer).any(|end| names(hold, end)))
+    let ends = fabric.channels().iter().filter(is_held).map(|(_, c)| (c.from, c.out_port));
+    Ok(ends.map(|(s, port)| PortRef { node: fabric.switch_node_id(s), port }).collect())
 }
 
 fn proposal(fabric: &Fabric, errors: LinkErrors) -> Proposal {

@@ -119,6 +119,13 @@ pub fn without_effect(fabric: &Fabric, holds: &[Hold]) -> Vec<String> {
     Wanted::of(fabric, holds).notes.into_iter().filter(|note| note.done).map(|note| note.text).collect()
 }
 
+/// The links that entries name, by the channel of each with the lower number, whether they stay in use or not.
+///
+/// Cost: a comparison of each pattern with each node.
+pub fn named_links(fabric: &Fabric, holds: &[Hold]) -> BTreeSet<ChannelId> {
+    Wanted::of(fabric, holds).links.into_keys().collect()
+}
+
 /// How much speaks against a link: how many of itself and its two ends are drained, and how many avoided.
 type Weight = (u8, u8);
 
@@ -386,11 +393,13 @@ mod tests {
     #[test]
     fn links_are_held_by_either_end_and_kept_where_they_connect() {
         let whole = FatTree { k: 4, levels: 2, down: None, cas: None }.build().unwrap();
-        let (_, channel) = links(&whole).next().expect("a link");
+        let (id, channel) = links(&whole).next().expect("a link");
         for (switch, port) in [(channel.from, channel.out_port), (channel.to, channel.in_port)] {
             let node = whole.switch(switch);
             let by_guid = Hold { nodes: Nodes::Guid(node.guid), ..hold(Measure::Avoid, "", Some(port.0)) };
             for entry in [hold(Measure::Avoid, &node.description, Some(port.0)), by_guid] {
+                let named = named_links(&whole, std::slice::from_ref(&entry));
+                assert!(named.into_iter().eq([id]));
                 let held = hold_out(whole.clone(), &[entry]).unwrap();
                 assert_eq!(held.fabric.channels().len(), whole.channels().len() - 2);
                 assert!(held.notes[0].done && held.notes[0].text.contains("carries no packets"));

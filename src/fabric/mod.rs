@@ -21,7 +21,7 @@ use std::fmt;
 pub use builder::{FabricBuilder, FabricError};
 pub use channels::{Channel, Channels};
 pub use duty::{Duty, Role};
-pub use hold::{HeldOut, Hold, HoldNote, Measure, Nodes, hold_out, without_effect};
+pub use hold::{HeldOut, Hold, HoldNote, Measure, Nodes, hold_out, named_links, without_effect};
 pub use ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, Sl, SwitchId, Vl, bits};
 pub use node::{LinkSpeed, LinkState, Node, NodeKind, Port, PortRef};
 pub(crate) use rates::common_divisor;

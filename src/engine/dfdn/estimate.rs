@@ -133,8 +133,14 @@ impl Budget {
     }
 }
 
-/// The search as it is on a small fabric. On others it ends where it gains less than a VL is worth, or where one SL would take far
-/// more detours than it may. On a large one it shares the destinations out among the cores, and ends where one SL would take more
+/// Whether a share of the adapter pairs on detours is so large that tables get no plan by themselves: [`FAR_BEYOND`] as many as may
+/// be, on a fabric that is not small.
+pub(super) fn is_hopeless(Task { fabric, settings, .. }: Task<'_>, share: f64) -> bool {
+    share > FAR_BEYOND * limit(settings) && !Budget::is_small(fabric)
+}
+
+/// The search as it is on a small fabric. On others it ends where it gains less than a VL is worth, or where one SL is
+/// [hopeless](is_hopeless). On a large one it shares the destinations out among the cores, and ends where one SL would take more
 /// detours than it may at all: paths beyond the rule take too long there to make many shorter.
 pub(super) fn thrifty<'a>(Task { fabric, settings, .. }: Task<'_>, search: RuleSearch<'a>) -> RuleSearch<'a> {
     if Budget::is_small(fabric) {

@@ -6,12 +6,12 @@ use rayon::prelude::*;
 
 use super::build::{df_dn_plan, layered_plan};
 use super::candidates::{BalanceBy, Candidate};
-use super::estimate::Budget;
+use super::estimate::{Budget, is_hopeless};
 use super::objective::Objective;
 use super::search::{Search, in_dimension_order, trees_by_dimension, with_stricter};
 use super::several::several_sls_plan;
 use super::torus::damaged_grid_plan;
-use super::trials::{Trial, best_with_tree, is_hopeless, one_sl_plan};
+use super::trials::{Trial, best_with_tree, one_sl_plan};
 use super::tuning::{GRID_SUFFICES, VL};
 use super::{Priced, limit};
 use crate::engine::{Balance, EngineError, Prefer, Task};
@@ -94,15 +94,14 @@ pub(super) fn several_sls_suffice(Task { fabric, settings, .. }: Task<'_>) -> Op
 fn layered_where_better(objective: &Objective<'_>, found: Priced) -> Priced {
     let Task { fabric, settings, .. } = objective.task;
     let dearest = settings.max_loss + VL * f64::from(objective.several.vls);
-    let is_kept = found.detours <= limit(settings) && found.keeps_one_sl(settings);
-    let is_tried = !is_kept && !objective.one_sl_alone && Budget::searches_are_cheap(fabric);
+    let exceeds = found.detours > limit(settings);
+    let may_yield = exceeds || !found.keeps_one_sl(settings);
+    let is_tried = may_yield && !objective.one_sl_alone && Budget::searches_are_cheap(fabric);
     if found.price <= dearest || !is_tried {
         return found;
     }
-    let yields = |layered: &Priced| {
-        let exceeds = found.detours > limit(settings);
-        layered.price < found.price && (exceeds || found.may_yield_to(layered, settings))
-    };
+    let yields =
+        |layered: &Priced| layered.price < found.price && (exceeds || found.may_yield_to(layered, settings));
     layered_plan(objective).ok().filter(yields).unwrap_or(found)
 }
 
@@ -211,8 +210,9 @@ fn by_rules(objective: &Objective<'_>, by: BalanceBy, search: &Search<'_>) -> Re
     without_tree.map_err(|source| EngineError::Lanes { engine: "dfdn", source })
 }
 
-/// The candidates that may keep to the [limit] on detours with one SL, without [hopeless](is_hopeless) ones. On large fabrics, labels or moved channels may, within the limit: where the search came to
-/// labels, it found plain orders wanting on a sample. Labels that promise most are compared with nothing there.
+/// The candidates that may keep to the [limit] on detours with one SL, without [hopeless](is_hopeless) ones. On large fabrics,
+/// labels or moved channels may, within the limit: where the search came to labels, it found plain orders wanting on a sample.
+/// Labels that promise most are compared with nothing there.
 fn promising<'a>(task: Task<'_>, candidates: &[&'a Candidate]) -> Vec<&'a Candidate> {
     let mut kept = candidates.to_vec();
     let has_labels = candidates.iter().any(|candidate| candidate.has_labels());

@@ -7,12 +7,10 @@ use rayon::prelude::*;
 
 use super::beyond_rule::{UnderRule, completed, levels};
 use super::candidates::{BalanceBy, Candidate};
-use super::estimate::Budget;
+use super::estimate::{Budget, is_hopeless};
 use super::objective::{Measured, Objective, level_price};
 use super::orders::LinkOrder;
-use super::tuning::FAR_BEYOND;
 use super::{Priced, is_nearly_as_good, limit};
-use crate::engine::Task;
 use crate::multicast::McastTrees;
 use crate::routing::Forwarding;
 
@@ -104,12 +102,6 @@ impl Trial {
         let measured = objective.relieve(&candidate.rule, by, &mut forwarding);
         Self { candidate, forwarding, measured, is_relieved: true, ..self }
     }
-}
-
-/// Whether a share of the adapter pairs on detours is so large that tables get no plan by themselves: [`FAR_BEYOND`] as many as may
-/// be, on a fabric that is not small.
-pub(super) fn is_hopeless(Task { fabric, settings, .. }: Task<'_>, share: f64) -> bool {
-    share > FAR_BEYOND * limit(settings) && !Budget::is_small(fabric)
 }
 
 /// How far a candidate has come.

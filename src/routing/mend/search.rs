@@ -27,6 +27,13 @@ struct Wanted<'a> {
     strays: bool,
 }
 
+impl Wanted<'_> {
+    /// The next hop of a switch before, if it is still there.
+    fn left(&self, mending: &Mending<'_>, s: SwitchId) -> Option<ChannelId> {
+        self.old[s.index()].filter(|was| mending.alive[was.index()])
+    }
+}
+
 impl Mending<'_> {
     /// Where switches that have lost their paths find none, they may have to be late, so the others choose again and leave
     /// room for their old entries. Where some still find none, all may move. Where that does not help and the destination
@@ -78,8 +85,7 @@ impl Mending<'_> {
                 Err(without) => without,
             };
             graphs.iter_mut().for_each(|graph| graph.back_to(0));
-            let is_left = |s: &SwitchId| wanted.old[s.index()].is_some_and(|was| self.alive[was.index()]);
-            without.retain(|s| may_be_late && is_left(s) && !first.contains(s));
+            without.retain(|&s| may_be_late && wanted.left(self, s).is_some() && !first.contains(&s));
             if without.is_empty() {
                 return None;
             }
@@ -184,19 +190,20 @@ impl<'s, 'g> Search<'s, 'g> {
         for &(channel, routes) in &self.added {
             self.load[channel.index()] = self.load[channel.index()].wrapping_sub(routes);
         }
-        let mut without = wanted.moving.clone();
-        without.retain(|&s| self.hops.of(s).is_none());
-        let steps = Steps { moving: wanted.moving.clone(), late: self.late, strays: wanted.strays };
-        if without.is_empty() { Ok(NewPaths { next: self.next, steps }) } else { Err(without) }
+        let (moving, strays) = (&wanted.moving, wanted.strays);
+        let without: Vec<SwitchId> = moving.iter().copied().filter(|&s| self.hops.of(s).is_none()).collect();
+        if !without.is_empty() {
+            return Err(without);
+        }
+        Ok(NewPaths { next: self.next, steps: Steps { moving: moving.clone(), late: self.late, strays } })
     }
 
     fn alive(&self, channel: ChannelId) -> bool {
         self.mending.alive[channel.index()]
     }
 
-    /// The next hop of a switch before, if it is still there.
     fn left(&self, s: SwitchId) -> Option<ChannelId> {
-        self.wanted.old[s.index()].filter(|&was| self.alive(was))
+        self.wanted.left(self.mending, s)
     }
 
     fn is_new(&self, from: SwitchId, channel: ChannelId) -> bool {
@@ -204,21 +211,21 @@ impl<'s, 'g> Search<'s, 'g> {
     }
 
     /// A channel and those that follow it, as far as switches have chosen.
-    fn path(&self, first: Option<ChannelId>) -> impl Iterator<Item = ChannelId> {
+    fn path(&self, first: ChannelId) -> impl Iterator<Item = ChannelId> {
         let channels = self.mending.fabric.channels();
-        std::iter::successors(first, |c| self.next[channels.get(*c).to.index()])
+        std::iter::successors(Some(first), |c| self.next[channels.get(*c).to.index()])
     }
 
-    /// What so many routes add to the load of a channel.
+    /// What so many routes add to the load of a channel, modulo 2^64.
     fn weighed(&self, channel: ChannelId, routes: u64) -> u64 {
-        routes * u64::from(self.mending.fabric.weights().by_channel()[channel.index()])
+        routes.wrapping_mul(self.mending.fabric.weights().by_channel()[channel.index()].into())
     }
 
     /// The largest load on the way to the target, and the sum of all, with the routes of the switch.
     fn cost(&self, from: SwitchId, channel: ChannelId) -> (u64, u64) {
         let (is_new, flow) = (self.is_new(from, channel), self.passing[from.index()]);
         let own = |c: ChannelId| if is_new || c == channel { self.weighed(c, flow) } else { 0 };
-        let loads = self.path(Some(channel)).map(|c| self.load[c.index()] + own(c));
+        let loads = self.path(channel).map(|c| self.load[c.index()] + own(c));
         loads.fold((0, 0), |(most, sum), load| (load.max(most), sum + load))
     }
 
@@ -266,19 +273,20 @@ impl<'s, 'g> Search<'s, 'g> {
         fits
     }
 
-    /// Moves the routes that pass a switch to its new path. Where it stays, the next switch has counted these routes.
+    /// Moves the routes that pass a switch to its new path.
     fn shift_routes(&mut self, from: SwitchId, channel: ChannelId) {
         let flow = self.passing[from.index()];
-        let is_new = self.is_new(from, channel);
-        let new: Vec<ChannelId> =
-            self.path(Some(channel)).take(if is_new { usize::MAX } else { 1 }).collect();
-        new.into_iter().for_each(|c| self.shift(c, self.weighed(c, flow)));
+        if !self.is_new(from, channel) {
+            // The next switch has counted these routes.
+            self.shift(channel, flow);
+            return;
+        }
+        self.shift_path(Some(channel), flow);
         let channels = self.mending.fabric.channels();
-        let mut left = self.left(from).filter(|_| is_new);
+        let mut left = self.left(from);
         while let Some(s) = left.map(|was| channels.get(was).to) {
             if self.hops.of(s).is_some() {
-                let on: Vec<ChannelId> = self.path(self.next[s.index()]).collect();
-                on.into_iter().for_each(|c| self.shift(c, self.weighed(c, flow).wrapping_neg()));
+                self.shift_path(self.next[s.index()], flow.wrapping_neg());
                 break;
             }
             self.passing[s.index()] -= flow;
@@ -286,9 +294,21 @@ impl<'s, 'g> Search<'s, 'g> {
         }
     }
 
+    /// Adds routes to a channel and those that follow it.
+    fn shift_path(&mut self, first: Option<ChannelId>, routes: u64) {
+        let channels = self.mending.fabric.channels();
+        let mut ahead = first;
+        while let Some(channel) = ahead {
+            self.shift(channel, routes);
+            ahead = self.next[channels.get(channel).to.index()];
+        }
+    }
+
+    /// - `routes`: modulo 2^64.
     fn shift(&mut self, channel: ChannelId, routes: u64) {
-        self.load[channel.index()] = self.load[channel.index()].wrapping_add(routes);
-        self.added.push((channel, routes));
+        let more = self.weighed(channel, routes);
+        self.load[channel.index()] = self.load[channel.index()].wrapping_add(more);
+        self.added.push((channel, more));
     }
 }
 
@@ -296,10 +316,7 @@ impl<'s, 'g> Search<'s, 'g> {
 fn passing(mending: &Mending<'_>, wanted: &Wanted<'_>) -> Vec<u64> {
     let mut passing = vec![0; wanted.old.len()];
     let Some((routes, times)) = wanted.routes else { return passing };
-    let after = |s: &SwitchId| {
-        let was = wanted.old[s.index()].filter(|was| mending.alive[was.index()])?;
-        Some(mending.fabric.channels().get(was).to)
-    };
+    let after = |&s: &SwitchId| wanted.left(mending, s).map(|was| mending.fabric.channels().get(was).to);
     for &s in &wanted.moving {
         let on = std::iter::successors(Some(s), after);
         on.for_each(|here| passing[here.index()] += routes[s.index()] * times);
