@@ -82,6 +82,17 @@ pub enum FabricError {
     },
 }
 
+/// A LID that two end ports state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedLid {
+    /// The LID.
+    pub lid: u16,
+    /// The port that keeps it.
+    pub kept: PortRef,
+    /// The port that has none any more.
+    pub parted: PortRef,
+}
+
 /// Collects nodes and cables; see the [module](super).
 #[derive(Clone, Debug, Default)]
 pub struct FabricBuilder {
@@ -174,6 +185,30 @@ impl FabricBuilder {
             port.lid = None;
             port.lmc = Lmc::default();
         }
+    }
+
+    /// Takes their LIDs from end ports that state one of another end port: of those that share one, the first by port GUID keeps
+    /// its LIDs. Returns each LID with the port that keeps it and the one that has none now, which [`finish`](Self::finish)
+    /// gives other LIDs.
+    ///
+    /// Cost: O(n log n) in nodes and ports.
+    pub fn part_shared_lids(&mut self) -> Vec<SharedLid> {
+        let mut owners: HashMap<usize, PortRef> = HashMap::new();
+        let mut shared = Vec::new();
+        for end in ends(&self.nodes) {
+            let port = &mut self.nodes[end.node.index()].ports[end.port.index()];
+            let Some(base) = port.lid else { continue };
+            let lids = base.index()..base.index() + usize::from(port.lmc.lids());
+            let taken = lids.clone().find_map(|lid| Some((lid, *owners.get(&lid)?)));
+            match taken {
+                None => lids.for_each(|lid| _ = owners.insert(lid, end)),
+                Some((lid, kept)) => {
+                    (port.lid, port.lmc) = (None, Lmc::default());
+                    shared.push(SharedLid { lid: lid as u16, kept, parted: end });
+                }
+            }
+        }
+        shared
     }
 
     /// Checks everything, sorts by GUID, assigns LIDs to end ports that have none, and builds the
@@ -307,6 +342,21 @@ fn channels(
     Channels::new(&num_ports, list)
 }
 
+/// The ports that are end ports, in the order of their GUIDs.
+fn ends(nodes: &[Node]) -> Vec<PortRef> {
+    let mut list = Vec::new();
+    for (i, node) in nodes.iter().enumerate() {
+        let is_end = |&port: &usize| match node.is_switch() {
+            true => port == 0 && node.ports[0].state != LinkState::Down,
+            false => port > 0 && live_peer(nodes, i, port).is_some(),
+        };
+        let ports = (0..node.ports.len()).filter(is_end);
+        list.extend(ports.map(|port| PortRef { node: NodeId::at(i), port: PortNum(port as u8) }));
+    }
+    list.sort_by_key(|end| (nodes[end.node.index()].ports[end.port.index()].guid, *end));
+    list
+}
+
 type EndPorts = (Vec<EndPort>, Vec<Option<EndPortId>>);
 
 /// The end ports in port GUID order, and the owner of each LID. Assigns LIDs to those without one.
@@ -322,24 +372,16 @@ fn endports(
         port: usize,
         attachment: Option<(SwitchId, PortNum)>,
     }
-    let mut found = Vec::new();
-    for (i, node) in nodes.iter().enumerate() {
-        if let Some(s) = switch_of_node[i] {
-            if node.ports[0].state == LinkState::Down {
-                continue;
-            }
-            let attachment = Some((s, PortNum::ZERO));
-            found.push(Candidate { guid: node.ports[0].guid, node: i, port: 0, attachment });
-            continue;
-        }
-        for (port, p) in node.ports.iter().enumerate().skip(1) {
-            if let Some(peer) = live_peer(nodes, i, port) {
-                let attachment = switch_of_node[peer.node.index()].map(|s| (s, peer.port));
-                found.push(Candidate { guid: p.guid, node: i, port, attachment });
-            }
-        }
-    }
-    found.sort_by_key(|c| (c.guid, c.node, c.port));
+    let candidate = |end: PortRef| {
+        let (node, port) = (end.node.index(), end.port.index());
+        let attachment = match switch_of_node[node] {
+            Some(s) => Some((s, PortNum::ZERO)),
+            None => live_peer(nodes, node, port)
+                .and_then(|peer| Some((switch_of_node[peer.node.index()]?, peer.port))),
+        };
+        Candidate { guid: nodes[node].ports[port].guid, node, port, attachment }
+    };
+    let found: Vec<Candidate> = ends(nodes).into_iter().map(candidate).collect();
 
     let mut owner: Vec<Option<EndPortId>> = Vec::new();
     let mut claim = |base: Lid, lmc: Lmc, id: usize, found: &[Candidate]| {

@@ -18,7 +18,7 @@ mod turns;
 use std::borrow::Cow;
 use std::fmt;
 
-pub use builder::{FabricBuilder, FabricError};
+pub use builder::{FabricBuilder, FabricError, SharedLid};
 pub use channels::{Channel, Channels};
 pub use duty::{Duty, Role};
 pub use hold::{HeldOut, Hold, HoldNote, Measure, Nodes, hold_out, named_links, without_effect};

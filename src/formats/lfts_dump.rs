@@ -10,7 +10,7 @@ use crate::fabric::{EndPort, Fabric, Guid, Lid, NodeKind, PortNum, SwitchId};
 use crate::tables::Lft;
 
 /// Reads the tables of the switches of `fabric`, matched by GUID or else by description. Warns of
-/// switches and LIDs that are not in the fabric and ignores them.
+/// switches and LIDs that are not in the fabric and ignores them. Port 255 stands for no path.
 ///
 /// # Errors
 /// A line that is not in this format, a port that the switch does not have, a switch stated twice.
@@ -27,7 +27,8 @@ pub fn read(input: impl BufRead, fabric: &Fabric) -> Result<(Lft, Vec<Warning>),
             let mut words = line.split_whitespace();
             let lid = words.next().and_then(hex);
             let port = words.next().and_then(|w| w.parse::<u64>().ok());
-            tables.entry(number, &line, lid, port.map(Some))?;
+            let leads_on = |&port: &u64| port != u64::from(Lft::NO_PATH);
+            tables.entry(number, &line, lid, port.map(|port| Some(port).filter(leads_on)))?;
         } else if !line.is_empty() && !line.starts_with('#') && !line.ends_with("lids dumped") {
             tables.warnings.add(number, "ignored text that is not an entry");
         }

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::fabric::{EndPort, Fabric, FabricError, Guid};
+use crate::fabric::{EndPort, Fabric, FabricBuilder, FabricError, Guid, PortRef};
 use tables_dir::LftFile;
 pub use tables_dir::{
     Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions, load_tables, plan_tables, write_file,
@@ -197,6 +197,31 @@ fn distinct_port_guids(fabric: &Fabric, lines: impl Fn(Guid) -> Vec<usize>) -> R
     let earlier = if first < last { format!(", on line {first}") } else { String::new() };
     let reason = format!("port GUID {} is used twice: by {} and by {}{earlier}", a.guid, name(a), name(b));
     Err(FormatError::new(last, reason).hint("one of the two adapters needs another GUID"))
+}
+
+/// Takes a LID that several end ports state from all but [one](FabricBuilder::part_shared_lids), and warns of the first.
+///
+/// - `place`: the line of the text that states a port GUID last.
+fn part_shared_lids(
+    builder: &mut FabricBuilder,
+    warnings: &mut Warnings,
+    place: impl Fn(Guid) -> Option<usize>,
+) {
+    let shared = builder.part_shared_lids();
+    let Some(&first) = shared.first() else { return };
+    let guid = |end: PortRef| builder.node(end.node).ports[end.port.index()].guid;
+    let name = |end: PortRef| match end.port.0 {
+        0 => format!("'{}'", builder.node(end.node).description),
+        port => format!("port {port} of '{}'", builder.node(end.node).description),
+    };
+    let reason = format!(
+        "LID {} is stated twice: it stays with {}, and {} gets another one here; OpenSM gives one of them a new LID, too",
+        first.lid,
+        name(first.kept),
+        name(first.parted)
+    );
+    let line = place(guid(first.parted)).unwrap_or(0);
+    warnings.0.push(Warning { line, count: shared.len(), reason });
 }
 
 /// Opens a file of a folder of tables. Reading one that is not a regular file might block or never end.

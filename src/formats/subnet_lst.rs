@@ -124,13 +124,13 @@ pub fn read(input: impl BufRead) -> Result<(Fabric, Vec<Warning>), FormatError> 
     if (0..builder.len()).all(|i| !builder.node(NodeId::at(i)).is_switch()) {
         return Err(FormatError::new(last, "no switch in the file"));
     }
+    let place = |guid: Guid| lines_of(&cables, guid).last().copied();
+    super::part_shared_lids(&mut builder, &mut warnings, place);
     let fabric = builder.finish(Lmc::default()).map_err(|e| {
-        let guid = match &e {
-            FabricError::DuplicateLid { second, .. } => Some(*second),
-            FabricError::LidRange { guid, .. } => Some(*guid),
+        let line = match &e {
+            FabricError::LidRange { guid, .. } => place(*guid),
             _ => None,
         };
-        let line = guid.and_then(|guid| lines_of(&cables, guid).last().copied());
         FormatError::fabric(line.unwrap_or(0), &e)
     })?;
     super::distinct_port_guids(&fabric, |guid| lines_of(&cables, guid))?;

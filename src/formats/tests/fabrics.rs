@@ -1,7 +1,7 @@
 //! Fabrics.
 
 use super::*;
-use crate::fabric::{LinkState, NodeId};
+use crate::fabric::{FabricError, LinkState, NodeId};
 
 #[test]
 fn short_form_gets_the_guids_of_ibsim() {
@@ -91,6 +91,41 @@ fn a_lid_that_is_missing_is_none() {
     }
     let e = read_fabric(b"Switch 4 \"a\" # \"a\" base port 0 lid x lmc 0\n").unwrap_err();
     assert!(e.to_string().contains("lid 'x' is out of range"), "{e}");
+}
+
+#[test]
+fn of_end_ports_with_one_lid_the_first_keeps_it() {
+    let shared_lid = "Switch 4 \"S-0000000000000011\" # \"a\" base port 0 lid 3 lmc 0\n[1] \"S-0000000000000012\"[1]\n\
+        [2] \"H-0000000000000021\"[1](22) # \"h\" lid 4\nSwitch 4 \"S-0000000000000012\" # \"b\" base port 0 lid 3 lmc 0\n\
+        Ca 1 \"H-0000000000000021\" # \"h\"\n[1](22) \"S-0000000000000011\"[2] # lid 4 lmc 2 \"a\" lid 3\n";
+    let (f, warnings) = read_fabric(shared_lid.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+    let lids = |f: &Fabric| f.endports().iter().map(|end| (end.lid.get(), end.lmc.get())).collect::<Vec<_>>();
+    assert_eq!(lids(&f), [(4, 2), (3, 0), (1, 0)]);
+    let shared = warnings.iter().map(Warning::to_string).filter(|w| w.contains("stated twice"));
+    let shared: Vec<String> = shared.collect();
+    assert_eq!(shared.len(), 1, "{warnings:?}");
+    assert!(shared[0].starts_with("line 4: LID 3 is stated twice: it stays with 'a', and 'b'"), "{shared:?}");
+    assert!(f.limits_of_verdicts().iter().any(|limit| limit.contains("LIDs were assigned")));
+    // In the other format.
+    let twice =
+        String::from_utf8(text(|out| subnet_lst::write(out, &f))).unwrap().replace("LID:0001", "LID:0003");
+    let (f, warnings) = read_fabric(twice.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(lids(&f), [(4, 0), (3, 0), (1, 0)]);
+    assert!(
+        warnings.iter().any(|w| w.line == 2 && w.reason.contains("LID 3 is stated twice")),
+        "{warnings:?}"
+    );
+    // A LID within the range of another port.
+    let mut b = FabricBuilder::from_fabric(&f);
+    let of = |name: &str| (0..b.len()).map(NodeId::at).find(|&n| b.node(n).description == name).unwrap();
+    let (a, h) = (of("a"), of("h"));
+    b.node_mut(a).ports[0].lid = Lid::new(6);
+    b.node_mut(h).ports[1].lmc = Lmc::new(2).unwrap();
+    let refused = b.clone().finish(Lmc::default());
+    assert!(matches!(refused, Err(FabricError::DuplicateLid { lid: 6, .. })));
+    let shared = b.part_shared_lids();
+    assert_eq!(shared.iter().map(|s| (s.lid, s.kept.node, s.parted.node)).collect::<Vec<_>>(), [(6, h, a)]);
+    assert_eq!(lids(&b.finish(Lmc::default()).unwrap()), [(4, 2), (2, 0), (1, 0)]);
 }
 
 #[test]

@@ -360,6 +360,29 @@ fn missing_rows_drop_packets() {
 }
 
 #[test]
+fn port_255_stands_for_no_path() {
+    let f = sample();
+    let full = routes(&f);
+    let dump = String::from_utf8(text(|out| lfts_dump::write(out, &f, &full.lft))).unwrap();
+    let (lid, switch) = (f.endports()[0].lid, SwitchId(1));
+    let lines = dump.lines().map(str::to_owned).collect::<Vec<_>>();
+    let header = lines.iter().position(|l| l.contains(&format!("{}", f.switch(switch).guid))).unwrap();
+    let start = format!("0x{:04x} ", lid.get());
+    let entry = header + lines[header..].iter().position(|l| l.starts_with(&start)).unwrap();
+    let with = |port: &str| {
+        let mut lines = lines.clone();
+        lines[entry] = format!("{start}{port} # : (an entry without a port)");
+        lfts_dump::read(lines.join("\n").as_bytes(), &f)
+    };
+    let (lft, warnings) = with("255").unwrap_or_else(|e| panic!("{e}"));
+    let mut expected = full.lft.clone();
+    assert!(expected.get(switch, lid).is_some());
+    expected.clear(switch, lid);
+    assert_eq!((lft == expected, warnings), (true, Vec::new()));
+    assert!(with("254").unwrap_err().to_string().contains("no port 254"));
+}
+
+#[test]
 fn an_entry_that_contradicts_an_earlier_one_is_refused() {
     let f = two_lids();
     let dir = tempfile::tempdir().unwrap();
