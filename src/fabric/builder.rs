@@ -1,11 +1,12 @@
 //! Builds a checked [`Fabric`] from nodes and cables in any order.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use thiserror::Error;
 
 use super::ids::{ChannelId, EndPortId, Guid, Lid, Lmc, NodeId, PortNum, SwitchId};
-use super::node::{LinkState, Node, NodeKind, PortRef};
+use super::node::{LinkState, Node, NodeKind, Port, PortRef};
 use super::rates::Weights;
 use super::{Channel, Channels, EndPort, Fabric, Note};
 
@@ -193,19 +194,13 @@ impl FabricBuilder {
     ///
     /// Cost: O(n log n) in nodes and ports.
     pub fn part_shared_lids(&mut self) -> Vec<SharedLid> {
-        let mut owners: HashMap<usize, PortRef> = HashMap::new();
-        let mut shared = Vec::new();
+        let (mut owner, mut shared) = (Vec::new(), Vec::new());
         for end in ends(&self.nodes) {
             let port = &mut self.nodes[end.node.index()].ports[end.port.index()];
             let Some(base) = port.lid else { continue };
-            let lids = base.index()..base.index() + usize::from(port.lmc.lids());
-            let taken = lids.clone().find_map(|lid| Some((lid, *owners.get(&lid)?)));
-            match taken {
-                None => lids.for_each(|lid| _ = owners.insert(lid, end)),
-                Some((lid, kept)) => {
-                    (port.lid, port.lmc) = (None, Lmc::default());
-                    shared.push(SharedLid { lid: lid as u16, kept, parted: end });
-                }
+            if let Some((lid, kept)) = claim(&mut owner, lids_from(base, port.lmc), end) {
+                (port.lid, port.lmc) = (None, Lmc::default());
+                shared.push(SharedLid { lid: lid as u16, kept, parted: end });
             }
         }
         shared
@@ -353,8 +348,30 @@ fn ends(nodes: &[Node]) -> Vec<PortRef> {
         let ports = (0..node.ports.len()).filter(is_end);
         list.extend(ports.map(|port| PortRef { node: NodeId::at(i), port: PortNum(port as u8) }));
     }
-    list.sort_by_key(|end| (nodes[end.node.index()].ports[end.port.index()].guid, *end));
+    list.sort_by_key(|&end| (port_at(nodes, end).guid, end));
     list
+}
+
+fn port_at(nodes: &[Node], end: PortRef) -> &Port {
+    &nodes[end.node.index()].ports[end.port.index()]
+}
+
+fn lids_from(base: Lid, lmc: Lmc) -> Range<usize> {
+    base.index()..base.index() + usize::from(lmc.lids())
+}
+
+/// Notes who owns some LIDs. Where one of them has an owner, returns the first such one with that, and notes nothing.
+///
+/// - `owner`: by LID; it grows.
+fn claim<T: Copy>(owner: &mut Vec<Option<T>>, lids: Range<usize>, new: T) -> Option<(usize, T)> {
+    if owner.len() < lids.end {
+        owner.resize(lids.end, None);
+    }
+    let taken = lids.clone().find_map(|lid| Some((lid, owner[lid]?)));
+    if taken.is_none() {
+        owner[lids].fill(Some(new));
+    }
+    taken
 }
 
 type EndPorts = (Vec<EndPort>, Vec<Option<EndPortId>>);
@@ -366,74 +383,41 @@ fn endports(
     lmc: Lmc,
     notes: &mut Vec<Note>,
 ) -> Result<EndPorts, FabricError> {
-    struct Candidate {
-        guid: Guid,
-        node: usize,
-        port: usize,
-        attachment: Option<(SwitchId, PortNum)>,
-    }
-    let candidate = |end: PortRef| {
-        let (node, port) = (end.node.index(), end.port.index());
-        let attachment = match switch_of_node[node] {
-            Some(s) => Some((s, PortNum::ZERO)),
-            None => live_peer(nodes, node, port)
-                .and_then(|peer| Some((switch_of_node[peer.node.index()]?, peer.port))),
-        };
-        Candidate { guid: nodes[node].ports[port].guid, node, port, attachment }
-    };
-    let found: Vec<Candidate> = ends(nodes).into_iter().map(candidate).collect();
-
+    let found = ends(nodes);
     let mut owner: Vec<Option<EndPortId>> = Vec::new();
-    let mut claim = |base: Lid, lmc: Lmc, id: usize, found: &[Candidate]| {
-        let guid = found[id].guid;
-        let end = usize::from(base.get()) + usize::from(lmc.lids());
-        if end > usize::from(Lid::MAX) + 1 {
-            return Err(FabricError::LidRange { guid, lid: base.get(), lmc: lmc.get() });
+    for (id, &end) in found.iter().enumerate() {
+        let port = port_at(nodes, end);
+        let Some(base) = port.lid else { continue };
+        let lids = lids_from(base, port.lmc);
+        if lids.end > usize::from(Lid::MAX) + 1 {
+            return Err(FabricError::LidRange { guid: port.guid, lid: base.get(), lmc: port.lmc.get() });
         }
-        if owner.len() < end {
-            owner.resize(end, None);
-        }
-        for (lid, slot) in owner.iter_mut().enumerate().take(end).skip(base.index()) {
-            if let Some(EndPortId(first)) = slot.replace(EndPortId::at(id)) {
-                let first = found[first as usize].guid;
-                return Err(FabricError::DuplicateLid { lid: lid as u16, first, second: guid });
-            }
-        }
-        Ok(())
-    };
-    for (id, c) in found.iter().enumerate() {
-        let port = &nodes[c.node].ports[c.port];
-        if let Some(lid) = port.lid {
-            claim(lid, port.lmc, id, &found)?;
+        if let Some((lid, first)) = claim(&mut owner, lids, EndPortId::at(id)) {
+            let first = port_at(nodes, found[first.index()]).guid;
+            return Err(FabricError::DuplicateLid { lid: lid as u16, first, second: port.guid });
         }
     }
 
     let mut assigned = 0;
     let mut next = [1_usize; 8];
-    for id in 0..found.len() {
-        let c = &found[id];
-        if nodes[c.node].ports[c.port].lid.is_some() {
+    for (id, &end) in found.iter().enumerate() {
+        let node = &mut nodes[end.node.index()];
+        if node.ports[end.port.index()].lid.is_some() {
             continue;
         }
-        let lmc = if nodes[c.node].is_switch() { Lmc::default() } else { lmc };
+        let lmc = if node.is_switch() { Lmc::default() } else { lmc };
         let step = usize::from(lmc.lids());
         let cursor = &mut next[usize::from(lmc.get())];
         *cursor = cursor.next_multiple_of(step);
-        while (*cursor..*cursor + step).any(|l| owner.get(l).copied().flatten().is_some()) {
+        while claim(&mut owner, *cursor..*cursor + step, EndPortId::at(id)).is_some() {
             *cursor += step;
         }
-        let end = *cursor + step;
-        let base =
-            u16::try_from(*cursor).ok().and_then(Lid::new).filter(|_| end <= usize::from(Lid::MAX) + 1);
+        let base = u16::try_from(*cursor).ok().and_then(Lid::new);
+        *cursor += step;
+        let base = base.filter(|_| *cursor <= usize::from(Lid::MAX) + 1);
         let base = base.ok_or(FabricError::LidSpace { needed: found.len(), lmc: lmc.get() })?;
-        if owner.len() < end {
-            owner.resize(end, None);
-        }
-        owner[*cursor..end].fill(Some(EndPortId::at(id)));
-        *cursor = end;
-        let port = &mut nodes[c.node].ports[c.port];
-        port.lid = Some(base);
-        port.lmc = lmc;
+        let port = &mut node.ports[end.port.index()];
+        (port.lid, port.lmc) = (Some(base), lmc);
         assigned += 1;
     }
     if assigned > 0 {
@@ -441,21 +425,25 @@ fn endports(
     }
 
     let mut list = Vec::with_capacity(found.len());
-    for (id, c) in found.iter().enumerate() {
-        let node = &nodes[c.node];
-        let port = &node.ports[c.port];
+    for (id, &end) in found.iter().enumerate() {
+        let port = port_at(nodes, end);
         let Some(lid) = port.lid else { continue };
-        if c.attachment.is_none() {
+        let attachment = match switch_of_node[end.node.index()] {
+            Some(s) => Some((s, PortNum::ZERO)),
+            None => live_peer(nodes, end.node.index(), end.port.index())
+                .and_then(|peer| Some((switch_of_node[peer.node.index()]?, peer.port))),
+        };
+        if attachment.is_none() {
             notes.push(Note::Unattached { endport: EndPortId::at(id) });
         }
         list.push(EndPort {
-            node: NodeId::at(c.node),
-            port: PortNum(c.port as u8),
-            guid: c.guid,
-            kind: node.kind,
+            node: end.node,
+            port: end.port,
+            guid: port.guid,
+            kind: nodes[end.node.index()].kind,
             lid,
             lmc: port.lmc,
-            attachment: c.attachment,
+            attachment,
         });
     }
     Ok((list, owner))

@@ -337,12 +337,13 @@ impl Reader {
             ));
         }
         let lines = self.guid_lines();
-        let place = |guid: &Guid| lines.get(guid).and_then(|of| of.last()).copied();
-        super::part_shared_lids(&mut self.builder, &mut self.warnings, |guid| place(&guid));
+        let place = |guid: Guid| lines.get(&guid).and_then(|of| of.last()).copied();
+        super::part_shared_lids(&mut self.builder, &mut self.warnings, place);
         let fabric = self.builder.finish(Lmc::default()).map_err(|e| {
             let line = match &e {
-                FabricError::DuplicateNodeGuid { guid, .. } => place(guid),
-                FabricError::LidRange { guid, .. } => place(guid),
+                FabricError::DuplicateNodeGuid { guid, .. } | FabricError::LidRange { guid, .. } => {
+                    place(*guid)
+                }
                 _ => None,
             };
             FormatError::fabric(line.unwrap_or(last), &e)

@@ -276,7 +276,7 @@ fn is_made_up(fabric: &Fabric) -> bool {
 
 /// `port 1 of 'H1'`.
 fn describe(fabric: &Fabric, end: &EndPort) -> String {
-    format!("port {} of '{}'", end.port, fabric.node(end.node).description)
+    super::port_of(end.port, fabric.node(end.node))
 }
 
 /// A remark if switches do not forward LIDs of their own adapters to these: the tables may be for

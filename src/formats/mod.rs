@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::fabric::{EndPort, Fabric, FabricBuilder, FabricError, Guid, PortRef};
+use crate::fabric::{EndPort, Fabric, FabricBuilder, FabricError, Guid, Node, PortNum, PortRef};
 use tables_dir::LftFile;
 pub use tables_dir::{
     Fate, LARGE_FILE, PlannedText, TABLE_FILES, WriteOptions, load_tables, plan_tables, write_file,
@@ -191,7 +191,7 @@ const OTHER_FABRIC: &str = "the tables may be for another fabric or for other LI
 fn distinct_port_guids(fabric: &Fabric, lines: impl Fn(Guid) -> Vec<usize>) -> Result<(), FormatError> {
     let twice = fabric.endports().windows(2).find(|w| w[0].guid == w[1].guid);
     let Some([a, b]) = twice else { return Ok(()) };
-    let name = |e: &EndPort| format!("port {} of '{}'", e.port, fabric.node(e.node).description);
+    let name = |end: &EndPort| port_of(end.port, fabric.node(end.node));
     let lines = lines(a.guid);
     let (first, last) = (lines.first().copied().unwrap_or(0), lines.last().copied().unwrap_or(0));
     let earlier = if first < last { format!(", on line {first}") } else { String::new() };
@@ -209,10 +209,9 @@ fn part_shared_lids(
 ) {
     let shared = builder.part_shared_lids();
     let Some(&first) = shared.first() else { return };
-    let guid = |end: PortRef| builder.node(end.node).ports[end.port.index()].guid;
-    let name = |end: PortRef| match end.port.0 {
-        0 => format!("'{}'", builder.node(end.node).description),
-        port => format!("port {port} of '{}'", builder.node(end.node).description),
+    let name = |end: PortRef| match builder.node(end.node) {
+        switch if end.port == PortNum::ZERO => format!("'{}'", switch.description),
+        adapter => port_of(end.port, adapter),
     };
     let reason = format!(
         "LID {} is stated twice: it stays with {}, and {} gets another one here; OpenSM gives one of them a new LID, too",
@@ -220,8 +219,13 @@ fn part_shared_lids(
         name(first.kept),
         name(first.parted)
     );
-    let line = place(guid(first.parted)).unwrap_or(0);
-    warnings.0.push(Warning { line, count: shared.len(), reason });
+    let parted = &builder.node(first.parted.node).ports[first.parted.port.index()];
+    warnings.0.push(Warning { line: place(parted.guid).unwrap_or(0), count: shared.len(), reason });
+}
+
+/// `port 1 of 'H1'`.
+fn port_of(port: PortNum, node: &Node) -> String {
+    format!("port {port} of '{}'", node.description)
 }
 
 /// Opens a file of a folder of tables. Reading one that is not a regular file might block or never end.

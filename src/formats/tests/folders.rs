@@ -366,7 +366,7 @@ fn port_255_stands_for_no_path() {
     let dump = String::from_utf8(text(|out| lfts_dump::write(out, &f, &full.lft))).unwrap();
     let (lid, switch) = (f.endports()[0].lid, SwitchId(1));
     let lines = dump.lines().map(str::to_owned).collect::<Vec<_>>();
-    let header = lines.iter().position(|l| l.contains(&format!("{}", f.switch(switch).guid))).unwrap();
+    let header = lines.iter().position(|l| l.contains(&f.switch(switch).guid.to_string())).unwrap();
     let start = format!("0x{:04x} ", lid.get());
     let entry = header + lines[header..].iter().position(|l| l.starts_with(&start)).unwrap();
     let with = |port: &str| {
